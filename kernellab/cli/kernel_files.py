@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from kernellab.common.torch_api.inductor import is_inductor_kernel
 from kernellab.errors import KernelLabError, SourcePosition, nearest, suggestion
 from kernellab.triton_api import Autotuner, Heuristics, JITFunction
 
@@ -55,7 +56,7 @@ def kernels_in(module: ModuleType) -> dict[str, Any]:
     return {
         name: value
         for name, value in vars(module).items()
-        if isinstance(value, JITFunction | Autotuner | Heuristics)
+        if (isinstance(value, JITFunction | Autotuner | Heuristics) or is_inductor_kernel(value))
         and _function(value).__module__ == module.__name__
     }
 

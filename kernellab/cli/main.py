@@ -285,14 +285,11 @@ def _compilations(options: argparse.Namespace) -> list[Compilation]:
     from kernellab.compiler.pipeline import compile_bound
     from kernellab.compiler.specialization.assumed_types import assume
     from kernellab.compiler.specialization.binding import bind
+    from kernellab.compiler.specialization.inductor_kernels import InductorKernel
     from kernellab.compiler.specialization.type_strings import parse_signature
     from kernellab.compiler.specialization.unwrapping import unwrap_kernel
     from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_targets
 
-    if options.target is None:
-        targets = [local_target() or DEFAULT_TARGET]
-    else:
-        targets = parse_targets(options.target)
     constants = _constants(options)
     stated = {"num_warps": options.num_warps, "num_stages": options.num_stages}
     given = {name: value for name, value in stated.items() if value is not None}
@@ -300,6 +297,12 @@ def _compilations(options: argparse.Namespace) -> list[Compilation]:
     kernel = load_kernel(options.kernel)
     args, named = parse_signature(options.sig or "")
     kernel, named = unwrap_kernel(kernel, args, named, constants)
+    if options.target is not None:
+        targets = parse_targets(options.target)
+    elif isinstance(kernel, InductorKernel):
+        targets = [kernel.target]
+    else:
+        targets = [local_target() or DEFAULT_TARGET]
     if options.sig is None:
         named |= assume(kernel, constants)
     try:

@@ -21,7 +21,9 @@ from kernellab.compiler.passes.edited import (
 )
 from kernellab.compiler.passes.recorder import PassRecorder
 from kernellab.compiler.source_map import module_frames
+from kernellab.compiler.specialization.assumed_types import assume
 from kernellab.compiler.specialization.binding import BoundCall, bind
+from kernellab.compiler.specialization.inductor_kernels import InductorKernel
 from kernellab.compiler.specialization.unwrapping import unwrap_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_targets
 from kernellab.errors import ArgumentError, CompileError, OptionError, SourcePosition, nearest
@@ -57,7 +59,8 @@ def compile(
         kernel: a Triton or Gluon kernel; or an IR text (TTIR, TTGIR, LLVM IR, PTX, AMD assembly) or
             the path of one, which is compiled on from there to the end. Of an autotuned kernel the
             first config is taken, its constants and its num_warps; heuristics are computed from the
-            arguments. What is given here goes before either.
+            arguments. What is given here goes before either. A kernel that Inductor generated knows
+            its types, and its target where None is said.
         *args: the kernel's arguments: tensors, NumPy arrays, numbers, or type strings
             ("*fp16:16", "i32").
         target: "sm_90", "gfx942", ...; None means this machine's GPU, else sm_90. A list, or one
@@ -119,6 +122,11 @@ def compile(
                 advice="Leave it out.",
             )
         plain, keywords = unwrap_kernel(kernel, args, keywords, constants or {})
+        if isinstance(plain, InductorKernel):
+            targets = [plain.target] if target is None else targets
+            by_position = dict(zip(plain.arg_names, args, strict=False))
+            given = {**by_position, **keywords, **(constants or {})}
+            keywords = {**assume(plain, given), **keywords}
         compilations = []
         with ProgressBar(f"compile {plain.__name__}", len(targets), "targets") as work:
             for one in targets:

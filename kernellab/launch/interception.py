@@ -143,14 +143,14 @@ class Interception:
         return self._emulated_driver() if local_target() is None else None
 
     @classmethod
-    def like_the_current(cls) -> Interception:
+    def like_the_current(cls, target: Target = DEFAULT_TARGET) -> Interception:
         """One of its own for a single launch: of the target and options that are emulated already,
-        else of the default ones.
+        else of `target` and the default options.
         """
         current = triton_api.current_emulation()
         if isinstance(current, Interception):
             return cls(current.target, current._options)
-        return cls(DEFAULT_TARGET)
+        return cls(target)
 
     @property
     def last_run(self) -> Run | None:
@@ -183,7 +183,7 @@ class Interception:
             )
         options = self._options if launch.options is DEFAULT else launch.options
         self._check(kernel, call)
-        run = self._last = interpret(kernel, grid, call, self.target, options)
+        run = self._last = interpret(kernel, launch.grid, call, self.target, options)
         return InterpretedLaunch(kernel, call, run, options)
 
     def _check(self, kernel: JITFunction, call: BoundCall) -> None:

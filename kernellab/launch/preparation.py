@@ -14,6 +14,7 @@ import torch
 
 from kernellab import triton_api
 from kernellab.compiler.specialization.binding import BoundCall, bind
+from kernellab.compiler.specialization.inductor_kernels import InductorKernel, as_triton_kernel
 from kernellab.compiler.specialization.unwrapping import unwrap_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_target
 from kernellab.errors import ArgumentError, OptionError
@@ -67,7 +68,7 @@ class PreparedLaunch(NamedTuple):
     kernel: JITFunction
     """The kernel inside autotuners and heuristics."""
     grid: Grid
-    """As it was given."""
+    """As it was given, or the kernel's own."""
     args: Sequence[Any]
     """By position, as they were given."""
     keywords: Mapping[str, Any]
@@ -116,8 +117,9 @@ def prepare(
 
     Args:
         kernel: of any kind.
-        grid, args, keywords: the launch's; what the entry point itself is told is out of the
-            keywords already (`apart_from_parameters`).
+        grid, args, keywords: the launch's; without a grid, one of Inductor's kernels has
+            its own; what the entry point itself is told is out of the keywords already
+            (`apart_from_parameters`).
         target: the GPU to emulate; None means the one that a launch would emulate.
         entry_point: who launches.
 
@@ -127,10 +129,14 @@ def prepare(
         OptionError: an option that nobody takes, or not the entry point; or a wrong value of one.
         TargetError: no such target.
     """
-    chosen = emulated_for(kernel) if target is None else parse_target(target)
     if not isinstance(kernel, JITFunction):
+        kernel = as_triton_kernel(kernel)
+    chosen = emulated_for(kernel) if target is None else parse_target(target)
+    if not isinstance(kernel, JITFunction) or isinstance(kernel, InductorKernel):
         kernel, keywords = unwrap_kernel(kernel, args, keywords, {})
     keywords, outright, options = split_keywords(keywords, kernel.arg_names)
+    if grid is None and isinstance(kernel, InductorKernel):
+        grid = kernel.own_grid
     if options is not DEFAULT and entry_point.refuses:
         _refuse_options(entry_point, kernel, options)
     if goes_to_gpu(kernel, args, keywords):
@@ -170,7 +176,7 @@ def innermost(kernel: Any) -> JITFunction:
     Raises:
         ArgumentError: there is none.
     """
-    inside = kernel
+    inside = as_triton_kernel(kernel)
     while not isinstance(inside, JITFunction):
         if not (hasattr(inside, "fn") and hasattr(inside, "run")):
             raise ArgumentError(
@@ -183,7 +189,7 @@ def innermost(kernel: Any) -> JITFunction:
 
 def emulated_for(kernel: Any) -> Target:
     """The target that a launch of a kernel (of any kind) on the CPU would emulate."""
-    inside = kernel
+    inside = as_triton_kernel(kernel)
     while hasattr(inside, "fn") and not hasattr(inside, "target"):
         inside = inside.fn
     own = getattr(inside, "target", None)
@@ -213,7 +219,7 @@ def apart_from_parameters(
     Returns:
         What the function is told, and the kernel's keywords.
     """
-    by_name = getattr(kernel, "arg_names", ())[len(args) :]
+    by_name = getattr(as_triton_kernel(kernel), "arg_names", ())[len(args) :]
     told: Any = own
     names = [one.name for one in fields(told) if one.name in by_name]
     if not names:

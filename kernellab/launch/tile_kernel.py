@@ -15,12 +15,20 @@ from kernellab import triton_api
 from kernellab.common.argument_checks import check_flags
 from kernellab.common.formatting import shown
 from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.compiler.specialization.inductor_kernels import as_triton_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import ArgumentError, KernelLabError, NoGrid, OptionError, suggestion
 from kernellab.launch.autotuned_kernels import ConfigName, launched_with, take_autotuned_launches
 from kernellab.launch.dispatch import GpuLaunch, interpret, launch_on_gpu
 from kernellab.launch.interception import Interception
-from kernellab.launch.preparation import RUN, Grid, apart_from_parameters, innermost, prepare
+from kernellab.launch.preparation import (
+    RUN,
+    Grid,
+    apart_from_parameters,
+    emulated_for,
+    innermost,
+    prepare,
+)
 from kernellab.records import Launch, Run, Target
 from kernellab.triton_api import GluonJITFunction, JITFunction
 
@@ -250,9 +258,10 @@ def run(
     """Launch a kernel as a function call; the same as `kernel[grid](*args, **constants)`, in place.
 
     Args:
-        kernel: a TileKernel, a plain `@triton.jit` kernel, or either inside `triton.autotune` or
-            `triton.heuristics`.
-        grid: one to three sizes, or a function from the parameters (by name) to them.
+        kernel: a TileKernel, a plain `@triton.jit` kernel, either inside `triton.autotune` or
+            `triton.heuristics`, or a kernel that Inductor generated (`torch.compile`).
+        grid: one to three sizes, or a function from the parameters (by name) to them; None for a
+            kernel of Inductor's stands for the grid that Inductor launches it on.
         args: torch tensors, NumPy arrays, scalars.
         config: of an autotuned kernel, the config to launch with: its number among the autotuner's,
             from 0, or a `triton.Config` of one's own. None takes the first on a CPU, where time
@@ -273,6 +282,7 @@ def run(
             `TileKernel.run`.
     """
     __tracebackhide__ = True
+    kernel = as_triton_kernel(kernel)
     inside = innermost(kernel)
     if config is not None:
         own, constants = apart_from_parameters(_RunOptions(config), inside, args, constants)
@@ -283,7 +293,7 @@ def run(
             last = inside.last_run
         else:
             take_autotuned_launches()
-            interception = Interception.like_the_current()
+            interception = Interception.like_the_current(emulated_for(inside))
             with triton_api.emulated(interception):
                 kernel.run(*args, grid=grid, warmup=False, **constants)
             last = interception.last_run

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any
 
 from kernellab import triton_api
+from kernellab.common.torch_api.inductor import is_inductor_kernel
 from kernellab.compiler.specialization.assumed_types import assume
 from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.compiler.targets import DEFAULT_TARGET
@@ -48,9 +49,10 @@ def launched_call(launch: Launch | BoundCall, compile_options: CompileOptions) -
 
 def is_kernel(thing: Any) -> bool:
     """Whether it can be compiled: a JIT function, also inside `triton.autotune`
-    or `triton.heuristics`.
+    or `triton.heuristics`, or one of Inductor's.
     """
-    return isinstance(thing, triton_api.JITFunction | triton_api.Autotuner | triton_api.Heuristics)
+    kinds = triton_api.JITFunction | triton_api.Autotuner | triton_api.Heuristics
+    return isinstance(thing, kinds) or is_inductor_kernel(thing)
 
 
 def stated_call(kernel: Any, compile_options: CompileOptions) -> BoundCall:

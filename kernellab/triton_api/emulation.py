@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import torch
 import triton
+from triton.backends import backends
 from triton.backends.driver import DriverBase
 from triton.runtime.driver import DriverConfig
 from triton.runtime.jit import JITFunction
@@ -242,6 +243,14 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]
     def is_active(cls) -> bool:
         """Only asked of drivers that Triton finds by itself."""
         return True
+
+    @property
+    def _obj(self) -> Any:
+        """Of the class of the target's own driver: what code that Inductor generated looks at to
+        leave the driver in its place.
+        """
+        kind = backends["nvidia" if self._target.backend == "cuda" else "amd"].driver
+        return object.__new__(kind)
 
     def map_python_to_cpp_type(self, ty: str) -> str:
         """Only asked by a launcher in C, and there is none."""

@@ -259,7 +259,7 @@ HOMES_OF_PRIVATE_NAMES = {
     "triton": "kernellab/triton_api/",
     "IPython": "kernellab/magics/ipython_api.py",
     "xdsl": "kernellab/ir/parser.py",
-    "torch": "kernellab/launch/torch_cuda/torch_api.py",
+    "torch": "kernellab/common/torch_api/",
 }
 """Package -> the one place that may use names of it that begin with an underscore. No other
 package's are used at all, NumPy's say."""

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from kernellab import triton_api
+from kernellab.compiler.specialization.inductor_kernels import InductorKernel
 from kernellab.compiler.specialization.parameter_roles import Role, parameter_roles
 from kernellab.compiler.specialization.type_strings import StatedType, annotated_type
 from kernellab.errors import ArgumentError
@@ -17,9 +18,9 @@ def assume(kernel: Any, given: Collection[str] = ()) -> dict[str, StatedType]:
     """Types for the parameters that nobody has said anything about,
     to be shown as what they are: an assumption.
 
-    An annotation goes first. Else a parameter that the kernel loads from or stores to is
-    "*fp32:16", one that takes part in addresses, masks and loops is "i32", and any other is "fp32".
-    A tl.constexpr is never guessed.
+    An annotation goes first, and so do the types of a kernel that Inductor generated. Else a
+    parameter that the kernel loads from or stores to is "*fp32:16", one that takes part in
+    addresses, masks and loops is "i32", and any other is "fp32". A tl.constexpr is never guessed.
 
     Args:
         kernel: a Triton or Gluon JIT function.
@@ -36,6 +37,9 @@ def assume(kernel: Any, given: Collection[str] = ()) -> dict[str, StatedType]:
     types: dict[str, StatedType] = {}
     for parameter in kernel.params:
         if parameter.name in given or parameter.is_constexpr or parameter.has_default:
+            continue
+        if isinstance(kernel, InductorKernel):
+            types[parameter.name] = StatedType(kernel.types[parameter.name], "annotation")
             continue
         if (annotated := annotated_type(parameter)) is not None:
             types[parameter.name] = StatedType(annotated, "annotation")

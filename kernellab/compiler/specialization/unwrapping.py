@@ -1,14 +1,15 @@
-"""Kernels under `triton.autotune` and `triton.heuristics`:
-the JIT function inside, and what these two add to a call.
+"""Kernels under `triton.autotune` and `triton.heuristics`, and those that Inductor generates:
+the JIT function inside, and what is around it adds to a call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
 from kernellab import triton_api
+from kernellab.compiler.specialization.inductor_kernels import InductorKernel, as_triton_kernel
 from kernellab.errors import ArgumentError
 
 _MOST_SHOWN = 80
@@ -17,7 +18,7 @@ _MOST_SHOWN = 80
 
 def unwrap_kernel(
     kernel: Any,
-    args: Iterable[Any],
+    args: Sequence[Any],
     keywords: Mapping[str, Any],
     constants: Mapping[str, Any],
 ) -> tuple[Any, dict[str, Any]]:
@@ -31,7 +32,7 @@ def unwrap_kernel(
             these arguments.
     """
     added: dict[str, Any] = {}
-    current = kernel
+    current = as_triton_kernel(kernel)
     while isinstance(current, triton_api.Autotuner | triton_api.Heuristics):
         given = {
             **dict(zip(current.arg_names, args, strict=False)),
@@ -53,6 +54,9 @@ def unwrap_kernel(
             if callable(kernel)
             else "A kernel is a function under @triton.jit (or @gluon.jit).",
         )
+    if isinstance(current, InductorKernel):
+        positional = current.arg_names[: len(args)]
+        added |= current.added({*positional, *added, *keywords})
     taken = {name: value for name, value in added.items() if name not in constants}
     return current, {**taken, **keywords}
 

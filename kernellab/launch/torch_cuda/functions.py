@@ -14,15 +14,15 @@ from typing import Any
 
 import torch
 
-from kernellab.launch.torch_cuda import marks
-from kernellab.launch.torch_cuda.marks import GPU, is_on_gpu
-from kernellab.launch.torch_cuda.sessions import current_session
-from kernellab.launch.torch_cuda.torch_api import (
+from kernellab.common.torch_api.emulation import (
     TorchFunctionMode,
     follows_default_device,
     function_mode_pushed,
     unasked,
 )
+from kernellab.launch.torch_cuda import marks
+from kernellab.launch.torch_cuda.marks import GPU, is_on_gpu
+from kernellab.launch.torch_cuda.sessions import current_session
 
 
 class GpuFunctions(TorchFunctionMode):  # type: ignore[misc]

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernellab.launch.torch_cuda import marks
-from kernellab.launch.torch_cuda.functions import FUNCTIONS
-from kernellab.launch.torch_cuda.sessions import current_session
-from kernellab.launch.torch_cuda.torch_api import (
+from kernellab.common.torch_api.emulation import (
     OperationMode,
     modes_pushed,
     run_as,
     runs_on_gpu_alone,
 )
+from kernellab.launch.torch_cuda import marks
+from kernellab.launch.torch_cuda.functions import FUNCTIONS
+from kernellab.launch.torch_cuda.sessions import current_session
 
 
 class GpuOperations(OperationMode):

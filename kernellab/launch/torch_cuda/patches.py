@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from kernellab.launch.torch_cuda import torch_api
+from kernellab.common.torch_api import emulation
 from kernellab.launch.torch_cuda.answers import OF_ACCELERATOR, OF_CUDA, STAND_INS, version_of
 from kernellab.launch.torch_cuda.autocasting import entering, leaving
 from kernellab.launch.torch_cuda.functions import names_gpu, on_default_device
@@ -41,7 +41,7 @@ class _Patches:
         with self._lock:
             self._inside += 1
             if self._inside == 1:
-                torch_api.forget_answers_about_triton()
+                emulation.forget_answers_about_triton()
                 for owner, name, value in _replacements():
                     self._originals.append((owner, name, vars(owner)[name], value))
                     setattr(owner, name, value)
@@ -56,7 +56,7 @@ class _Patches:
                     if vars(owner)[name] is value:  # else somebody else replaced it since
                         setattr(owner, name, original)
                 self._originals.clear()
-                torch_api.forget_answers_about_triton()
+                emulation.forget_answers_about_triton()
 
 
 _patches = _Patches()
@@ -73,14 +73,14 @@ def patched() -> Iterator[None]:
 
 
 def _replacements() -> Iterator[Replacement]:
-    for module in torch_api.CUDA_MODULES:
+    for module in emulation.CUDA_MODULES:
         yield from _answered(module, OF_CUDA)
     for name, stand_in in STAND_INS.items():
         yield torch.cuda, name, stand_in
-    for accelerator in torch_api.ACCELERATOR_MODULES:
+    for accelerator in emulation.ACCELERATOR_MODULES:
         yield from _answered(accelerator, OF_ACCELERATOR)
-    questions = torch_api.triton_questions()
-    for name in torch_api.QUESTIONS_OF_TRITON:
+    questions = emulation.triton_questions()
+    for name in emulation.QUESTIONS_OF_TRITON:
         function = vars(questions)[name]
         yield questions, name, _asking(function, functools.partial(_unremembered, function))
     yield questions, "has_triton", _asking(vars(questions)["has_triton"], lambda _session: True)
@@ -90,7 +90,7 @@ def _replacements() -> Iterator[Replacement]:
     yield torch, "compile", _asking(torch.compile, functools.partial(_compile, torch.compile))
     yield torch.autocast, "__enter__", entering(torch.autocast.__enter__)
     yield torch.autocast, "__exit__", leaving(torch.autocast.__exit__)
-    context = torch_api.DeviceContext
+    context = emulation.DeviceContext
     by_torch = context.__torch_function__
     yield context, "__torch_function__", on_default_device(by_torch)
     yield threading.Thread, "start", start_inside(threading.Thread.start)

@@ -12,6 +12,7 @@ import numpy
 import torch
 
 from kernellab import triton_api
+from kernellab.compiler.specialization.inductor_kernels import as_triton_kernel
 from kernellab.errors import ArgumentError, OptionError, nearest
 from kernellab.launch.preparation import innermost
 from kernellab.records import Target
@@ -28,7 +29,7 @@ and options among them: whether to leave that config out."""
 
 def autotuner_in(kernel: Any) -> Autotuner | None:
     """The autotuner around a kernel, the outermost one; None where there is none."""
-    inside = kernel
+    inside = as_triton_kernel(kernel)
     while not isinstance(inside, triton_api.JITFunction):
         if isinstance(inside, Autotuner):
             return inside

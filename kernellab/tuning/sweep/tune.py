@@ -21,6 +21,7 @@ from kernellab.common.argument_checks import (
 from kernellab.common.formatting import shown
 from kernellab.common.system_faults import translated_system_faults
 from kernellab.common.temporary import nameless_file, path_of
+from kernellab.compiler.specialization.inductor_kernels import InductorKernel, as_triton_kernel
 from kernellab.compiler.targets import local_target, parse_target
 from kernellab.errors import ArgumentError, OptionError, nearest
 from kernellab.interpreter.execution.grid import check_grid
@@ -159,7 +160,10 @@ def tune(
         space, key, prune, executor, reference, rtol, atol, check, bytes, flops, baselines,
         target, gpus, workers, seconds, cache, progress, recorded,
     )  # fmt: skip
+    kernel = as_triton_kernel(kernel)
     own, keywords = apart_from_parameters(given, kernel, args, keywords)
+    if grid is None and isinstance(inside := innermost(kernel), InductorKernel):
+        grid = inside.own_grid
     tuning = _tuned(kernel, grid, args, keywords, own)
     registry.remember(kernel, tuning)
     return tuning

@@ -1,7 +1,4 @@
-"""Torch's private names, and nobody else's of the launch room.
-
-They are looked up here alone, so that a new version of torch is a change of this file.
-"""
+"""What an emulated GPU takes of torch: modes, kernels of operations, what torch asks itself."""
 
 from __future__ import annotations
 

@@ -1,0 +1,3 @@
+"""Torch's private names, and nobody else's: what torch is emulated through (`emulation.py`), and
+the kernels that Inductor generates (`inductor.py`).
+"""
