@@ -145,9 +145,9 @@ class Worker:
         # The process shares this file's offset, and is idle now.
         self._printed_before = self._printed.seek(0, os.SEEK_END)
         begun = b""
+        deadline = time.monotonic() + seconds
         try:
-            _write(self._process.stdin.fileno(), len(request).to_bytes(8, "big") + request)
-            deadline = time.monotonic() + seconds
+            self._write(len(request).to_bytes(8, "big") + request, deadline)
             begun = self._read(1, deadline)
             size = int.from_bytes(self._read(8, deadline), "big")
             worked, answer = pickle.loads(self._read(size, deadline))
@@ -165,20 +165,47 @@ class Worker:
             )
         return worked, answer
 
+    def _write(self, content: bytes, deadline: float) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        pipe = self._process.stdin.fileno()
+        rest = memoryview(content)
+        while rest:
+            self._wait([], [pipe], deadline)
+            # A pipe that is ready takes so much without waiting.
+            rest = rest[os.write(pipe, rest[: select.PIPE_BUF]) :]
+
     def _read(self, size: int, deadline: float) -> bytes:
         assert self._process is not None
         assert self._process.stdout is not None
         pipe = self._process.stdout.fileno()
         chunks: list[bytes] = []
         while size > 0:
-            if not select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                raise TimeoutError
+            self._wait([pipe], [], deadline)
             chunk = os.read(pipe, min(size, 1 << 20))
             if not chunk:
                 raise EOFError
             chunks.append(chunk)
             size -= len(chunk)
         return b"".join(chunks)
+
+    def _wait(self, read: list[int], written: list[int], deadline: float) -> None:
+        """Until a pipe can be read or written; not for a process that somebody has suspended."""
+        assert self._process is not None
+        suspended = 0
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            if any(select.select(read, written, [], min(left, 1.0))):
+                return
+            suspended = suspended + 1 if _is_suspended(self._process.pid) else 0
+            if suspended > _PATIENCE or (suspended and left <= 1.0):
+                raise WorkerLost(
+                    f"{self._who}'s process was suspended from outside (signal SIGSTOP) and did "
+                    "not go on; it was ended.",
+                    advice=_SUSPENDED,
+                )
+            if left <= 1.0:
+                raise TimeoutError
 
     def _death(self, begun: bool) -> WorkerError:
         """What is said of a process that ended, before or after it began with the call."""
@@ -244,11 +271,22 @@ def _forget_after_fork() -> None:
 os.register_at_fork(after_in_child=_forget_after_fork)
 
 
-def _write(pipe: int, content: bytes) -> None:
-    rest = memoryview(content)
-    while rest:
-        rest = rest[os.write(pipe, rest) :]
+def _is_suspended(process: int) -> bool:
+    """Whether somebody has stopped a process, as SIGSTOP does; a debugger that looks into it has
+    not.
+    """
+    with contextlib.suppress(OSError), open(f"/proc/{process}/stat", encoding="latin-1") as file:
+        return file.read().rpartition(")")[2].split()[0] == "T"
+    return False
 
+
+_PATIENCE = 10
+"""Seconds that a process may be suspended before it counts as lost: it is looked at each second, so
+that a time for which this process was suspended too does not count."""
+
+_SUSPENDED = (
+    "Somebody sent the signal, or a batch system did; the next call starts another process."
+)
 
 _NOT_STARTED = (
     "That is this machine's state, not the kernel's: look at its memory, its limits (ulimit -a) "

@@ -260,7 +260,30 @@ def end_in_half_a_minute():
     signal.alarm(30)
 
 
-def test_a_fork_while_a_thread_writes_to_the_process(worker):
+@pytest.mark.parametrize("size", [1, 10 << 20])
+def test_a_process_that_stays_suspended_is_lost_and_the_next_call_works(worker, monkeypatch, size):
+    monkeypatch.setattr(shared_worker, "_PATIENCE", 0)
+    process = worker.call("os:getpid")
+    os.kill(process, signal.SIGSTOP)
+    with pytest.raises(WorkerLost, match="was suspended from outside") as caught:
+        worker.call("builtins:len", bytes(size), seconds=100)
+    assert not caught.value.died
+    assert not is_running(process)
+    assert worker.call("operator:add", 1, 2) == 3
+
+
+def test_a_process_that_is_suspended_for_a_while_goes_on(worker):
+    process = worker.call("os:getpid")
+    os.kill(process, signal.SIGSTOP)
+    resumed = threading.Timer(1.5, os.kill, (process, signal.SIGCONT))
+    resumed.start()
+    assert worker.call("builtins:len", bytes(10 << 20)) == 10 << 20
+    resumed.join()
+    assert worker.call("os:getpid") == process
+
+
+def test_a_fork_while_a_thread_writes_to_the_process(worker, monkeypatch):
+    monkeypatch.setattr(shared_worker, "_PATIENCE", 1000)
     process = worker.call("os:getpid")
     os.kill(process, signal.SIGSTOP)
     thread = threading.Thread(target=worker.call, args=("builtins:len", bytes(10 << 20)))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 
 from kernellab.tuning.pool import worker as crew_member
@@ -38,6 +41,19 @@ def test_a_config_that_hangs_or_crashes_takes_its_process_along_and_nothing_else
     assert crashed.dropped.reason == "crash"
     assert crashed.dropped.line.startswith("compiling it ended the process (signal SIGABRT)")
     assert compiled(b"fine").dropped is None
+
+
+def test_a_config_whose_process_is_suspended_is_lost_and_not_too_slow(pool) -> None:
+    def compiled(task: bytes, seconds: float):
+        return pool.compile(b"", task, seconds).result()
+
+    compiled(b"fine", 600)
+    (process,) = [one._worker.process_id for one in pool._compilers._workers]
+    os.kill(process, signal.SIGSTOP)
+    suspended = compiled(b"fine", 1.5)
+    assert suspended.dropped.reason == "lost"
+    assert "suspended from outside (signal SIGSTOP)" in suspended.dropped.why
+    assert compiled(b"fine", 600).dropped is None
 
 
 @pytest.mark.slow
