@@ -9,7 +9,8 @@
 
     add[(4,)](x, y, z, n, BLOCK=256)
 
-The launch runs on the CPU, or on the GPU where the tensors are there. What else can be asked of it:
+The launch runs on the CPU, or on the GPU where the tensors are there (where there is no GPU, also
+without %%tilekernel). What else can be asked of it:
 
     check(add, (4,), x, y, z, n, BLOCK=256)      its faults, each on its line      %tilecheck
     trace(add, (4,), x, y, z, n, BLOCK=256)      every step, forwards and back     %tilestep

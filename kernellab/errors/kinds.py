@@ -189,6 +189,10 @@ class MachineError(KernelLabError):
     """
 
 
+class NoGpu(MachineError, RuntimeError):
+    """Triton was to launch on a GPU, and this machine has none; it raises a RuntimeError there."""
+
+
 class WorkerError(KernelLabError):
     """The worker process died in a call, or took too long.
 

@@ -184,7 +184,7 @@ def _is_ours(autotuner: Autotuner) -> bool:
     in an emulation it gets every kernel's.
     """
     kernel = innermost(autotuner)
-    return triton_api.current_emulation() is not None or getattr(kernel, "runs_on_cpu", False)
+    return triton_api.emulation_of(kernel) is not None or getattr(kernel, "runs_on_cpu", False)
 
 
 _untimed: weakref.WeakKeyDictionary[Autotuner, Any] = weakref.WeakKeyDictionary()

@@ -60,7 +60,7 @@ def _advice_on(error: BaseException) -> str:
 def load(shell: InteractiveShell) -> None:
     """Register the magics and their completion; loading twice is loading once."""
     from kernellab.debugger import front_end
-    from kernellab.magics import ipython_api
+    from kernellab.magics import ipython_api, without_gpu
 
     for one in _all_magics():
         shell.register_magics(one.magics)
@@ -68,12 +68,13 @@ def load(shell: InteractiveShell) -> None:
     front_end.current_debugger = functools.partial(ipython_api.debugger_class, shell)
     ipython_api.show_errors_briefly(shell)
     ipython_api.advise_below_errors(shell, _advice_on)
+    ipython_api.tell_of_cells(shell, without_gpu.stand_in_for_gpu)
 
 
 def unload(shell: InteractiveShell) -> None:
     """Take back all that `load` did."""
     from kernellab.debugger import front_end
-    from kernellab.magics import ipython_api
+    from kernellab.magics import ipython_api, without_gpu
 
     front_end.current_debugger = front_end.python_debugger
     for one in _all_magics():
@@ -81,3 +82,5 @@ def unload(shell: InteractiveShell) -> None:
         ipython_api.forget_completion(shell, one.name)
     ipython_api.show_errors_in_full()
     ipython_api.forget_advice(shell)
+    ipython_api.tell_of_no_cells(shell)
+    without_gpu.leave_gpu_alone()

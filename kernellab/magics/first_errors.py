@@ -91,13 +91,21 @@ def _no_gpu(_: re.Match[str], __: _Place) -> str:
 
 
 @_advises(RuntimeError, r"^0 active drivers")
-def _no_driver(_: re.Match[str], place: _Place) -> str:
+def _no_driver(_: re.Match[str], __: _Place) -> str:
+    # Of a cell that imports Triton by way of another module, and launches.
+    return (
+        "There is no GPU here for Triton's own launch. Run the cell again: now that Triton is "
+        "imported, its launches run on the CPU."
+    )
+
+
+@_advises(ValueError, r"Pointer argument \(at (\d+)\) cannot be accessed from Triton")
+def _cpu_tensor(_: re.Match[str], place: _Place) -> str:
     name = _called(place, JITFunction)
     which = f"the cell that defines {name}" if name else "the cell that defines the kernel"
     return (
-        f"There is no GPU here for Triton's own launch. Write %%tilekernel on the first line of "
-        f"{which}, and run both again: then it runs on the CPU. For kernels of others: "
-        "with kernellab.interpreted(): around the launch."
+        "A tensor of this launch is on the CPU. Move it to the GPU, x.cuda(); or write "
+        f"%%tilekernel on the first line of {which}: then launches with CPU tensors run on the CPU."
     )
 
 

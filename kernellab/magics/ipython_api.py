@@ -325,6 +325,33 @@ def forget_advice(shell: InteractiveShell) -> None:
 _advising: dict[InteractiveShell, Callable[[Any], None]] = {}
 
 
+# Cells
+
+
+def tell_of_cells(shell: InteractiveShell, tell: Callable[[str], None]) -> None:
+    """Call a function with the text of each cell before it runs,
+    and of the one that is running now.
+    """
+    tell_of_no_cells(shell)
+
+    def before_cell(info: Any) -> None:
+        tell(info.raw_cell)
+
+    _told[shell] = before_cell
+    shell.events.register("pre_run_cell", before_cell)
+    running = getattr(shell.displayhook, "exec_result", None)
+    tell("" if running is None else running.info.raw_cell)
+
+
+def tell_of_no_cells(shell: InteractiveShell) -> None:
+    """Take back `tell_of_cells`."""
+    if (before_cell := _told.pop(shell, None)) is not None:
+        shell.events.unregister("pre_run_cell", before_cell)
+
+
+_told: dict[InteractiveShell, Callable[[Any], None]] = {}
+
+
 # Completion
 
 

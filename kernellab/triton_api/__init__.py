@@ -69,10 +69,12 @@ from kernellab.triton_api.diagnostics import (
 from kernellab.triton_api.emulation import (
     EmulatedDriver,
     Emulation,
+    StandIn,
     current_emulation,
     current_gpu,
     emulated,
     emulation_joined,
+    emulation_of,
 )
 from kernellab.triton_api.from_text import kernel_of_text
 from kernellab.triton_api.front_end import (
@@ -161,6 +163,7 @@ __all__ = [
     "OutOfResources",
     "PipelineStopped",
     "SourceFunction",
+    "StandIn",
     "StandaloneText",
     "after_location_snapshot",
     "ast_source_class",
@@ -185,6 +188,7 @@ __all__ = [
     "edited_functions",
     "emulated",
     "emulation_joined",
+    "emulation_of",
     "format_edited",
     "freed_after",
     "function_sources",

@@ -5,13 +5,16 @@ and what its driver answers meanwhile.
 from __future__ import annotations
 
 import functools
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from types import SimpleNamespace
+from pathlib import Path
+from types import FrameType, SimpleNamespace
 from typing import Any, Protocol
 
 import torch
@@ -21,6 +24,7 @@ from triton.backends.driver import DriverBase
 from triton.runtime.driver import DriverConfig
 from triton.runtime.jit import JITFunction
 
+from kernellab.errors import NoGpu
 from kernellab.records import Target
 from kernellab.triton_api.targets import compute_capability, gpu_target
 
@@ -65,14 +69,74 @@ def current_gpu() -> tuple[str, str] | None:
     """The GPU that Triton would launch on, as (backend, architecture), or None where there is none:
     no emulated one counts.
     """
-    token = _current.set(None)
     try:
-        target = triton.runtime.driver.active.get_current_target()
+        target = _patches.tritons_own_driver().get_current_target()
     except Exception:  # No driver, no device, no permission: Triton has a different error for each.
         return None
-    finally:
-        _current.reset(token)
     return str(target.backend), str(target.arch)
+
+
+# Where no GPU is there at all
+
+
+class StandIn:
+    """An emulation for everybody, in all threads, on a machine that has no GPU: of the kernels, and
+    of the code that asks for Triton's driver, in the files that it concerns. Others are told that
+    there is no GPU. Whoever is inside of an emulation of their own has that.
+    """
+
+    def __init__(self, emulation: Emulation, concerns: Callable[[str], bool]) -> None:
+        self._emulation = emulation
+        self._concerns = concerns
+
+    def begin(self) -> None:
+        """Stand in, in the place of who does until now."""
+        global _stand_in
+        if _stand_in is not None:
+            _stand_in.end()
+        _patches.enter(self._emulation)
+        _stand_in = self
+
+    def end(self) -> None:
+        """Do so no longer."""
+        global _stand_in
+        if _stand_in is self:
+            _stand_in = None
+            _patches.leave(self._emulation)
+
+    def for_file(self, file: str) -> Emulation | None:
+        """The emulation, where it concerns a file."""
+        return self._emulation if self._concerns(file) else None
+
+
+_stand_in: StandIn | None = None
+
+
+def emulation_of(kernel: Any) -> Emulation | None:
+    """Who gets a launch of a plain kernel, here and now; None for Triton."""
+    emulation = current_emulation()
+    if emulation is None and _stand_in is not None:
+        return _stand_in.for_file(kernel.fn.__code__.co_filename)
+    return emulation
+
+
+def _emulation_of_asker() -> Emulation | None:
+    """Who answers whoever asks for the driver: the nearest frame outside of Triton and KernelLab
+    says whether the stand-in does.
+    """
+    emulation = current_emulation()
+    if emulation is not None or _stand_in is None:
+        return emulation
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith(_ASK_FOR_OTHERS):
+        frame = frame.f_back
+    return None if frame is None else _stand_in.for_file(frame.f_code.co_filename)
+
+
+_ASK_FOR_OTHERS = (
+    f"{Path(str(triton.__file__)).absolute().parent}{os.sep}",
+    f"{Path(__file__).absolute().parents[1]}{os.sep}",
+)
 
 
 @contextmanager
@@ -165,6 +229,11 @@ class _Patches:
                 JITFunction.run = _run_or_offer(self._originals[0])
                 DriverConfig.active = _active_or_emulated(self._originals[1])
 
+    def tritons_own_driver(self) -> Any:
+        """What `triton.runtime.driver.active` is outside of any emulation."""
+        originals, config = self._originals, triton.runtime.driver
+        return config.active if originals is None else originals[1].__get__(config)
+
     def leave(self, emulation: Emulation) -> None:
         with self._lock:
             self._entered = _without(self._entered, emulation)
@@ -187,7 +256,7 @@ def _run_or_offer(run_natively: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(run_natively)
     def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **keywords: Any) -> Any:
         __tracebackhide__ = True
-        emulation = current_emulation()
+        emulation = emulation_of(kernel)
         if emulation is None:
             return run_natively(kernel, *args, grid=grid, warmup=warmup, **keywords)
         native = functools.partial(run_natively, kernel)
@@ -199,10 +268,22 @@ def _run_or_offer(run_natively: Callable[..., Any]) -> Callable[..., Any]:
 @functools.cache
 def _active_or_emulated(active: property) -> property:
     def driver(config: Any) -> Any:
-        emulation = current_emulation()
-        if emulation is None or emulation.driver is None:
+        emulation = _emulation_of_asker()
+        if emulation is not None and emulation.driver is not None:
+            return emulation.driver
+        try:
             return active.__get__(config)
-        return emulation.driver
+        except RuntimeError as error:
+            if _stand_in is None or not str(error).startswith("0 active drivers"):
+                raise
+            raise NoGpu(
+                "Triton found no GPU on this machine to launch on",
+                advice=(
+                    "Kernels of installed packages run on the CPU inside of "
+                    "`with kernellab.interpreted():`, those of a package that insists on a GPU "
+                    'inside of `with kernellab.interpreted(answers="gpu"):`.'
+                ),
+            ) from error
 
     return property(driver, active.fset, active.fdel, active.__doc__)
 

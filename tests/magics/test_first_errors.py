@@ -5,13 +5,9 @@ torch's and Triton's own words, and that following it helps.
 import pytest
 import torch
 
+from tests.support.first_cells import PLAIN, advice, succeeds
 from tests.support.notebook_session import NotebookSession, StartNotebook
 
-PLAIN = """\
-def scale(x_ptr, y_ptr, BLOCK: tl.constexpr):
-    i = tl.arange(0, BLOCK)
-    tl.store(y_ptr + i, 2 * tl.load(x_ptr + i))
-"""
 NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 
 
@@ -23,19 +19,6 @@ def lab(notebook: StartNotebook) -> NotebookSession:
     )
 
 
-def advice(lab: NotebookSession, cell: str) -> str:
-    """What stands below the error of a cell."""
-    outcome = lab.run(cell)
-    assert outcome.status == "error"
-    lines = outcome.streams.get("stdout", "").splitlines()
-    return "\n".join(line for line in lines if line.startswith("KernelLab: "))
-
-
-def succeeds(lab: NotebookSession, cell: str) -> None:
-    outcome = lab.run(cell)
-    assert outcome.status == "ok", outcome.traceback
-
-
 @NO_GPU
 @pytest.mark.parametrize("cell", ["x.cuda()", 'torch.zeros(3, device="cuda")'])
 def test_without_a_gpu(lab, cell):
@@ -43,14 +26,12 @@ def test_without_a_gpu(lab, cell):
 
 
 @NO_GPU
-def test_triton_s_own_launch_without_a_gpu(lab):
-    defined = f"@triton.jit\n{PLAIN}"
-    succeeds(lab, defined)
-    told = advice(lab, "scale[(1,)](x, y, BLOCK=16)")
-    assert "Write %%tilekernel on the first line of the cell that defines scale" in told
-    succeeds(lab, "with __import__('kernellab').interpreted():\n    scale[(1,)](x, y, BLOCK=16)")
-    succeeds(lab, f"%%tilekernel --no-compile\n{defined}")
-    succeeds(lab, "scale[(1,)](x, y, BLOCK=16)")
+def test_tensors_of_the_cpu_where_triton_launches_itself(lab):
+    succeeds(lab, f"@triton.jit\n{PLAIN}")
+    words = "Pointer argument (at 0) cannot be accessed from Triton (cpu tensor?)"
+    told = advice(lab, f"def launched():\n    raise ValueError({words!r})\nlaunched()")
+    assert "Move it to the GPU, x.cuda()" in told
+    assert "%%tilekernel on the first line of the cell" in told
 
 
 def test_a_forgotten_decorator(lab):
