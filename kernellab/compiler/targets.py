@@ -49,64 +49,66 @@ _GPUS = {
         64 * _KIB,
         40,
         "T4, RTX 2080, RTX 2080 Ti, RTX 2070, RTX 2060, GTX 1660",
-        _Device("Tesla T4", 16 * _GIB, 4 * _MIB),
+        _Device("Tesla T4", 15102 * _MIB, 4 * _MIB),
     ),
     "80": _Gpu(
         "cuda",
         163 * _KIB,
         108,
         "A100, A800, A30",
-        _Device("NVIDIA A100-SXM4-80GB", 80 * _GIB, 40 * _MIB),
+        _Device("NVIDIA A100-SXM4-80GB", 81153 * _MIB, 40 * _MIB),
     ),
     "86": _Gpu(
         "cuda",
         99 * _KIB,
         84,
         "A40, A10, A10G, A16, A2, A6000, RTX 3090, RTX 3080, RTX 3070",
-        _Device("NVIDIA A40", 48 * _GIB, 6 * _MIB),
+        _Device("NVIDIA A40", 45416 * _MIB, 6 * _MIB),
     ),
     "89": _Gpu(
         "cuda",
         99 * _KIB,
         142,
         "L40S, L40, L4, RTX 4090, RTX 4080, RTX 4070, RTX 6000 Ada",
-        _Device("NVIDIA L40S", 48 * _GIB, 96 * _MIB),
+        _Device("NVIDIA L40S", 45589 * _MIB, 96 * _MIB),
     ),
     "90": _Gpu(
         "cuda",
         227 * _KIB,
         132,
         "H100, H200, H800, H20, GH200",
-        _Device("NVIDIA H100 80GB HBM3", 80 * _GIB, 50 * _MIB),
+        _Device("NVIDIA H100 80GB HBM3", 81089 * _MIB, 50 * _MIB),
     ),
     "100": _Gpu(
         "cuda",
         227 * _KIB,
         148,
         "B200, B100, GB200",
-        _Device("NVIDIA B200", 180 * _GIB, 126 * _MIB),
+        _Device("NVIDIA B200", 182642 * _MIB, 126 * _MIB),
     ),
-    "103": _Gpu("cuda", 227 * _KIB, 148, "B300, GB300", _Device("NVIDIA B300 SXM6 AC", 288 * _GIB)),
+    "103": _Gpu(
+        "cuda", 227 * _KIB, 148, "B300, GB300", _Device("NVIDIA B300 SXM6 AC", 288 * 10**9)
+    ),
     "120": _Gpu(
         "cuda",
         99 * _KIB,
         170,
         "RTX 5090, RTX 5080, RTX 5070, RTX PRO 6000",
-        _Device("NVIDIA GeForce RTX 5090", 32 * _GIB, 96 * _MIB),
+        _Device("NVIDIA GeForce RTX 5090", 32102 * _MIB, 96 * _MIB),
     ),
     "gfx90a": _Gpu(  # one of its two dies
         "hip",
         64 * _KIB,
         104,
         "MI250, MI250X, MI210",
-        _Device("AMD Instinct MI250", 64 * _GIB, 8 * _MIB),
+        _Device("AMD Instinct MI250", 65520 * _MIB, 8 * _MIB),
     ),
     "gfx942": _Gpu(
         "hip",
         64 * _KIB,
         304,
         "MI300X, MI300A, MI300, MI325X",
-        _Device("AMD Instinct MI300X", 192 * _GIB, 4 * _MIB),
+        _Device("AMD Instinct MI300X", 196592 * _MIB, 4 * _MIB),
     ),
     "gfx950": _Gpu(
         "hip",
@@ -121,22 +123,26 @@ _GPUS = {
         64 * _KIB,
         48,
         "RX 7900 XTX, RX 7900 XT, W7900",
-        _Device("AMD Radeon RX 7900 XTX", 24 * _GIB, 6 * _MIB),
+        _Device("AMD Radeon RX 7900 XTX", 24560 * _MIB, 6 * _MIB),
     ),
     "gfx1201": _Gpu(
         "hip",
         64 * _KIB,
         32,
         "RX 9070 XT, RX 9070",
-        _Device("AMD Radeon RX 9070 XT", 16 * _GIB, 8 * _MIB),
+        _Device("AMD Radeon RX 9070 XT", 16304 * _MIB, 8 * _MIB),
     ),
 }
 # Shared memory, NVIDIA: CUDA C++ Programming Guide, "Technical Specifications per Compute
 # Capability", maximum amount of shared memory per thread block. AMD: the LDS size per workgroup in
-# LLVM's "User Guide for AMDGPU Backend" and the CDNA 4 ISA manual. Multiprocessors and memory: the
-# vendors' data sheets of the product named first. Second-level cache: NVIDIA's architecture
-# whitepapers (Turing, Ampere GA100 and GA102, Ada, Hopper, RTX Blackwell) and its Blackwell tuning
-# guide; AMD's specifications of GPUs in the ROCm documentation, of one XCD where there are several.
+# LLVM's "User Guide for AMDGPU Backend" and the CDNA 4 ISA manual. Multiprocessors: the vendors'
+# data sheets of the product named first. Second-level cache: NVIDIA's architecture whitepapers
+# (Turing, Ampere GA100 and GA102, Ada, Hopper, RTX Blackwell) and its Blackwell tuning guide; AMD's
+# specifications of GPUs in the ROCm documentation (rocm.docs.amd.com, reference/gpu-specs), of one
+# XCD where there are several.
+# Memory: what a driver leaves of what the data sheet names, as torch and ultralytics print it in
+# people's logs (`total_memory=81089MB`): drivers differ by a few MB. Of MI250 as MI250X, one die.
+# Of B300 (whose GB are 10**9 each) and MI355X, of which none was found, it is the data sheet's.
 
 SUPPORTED_TARGETS: tuple[Target, ...] = tuple(
     Target(gpu.backend, arch) for arch, gpu in _GPUS.items()
@@ -199,7 +205,7 @@ def device_name(target: Target) -> str:
 
 
 def memory_size(target: Target) -> int | None:
-    """Bytes of that product's memory, by its data sheet; None for a GPU not listed here."""
+    """Bytes of that product's memory, as its driver says; None for a GPU not listed here."""
     gpu = _GPUS.get(target.arch)
     return None if gpu is None else gpu.device.memory_bytes
 

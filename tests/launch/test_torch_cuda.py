@@ -9,6 +9,7 @@ import concurrent.futures
 import copy
 import importlib
 import io
+import pickle
 import subprocess
 import sys
 import threading
@@ -252,6 +253,35 @@ def test_files(gpu: None) -> None:
         assert torch.load(file, map_location=place)["weight"].is_cuda == is_cuda
 
 
+def test_files_say_where_tensors_are(gpu: None) -> None:
+    file = io.BytesIO()
+    torch.save([torch.ones(2, device="cuda"), torch.ones(2)], file)
+
+    def loaded(**how: Any) -> list[bool]:
+        file.seek(0)
+        return [one.is_cuda for one in torch.load(file, **how)]
+
+    assert loaded() == [True, False]
+    assert loaded(map_location={"cuda:0": "cpu"}) == [False, False]
+    assert pickle.loads(pickle.dumps(torch.ones(2, device="cuda"))).is_cuda
+
+
+def test_tensors_by_type(gpu: None) -> None:
+    cuda: Any = torch.cuda
+    x = cuda.FloatTensor([1.0, 2.0])
+    assert x.is_cuda
+    assert x.tolist() == [1.0, 2.0]
+    assert isinstance(x, cuda.FloatTensor)
+    assert not isinstance(x, cuda.HalfTensor)
+    assert not isinstance(torch.ones(2), cuda.FloatTensor)
+    torch.set_default_tensor_type(cuda.DoubleTensor)
+    try:
+        assert torch.zeros(2).type() == "torch.cuda.DoubleTensor"
+    finally:
+        torch.set_default_tensor_type(torch.FloatTensor)
+    assert torch.zeros(2).type() == "torch.FloatTensor"
+
+
 def test_another_gpu_is_not_there(gpu: None) -> None:
     with pytest.raises(RuntimeError, match="invalid device ordinal"):
         torch.zeros(3, device="cuda:1")
@@ -302,19 +332,41 @@ def test_memory_is_what_lives_there(gpu: None) -> None:
     assert torch.cuda.memory_allocated() == before
 
 
-def test_random_numbers_are_the_cpus(gpu: None) -> None:
-    torch.cuda.manual_seed(3)
-    first = torch.rand(4, device="cuda")
+def test_random_numbers_follow_from_a_seed_and_an_offset(gpu: None) -> None:
     torch.manual_seed(3)
-    assert torch.equal(first.cpu(), torch.rand(4))
+    assert torch.cuda.initial_seed() == 3
+    on_cpu = torch.rand(4), torch.rand(4)
+    torch.manual_seed(3)
+    assert torch.equal(torch.rand(4), on_cpu[0])
     state = torch.cuda.get_rng_state()
-    second = torch.rand(4, device="cuda")
+    assert state.view(torch.int64).tolist() == [3, 0]
+    drawn = torch.rand(4, device="cuda"), torch.randn_like(torch.zeros(4, device="cuda"))
+    assert torch.equal(torch.rand(4), on_cpu[1])  # the CPU's generator has no part in it
+    offset = int(torch.cuda.get_rng_state().view(torch.int64)[1])
+    assert offset > 0
+    assert offset % 4 == 0
     torch.cuda.set_rng_state(state)
-    assert torch.equal(second, torch.rand(4, device="cuda"))
-    generator = torch.Generator(device="cuda")
-    assert isinstance(generator, torch.Generator)
-    assert generator.device == CUDA
+    assert torch.equal(torch.rand(4, device="cuda"), drawn[0])
+    assert torch.equal(torch.zeros(4, device="cuda").normal_(), drawn[1])
+
+
+def test_generators_of_the_gpu(gpu: None) -> None:
+    one = torch.Generator(device="cuda").manual_seed(5)
+    assert isinstance(one, torch.Generator)
+    assert one.device == CUDA
+    before = torch.cuda.get_rng_state()
+    state = one.get_state()
+    first = torch.randn(3, device="cuda", generator=one)
+    assert torch.equal(torch.cuda.get_rng_state(), before)
+    assert not torch.equal(first, torch.randn(3, device="cuda", generator=one))
+    assert torch.equal(first, torch.randn(3, device="cuda", generator=one.set_state(state)))
+    with pytest.raises(RuntimeError, match="16 bytes, seed and offset"):
+        one.set_state(torch.get_rng_state())
     assert isinstance(torch.default_generator, torch.Generator)
+    assert torch.Generator().device == on("cpu")
+    torch.cuda.manual_seed(9)
+    (default,) = torch.cuda.default_generators
+    assert default.initial_seed() == 9
 
 
 def test_events_and_streams(gpu: None) -> None:
@@ -332,6 +384,29 @@ def test_events_and_streams(gpu: None) -> None:
     assert end.query()
     with pytest.raises(ValueError, match="enable_timing=True"):
         start.elapsed_time(torch.cuda.Event())
+
+
+def test_events_and_streams_of_any_device(gpu: None) -> None:
+    start = torch.Event("cuda", enable_timing=True)
+    end = torch.Event(enable_timing=True)
+    start.record()
+    end.record()
+    assert start.elapsed_time(end) >= 0
+    stream: Any = torch.Stream(device="cuda")
+    assert isinstance(stream, torch.cuda.Stream)
+    assert isinstance(torch.cuda.current_stream(), torch.Stream)
+    with torch.cuda.stream(torch.cuda.ExternalStream(7)):
+        assert torch._C._cuda_getCurrentRawStream(0) == 7
+    assert torch._C._cuda_getCurrentRawStream(0) == 0
+
+
+def test_what_is_less_often_asked(gpu: None) -> None:
+    assert torch.get_device_module() is torch.cuda
+    assert torch.cuda.get_sync_debug_mode() == 0
+    with torch.accelerator.device_index(0), torch.cuda.profiler.profile():
+        torch.accelerator.empty_host_cache()
+    assert "emulated" in torch.cuda.memory_summary()
+    assert torch.cuda.memory_stats()["num_ooms"] == 0
 
 
 def test_graphs_are_refused_in_words(gpu: None) -> None:
@@ -456,6 +531,8 @@ def names() -> dict[str, Any]:
     found |= {f"Thread.{name}": value for name, value in vars(threading.Thread).items()}
     found |= {f"autocast.{name}": value for name, value in vars(torch.autocast).items()}
     found |= {f"_triton.{name}": value for name, value in vars(torch_triton).items()}
+    found |= {f"_C.{name}": value for name, value in vars(torch._C).items()}
+    found["files"] = list(torch.serialization._package_registry)
     found["modes"] = torch.overrides._get_current_function_mode_stack()
     found["versions"] = type(torch.version)
     found["seen"] = answers

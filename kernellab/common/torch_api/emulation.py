@@ -126,6 +126,12 @@ def autocast_is_on(autocast: torch.autocast) -> bool:
 # Kernels of operations
 
 
+@functools.cache
+def draws_numbers(operation: Any) -> bool:
+    """Whether it takes random numbers from a generator."""
+    return torch.Tag.nondeterministic_seeded in operation.tags
+
+
 def runs_on_gpu_alone(operation: Any) -> bool:
     """Whether somebody registered code for the operation that runs for tensors on a GPU only."""
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(operation.name(), "CUDA"))
@@ -137,7 +143,26 @@ def run_as(key: str, operation: Any, args: Any, kwargs: Any) -> Any:
     return operation.redispatch(keys, *args, **kwargs)
 
 
+# Files
+
+
+def take_files(place_said: Callable[..., Any], back_in_place: Callable[..., Any]) -> None:
+    """Ask these two first where a storage is that is saved, and have it there when it is loaded."""
+    torch.serialization.register_package(_FIRST, place_said, back_in_place)
+
+
+def leave_files(place_said: Callable[..., Any], back_in_place: Callable[..., Any]) -> None:
+    """Ask them no longer."""
+    registry: list[Any] = torch.serialization._package_registry
+    registry[:] = [one for one in registry if one[1:] != (place_said, back_in_place)]
+
+
+_FIRST = 0
+
 # Questions that torch asks itself
+
+C_MODULE: ModuleType = torch._C
+"""What `torch.cuda` and other people's code ask by underscored names."""
 
 CUDA_MODULES: tuple[ModuleType, ...] = (
     torch.cuda,
@@ -145,6 +170,7 @@ CUDA_MODULES: tuple[ModuleType, ...] = (
     torch.cuda.random,
     torch.cuda.graphs,
     torch.cuda.nvtx,
+    torch.cuda.profiler,
 )
 """Where the functions of `torch.cuda` are defined, or imported to."""
 

@@ -10,8 +10,8 @@ import torch
 
 from kernellab import triton_api
 from kernellab.launch.torch_cuda import streams
-from kernellab.launch.torch_cuda.functions import names_gpu
-from kernellab.launch.torch_cuda.marks import GPU, allocated
+from kernellab.launch.torch_cuda.generators import Generator, default_generator
+from kernellab.launch.torch_cuda.marks import GPU, allocated, names_gpu
 from kernellab.launch.torch_cuda.properties import DeviceProperties
 from kernellab.launch.torch_cuda.sessions import Session
 from kernellab.records import Target
@@ -77,9 +77,34 @@ _DEVICE: dict[str, Answer] = {
     "get_device_properties": _of_device(lambda session: _properties(session.target)),
     "get_arch_list": lambda session: [session.target.name],
     "can_device_access_peer": _is(False),
+    "get_sync_debug_mode": _is(0),
+    "set_sync_debug_mode": _is(None),
+    "get_allocator_backend": _is("native"),
+    "cudart": lambda session: _CudaRuntime(session),
+    "check_error": _is(None),
     "_sleep": _is(None),
     "ipc_collect": _is(None),
 }
+
+
+class _CudaRuntime:
+    """What `torch.cuda.cudart()` has."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def cudaProfilerStart(self) -> int:  # noqa: N802
+        """Nobody listens."""
+        return 0
+
+    def cudaProfilerStop(self) -> int:  # noqa: N802
+        """Nobody listens."""
+        return 0
+
+    def cudaMemGetInfo(self, _device: int = 0) -> tuple[int, int]:  # noqa: N802
+        """Free bytes, and all."""
+        return _free_and_total(self._session)
+
 
 _STREAMS: dict[str, Answer] = {
     "current_stream": _of_device(streams.current_stream),
@@ -109,14 +134,25 @@ def _free_and_total(session: Session) -> tuple[int, int]:
 
 
 def _memory_stats(_session: Session) -> dict[str, int]:
-    return {
+    return dict.fromkeys(("num_alloc_retries", "num_ooms"), 0) | {
         f"{what}_bytes.all.{when}": bytes_
         for what in ("allocated", "reserved")
         for when, bytes_ in (("current", allocated.bytes), ("peak", allocated.peak))
     }
 
 
+def _memory_summary(session: Session, device: Any = None, abbreviated: bool = False) -> str:
+    _check(device)
+    del abbreviated
+    free, total = _free_and_total(session)
+    return (
+        f"{_properties(session.target).name}, emulated: {allocated.bytes:,} bytes allocated (at "
+        f"most {allocated.peak:,}), {free:,} of {total:,} free\n"
+    )
+
+
 _MEMORY: dict[str, Answer] = {
+    "memory_summary": _memory_summary,
     "empty_cache": _is(None),
     "mem_get_info": _of_device(_free_and_total),
     "memory_stats": _of_device(_memory_stats),
@@ -136,35 +172,35 @@ _MEMORY: dict[str, Answer] = {
 }
 
 
-# Random numbers: the GPU's default generator is the CPU's
+# Random numbers: the GPU's default generator
+
+
+def _of_generator(answer: Callable[[Generator], Any]) -> Answer:
+    return lambda _session: answer(default_generator())
 
 
 def _manual_seed(_session: Session, seed: int) -> None:
-    torch.default_generator.manual_seed(int(seed))
-
-
-def _seed(_session: Session) -> None:
-    torch.default_generator.seed()
+    default_generator().manual_seed(seed)
 
 
 def _set_rng_state(_session: Session, new_state: torch.Tensor, device: Any = "cuda") -> None:
     _check(device)
-    torch.set_rng_state(new_state)
+    default_generator().set_state(new_state)
 
 
 def _set_rng_states(_session: Session, new_states: Any) -> None:
     for state in new_states:
-        torch.set_rng_state(state)
+        default_generator().set_state(state)
 
 
 _RANDOM: dict[str, Answer] = {
     "manual_seed": _manual_seed,
     "manual_seed_all": _manual_seed,
-    "seed": _seed,
-    "seed_all": _seed,
-    "initial_seed": lambda _session: torch.default_generator.initial_seed(),
-    "get_rng_state": _of_device(lambda _session: torch.get_rng_state()),
-    "get_rng_state_all": lambda _session: [torch.get_rng_state()],
+    "seed": _of_generator(lambda one: one.seed()),
+    "seed_all": _of_generator(lambda one: one.seed()),
+    "initial_seed": _of_generator(lambda one: one.initial_seed()),
+    "get_rng_state": _of_device(lambda _session: default_generator().get_state()),
+    "get_rng_state_all": _of_generator(lambda one: [one.get_state()]),
     "set_rng_state": _set_rng_state,
     "set_rng_state_all": _set_rng_states,
 }
@@ -198,8 +234,20 @@ OF_ACCELERATOR: dict[str, Answer] = {
 }
 """Functions of `torch.accelerator`."""
 
+OF_C: Mapping[str, Answer] = {
+    "_get_accelerator": _is(torch.device(GPU.type)),
+    "_accelerator_exchangeDevice": _is(0),
+    "_accelerator_maybeExchangeDevice": _is(0),
+    "_accelerator_emptyHostCache": _is(None),
+    "_cuda_getCurrentRawStream": lambda session, _device: (
+        streams.current_stream(session).cuda_stream
+    ),
+}
+"""Functions of torch's extension module that Python code calls by name."""
+
 STAND_INS: Mapping[str, type] = {
     "Stream": streams.Stream,
+    "ExternalStream": streams.ExternalStream,
     "Event": streams.Event,
     "CUDAGraph": streams.CUDAGraph,
     "graph": streams.GraphCapture,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import FrameType
 from typing import Any
 
@@ -21,7 +22,8 @@ from kernellab.common.torch_api.emulation import (
     unasked,
 )
 from kernellab.launch.torch_cuda import marks
-from kernellab.launch.torch_cuda.marks import GPU, is_on_gpu
+from kernellab.launch.torch_cuda.generators import Generator, making_on_gpu
+from kernellab.launch.torch_cuda.marks import GPU, is_on_gpu, named, names_gpu
 from kernellab.launch.torch_cuda.sessions import current_session
 
 
@@ -75,6 +77,14 @@ def _answered(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> An
     answer = _ANSWERS.get(func)
     if answer is not None:
         return answer(*args, **kwargs)
+    generator = kwargs.get("generator")
+    if type(generator) is Generator:  # of the GPU: others are torch's own
+        with generator.draws():
+            return _on_its_device(func, args, kwargs)
+    return _on_its_device(func, args, kwargs)
+
+
+def _on_its_device(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     device = kwargs.get("device")
     pins = kwargs.pop("pin_memory", None)
     if device is None:
@@ -83,7 +93,8 @@ def _answered(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> An
             marks.share_place(result, args, kwargs)
     else:
         wanted = names_gpu(device)
-        result = func(*args, **kwargs | {"device": "cpu" if wanted else device})
+        with making_on_gpu() if wanted else nullcontext():
+            result = func(*args, **kwargs | {"device": "cpu" if wanted else device})
         result = _placed(result, wanted, (args, kwargs))
     if pins and isinstance(result, torch.Tensor):
         marks.pin(result)
@@ -97,28 +108,6 @@ def _placed(result: Any, on_gpu: bool, sources: Any) -> Any:
             return moved(result, on_gpu)
         (marks.place_on_gpu if on_gpu else marks.place_on_cpu)(result)
     return result
-
-
-def names_gpu(device: Any) -> bool:
-    """Whether a device, as torch's functions take it, is the GPU.
-
-    Raises:
-        RuntimeError: it is a GPU, but none that is there.
-    """
-    named = _named(device)
-    if named.type != GPU.type:
-        return False
-    if named.index not in (None, GPU.index):
-        raise RuntimeError(
-            f"CUDA error: invalid device ordinal\n{named} was asked for, and one GPU is emulated: "
-            f"{GPU}."
-        )
-    return True
-
-
-def _named(device: Any) -> torch.device:
-    """The device that a number, a name or a device means."""
-    return torch.device(GPU.type, device) if isinstance(device, int) else torch.device(device)
 
 
 # Moving
@@ -161,7 +150,7 @@ def _to(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     device, other = how.pop("device", None), how.pop("other", None)
     if other is not None:
         device, how["dtype"] = _device(other), other.dtype
-    if device is not None and _named(device).type not in ("cpu", GPU.type):
+    if device is not None and named(device).type not in ("cpu", GPU.type):
         return tensor.to(device, **how)
     if device is not None and is_on_gpu(tensor) != names_gpu(device):
         tensor = moved(tensor, not is_on_gpu(tensor))

@@ -18,6 +18,29 @@ from kernellab.common.torch_api.emulation import identity_of
 GPU = torch.device("cuda", 0)
 """The emulated GPU."""
 
+
+def names_gpu(device: Any) -> bool:
+    """Whether a device, as torch's functions take it, is the GPU.
+
+    Raises:
+        RuntimeError: it is a GPU, but none that is there.
+    """
+    asked = named(device)
+    if asked.type != GPU.type:
+        return False
+    if asked.index not in (None, GPU.index):
+        raise RuntimeError(
+            f"CUDA error: invalid device ordinal\n{asked} was asked for, and one GPU is emulated: "
+            f"{GPU}."
+        )
+    return True
+
+
+def named(device: Any) -> torch.device:
+    """The device that a number, a name or a device means."""
+    return torch.device(GPU.type, device) if isinstance(device, int) else torch.device(device)
+
+
 _MARK = "kernellab_place"
 _ON_GPU, _PINNED = "gpu", "pinned"
 
@@ -45,6 +68,16 @@ def place_on_cpu(tensor: torch.Tensor) -> None:
 def pin(tensor: torch.Tensor) -> None:
     """Let a tensor count as being in pinned memory."""
     _mark(tensor, _PINNED)
+
+
+def is_storage_on_gpu(storage: torch.UntypedStorage) -> bool:
+    """Whether all tensors that share a storage count as being on the GPU."""
+    return getattr(storage, _MARK, None) == _ON_GPU
+
+
+def place_storage_on_gpu(storage: torch.UntypedStorage) -> None:
+    """Let all tensors that share a storage count as being on the GPU."""
+    _mark_storage(storage, _ON_GPU)
 
 
 def tensors_in(*values: Any) -> Iterator[torch.Tensor]:
@@ -87,7 +120,12 @@ def _mark_of(tensor: torch.Tensor) -> str | None:
 
 def _mark(tensor: torch.Tensor, mark: str | None) -> None:
     storage = _storage(tensor)
-    if storage is None or getattr(storage, _MARK, None) == mark or not tensor.is_cpu:
+    if storage is not None and tensor.is_cpu:
+        _mark_storage(storage, mark)
+
+
+def _mark_storage(storage: torch.UntypedStorage, mark: str | None) -> None:
+    if getattr(storage, _MARK, None) == mark:
         return
     if getattr(storage, _MARK, None) == _ON_GPU:
         allocated.forget(storage)

@@ -9,12 +9,14 @@ from typing import Any
 
 from kernellab.common.torch_api.emulation import (
     OperationMode,
+    draws_numbers,
     modes_pushed,
     run_as,
     runs_on_gpu_alone,
 )
 from kernellab.launch.torch_cuda import marks
 from kernellab.launch.torch_cuda.functions import FUNCTIONS
+from kernellab.launch.torch_cuda.generators import default_generator, is_named, makes_on_gpu
 from kernellab.launch.torch_cuda.sessions import current_session
 
 
@@ -31,7 +33,13 @@ class GpuOperations(OperationMode):
 
     def _run(self, operation: Any, args: Any, kwargs: Any) -> Any:
         """The operation's result; of code that other people registered, modes on."""
-        on_gpu = any(map(marks.is_on_gpu, marks.tensors_in(args, kwargs)))
+        on_gpu = makes_on_gpu() or any(map(marks.is_on_gpu, marks.tensors_in(args, kwargs)))
+        if on_gpu and draws_numbers(operation) and not is_named():
+            with default_generator().draws_by_default():
+                return self._by_torch_or_others(operation, on_gpu, args, kwargs)
+        return self._by_torch_or_others(operation, on_gpu, args, kwargs)
+
+    def _by_torch_or_others(self, operation: Any, on_gpu: bool, args: Any, kwargs: Any) -> Any:
         if on_gpu and runs_on_gpu_alone(operation):
             key = "CUDA"
         elif operation.namespace in _TORCHS_OWN:

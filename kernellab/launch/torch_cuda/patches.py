@@ -17,16 +17,28 @@ from typing import Any
 import torch
 
 from kernellab.common.torch_api import emulation
-from kernellab.launch.torch_cuda.answers import OF_ACCELERATOR, OF_CUDA, STAND_INS, version_of
+from kernellab.launch.torch_cuda.answers import (
+    OF_ACCELERATOR,
+    OF_C,
+    OF_CUDA,
+    STAND_INS,
+    version_of,
+)
 from kernellab.launch.torch_cuda.autocasting import entering, leaving
-from kernellab.launch.torch_cuda.functions import names_gpu, on_default_device
+from kernellab.launch.torch_cuda.files import back_in_place, place_said
+from kernellab.launch.torch_cuda.functions import on_default_device
+from kernellab.launch.torch_cuda.generators import DefaultGenerators, Generator
 from kernellab.launch.torch_cuda.joining import start_inside
-from kernellab.launch.torch_cuda.marks import place_on_gpu, tensors_in
 from kernellab.launch.torch_cuda.sessions import Session, current_session
-from kernellab.launch.torch_cuda.streams import Generator
+from kernellab.launch.torch_cuda.streams import AnyEvent, AnyStream
+from kernellab.launch.torch_cuda.typed_tensors import TYPED_TENSORS, set_default_tensor_type
 
 Replacement = tuple[Any, str, Any]
 """A module or class, the name of an attribute, and what it is meanwhile."""
+
+
+_ABSENT = object()
+_FILES = (place_said, back_in_place)
 
 
 class _Patches:
@@ -43,8 +55,9 @@ class _Patches:
             if self._inside == 1:
                 emulation.forget_answers_about_triton()
                 for owner, name, value in _replacements():
-                    self._originals.append((owner, name, vars(owner)[name], value))
+                    self._originals.append((owner, name, vars(owner).get(name, _ABSENT), value))
                     setattr(owner, name, value)
+                emulation.take_files(*_FILES)
                 torch.version.__class__ = _Versions
 
     def leave(self) -> None:
@@ -52,8 +65,13 @@ class _Patches:
             self._inside -= 1
             if self._inside == 0:
                 torch.version.__class__ = ModuleType
+                emulation.leave_files(*_FILES)
                 for owner, name, original, value in reversed(self._originals):
-                    if vars(owner)[name] is value:  # else somebody else replaced it since
+                    if vars(owner).get(name) is not value:  # somebody else replaced it since
+                        continue
+                    if original is _ABSENT:
+                        delattr(owner, name)
+                    else:
                         setattr(owner, name, original)
                 self._originals.clear()
                 emulation.forget_answers_about_triton()
@@ -75,6 +93,7 @@ def patched() -> Iterator[None]:
 def _replacements() -> Iterator[Replacement]:
     for module in emulation.CUDA_MODULES:
         yield from _answered(module, OF_CUDA)
+    yield from _answered(emulation.C_MODULE, OF_C)
     for name, stand_in in STAND_INS.items():
         yield torch.cuda, name, stand_in
     for accelerator in emulation.ACCELERATOR_MODULES:
@@ -86,7 +105,14 @@ def _replacements() -> Iterator[Replacement]:
     yield questions, "has_triton", _asking(vars(questions)["has_triton"], lambda _session: True)
     yield torch.backends.cuda, "is_built", _asking(torch.backends.cuda.is_built, lambda _: True)
     yield torch, "Generator", Generator
-    yield torch, "load", _asking(torch.load, functools.partial(_load, torch.load))
+    yield torch.cuda, "default_generators", DefaultGenerators(torch.cuda.default_generators)
+    yield torch, "Stream", AnyStream
+    yield torch, "Event", AnyEvent
+    for name, typed in TYPED_TENSORS.items():
+        yield torch.cuda, name, typed
+    by_type = torch.set_default_tensor_type
+    answer = functools.partial(set_default_tensor_type, by_type)
+    yield torch, "set_default_tensor_type", _asking(by_type, answer)
     yield torch, "compile", _asking(torch.compile, functools.partial(_compile, torch.compile))
     yield torch.autocast, "__enter__", entering(torch.autocast.__enter__)
     yield torch.autocast, "__exit__", leaving(torch.autocast.__exit__)
@@ -98,8 +124,15 @@ def _replacements() -> Iterator[Replacement]:
 
 def _answered(module: ModuleType, answers: Mapping[str, Any]) -> Iterator[Replacement]:
     for name, answer in answers.items():
-        if callable(vars(module).get(name)):
-            yield module, name, _asking(vars(module)[name], answer)
+        original = vars(module).get(name)
+        if callable(original):
+            yield module, name, _asking(original, answer)
+        elif module is emulation.C_MODULE:  # which a torch without CUDA lacks
+            yield module, name, _asking(functools.partial(_lacking, name), answer)
+
+
+def _lacking(name: str, *_: Any, **__: Any) -> Any:
+    raise AttributeError(f"module 'torch._C' has no attribute {name!r}")
 
 
 def _asking(original: Callable[..., Any], answer: Callable[..., Any]) -> Callable[..., Any]:
@@ -128,18 +161,6 @@ class _Versions(ModuleType):
             if session is not None:
                 return version_of(session.target, name)
         return super().__getattribute__(name)
-
-
-def _load(
-    load: Callable[..., Any], _session: Session, f: Any, map_location: Any = None, **options: Any
-) -> Any:
-    """`torch.load`, to the GPU too."""
-    to_gpu = isinstance(map_location, str | torch.device) and names_gpu(map_location)
-    loaded = load(f, map_location="cpu" if to_gpu else map_location, **options)
-    if to_gpu:
-        for tensor in tensors_in(loaded):
-            place_on_gpu(tensor)
-    return loaded
 
 
 def _compile(

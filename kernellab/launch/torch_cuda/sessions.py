@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any
 
 from kernellab import triton_api
 from kernellab.records import Target
@@ -21,12 +22,14 @@ class Session:
         emulation: where launches go meanwhile.
         is_open: False once the context was left: threads that it started may live longer.
         streams: the current stream of each thread, where it is not the default one.
+        generator: the GPU's default generator, once somebody asked for it.
     """
 
     target: Target
     emulation: triton_api.Emulation
     is_open: bool = True
     streams: threading.local = field(default_factory=threading.local)
+    generator: Any = None
 
 
 _session: ContextVar[Session | None] = ContextVar("kernellab_torch_cuda", default=None)

@@ -1,4 +1,4 @@
-"""Streams, events, generators and graphs of the emulated GPU: work is over when its call returns,
+"""Streams, events and graphs of the emulated GPU: work is over when its call returns,
 so a stream is a name, an event a moment, and a graph cannot be recorded.
 """
 
@@ -6,36 +6,69 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from kernellab.errors import UnsupportedOperation
-from kernellab.launch.torch_cuda.functions import names_gpu
-from kernellab.launch.torch_cuda.marks import GPU
-from kernellab.launch.torch_cuda.sessions import Session, current_session
+from kernellab.launch.torch_cuda.marks import GPU, names_gpu
+from kernellab.launch.torch_cuda.sessions import Session
+from kernellab.launch.torch_cuda.stand_ins import StandIn
 
 _cuda: Any = torch.cuda  # whose functions answer with these classes
 
 
-class _StandIn(type(torch.Generator)):  # type: ignore[misc] # the metaclass of all of torch's
-    """A class in the place of torch's, `original`: outside it makes what that makes."""
+class _OfAnyDevice(StandIn):
+    """In the place of a class that is told of which device its objects are."""
 
-    original: type[Any]
+    def made(self, device: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if device is not None and not names_gpu(device):
+            return self.original(device, *args, **kwargs)
+        return self.on_gpu(*args, **kwargs)
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if current_session() is None:
-            return cls.original(*args, **kwargs)
-        return super().__call__(*args, **kwargs)
+    def __instancecheck__(self, instance: Any) -> bool:
+        return isinstance(instance, self.of_gpu() | self.original)
 
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return super().__instancecheck__(instance) or isinstance(instance, cls.original)
+    on_gpu: Callable[..., Any]
+    """What makes them of the GPU."""
+
+    of_gpu: Callable[[], type[Any]]
+    """Their class there."""
 
 
-class Stream(metaclass=_StandIn):
+class AnyStream(metaclass=_OfAnyDevice):
+    """As `torch.Stream`."""
+
+    original = torch.Stream
+
+    @staticmethod
+    def on_gpu(priority: int = 0, **_: Any) -> Stream:
+        return Stream(priority=priority)
+
+    @staticmethod
+    def of_gpu() -> type[Stream]:
+        return Stream
+
+
+class AnyEvent(metaclass=_OfAnyDevice):
+    """As `torch.Event`."""
+
+    original = torch.Event
+
+    @staticmethod
+    def on_gpu(*, enable_timing: bool = False, **_: Any) -> Event:
+        return Event(enable_timing)
+
+    @staticmethod
+    def of_gpu() -> type[Event]:
+        return Event
+
+
+class Stream(metaclass=StandIn):
     """As `torch.cuda.Stream`; all work on it is done."""
 
-    original = torch.cuda.Stream
+    original: type[Any] = torch.cuda.Stream
     _numbers = itertools.count(1)
     device = GPU
     device_type = 1
@@ -48,6 +81,11 @@ class Stream(metaclass=_StandIn):
         self.stream_id = next(self._numbers)
         self.cuda_stream = self.stream_id
         self._before: list[Stream] = []
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """The least and the greatest that torch gives on a GPU (c10/cuda/CUDAStream.h)."""
+        return 0, -3
 
     def query(self) -> bool:
         """Whether all work is done."""
@@ -90,6 +128,16 @@ class Stream(metaclass=_StandIn):
         return f"<torch.cuda.Stream device={GPU} cuda_stream={self.cuda_stream:#x}>"
 
 
+class ExternalStream(Stream):
+    """As `torch.cuda.ExternalStream`, by the number that somebody else knows a stream by."""
+
+    original = torch.cuda.ExternalStream
+
+    def __init__(self, stream_ptr: int, device: Any = None, **_: Any) -> None:
+        super().__init__(device)
+        self.stream_id = self.cuda_stream = stream_ptr
+
+
 def default_stream() -> Stream:
     """The stream that is current where nobody chose another."""
     stream = Stream()
@@ -109,7 +157,7 @@ def set_stream(session: Session, stream: Stream | None) -> None:
         session.streams.current = stream
 
 
-class Event(metaclass=_StandIn):
+class Event(metaclass=StandIn):
     """As `torch.cuda.Event`: a moment of this machine's clock."""
 
     original = torch.cuda.Event
@@ -142,26 +190,6 @@ class Event(metaclass=_StandIn):
         return 1e3 * (end_event._seconds - self._seconds)
 
 
-class Generator(torch.Generator, metaclass=_StandIn):
-    """As `torch.Generator`; one of the GPU is the CPU's, so it gives the CPU's numbers."""
-
-    original = torch.Generator
-
-    def __new__(cls, device: Any = "cpu") -> Generator:
-        on_gpu = names_gpu(device)
-        make: Any = super().__new__
-        made: Generator = make(cls, "cpu" if on_gpu else device)
-        made._on_gpu = on_gpu
-        return made
-
-    _on_gpu: bool
-
-    @property
-    def device(self) -> torch.device:  # type: ignore[override]
-        """Where it makes numbers."""
-        return GPU if self._on_gpu else super().device
-
-
 def refuse_graph(*_: Any, **__: Any) -> Any:
     """What makes a graph, or uses one."""
     raise UnsupportedOperation(
@@ -170,7 +198,7 @@ def refuse_graph(*_: Any, **__: Any) -> Any:
     )
 
 
-class CUDAGraph(metaclass=_StandIn):
+class CUDAGraph(metaclass=StandIn):
     """Refused."""
 
     original = torch.cuda.CUDAGraph
@@ -179,7 +207,7 @@ class CUDAGraph(metaclass=_StandIn):
         refuse_graph()
 
 
-class GraphCapture(metaclass=_StandIn):
+class GraphCapture(metaclass=StandIn):
     """Refused: `torch.cuda.graph`."""
 
     original = torch.cuda.graph
