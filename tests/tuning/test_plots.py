@@ -83,6 +83,19 @@ def test_a_heat_map_shows_the_fastest_of_each_pair_and_frames_the_ties() -> None
     assert places == {(0, 1), (1, 0)}  # num_warps 4 with BLOCK 128, num_warps 8 with BLOCK 64
 
 
+def test_the_fastest_config_is_on_top_of_the_parallel_lines() -> None:
+    (axes,) = sweep().plot("parallel").figure.axes
+    times = [
+        float(text.get_text())
+        for text in sorted(axes.texts, key=lambda text: -text.get_position()[1])
+        if text.get_position()[0] > len(axes.get_xticks()) - 1
+    ]
+    assert times == sorted(times)
+    assert times[0] == 10.0
+    *_, fastest = [line for line in axes.lines if len(line.get_xdata()) == len(axes.get_xticks())]
+    assert fastest.get_ydata()[-1] == 1
+
+
 def test_types_and_functions_are_named_in_the_order_of_the_sweep(tmp_path) -> None:
     kinds = [tl.float32, tl.float16]
     trials = [

@@ -9,6 +9,7 @@ import json
 import re
 from dataclasses import replace
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -334,6 +335,24 @@ def test_tiles_of_any_shape_are_drawn(shape: tuple[int, ...]) -> None:
         assert layout.plot(hardware=hardware).png().startswith(b"\x89PNG")
     if rank == 3:
         assert "slice (1, :, :)" in " ".join(said(layout.plot(at=(1,))))
+
+
+def test_numbers_beside_and_in_a_picture_stand_apart() -> None:
+    """Those of neighbours, by what the renderer measures."""
+    products = Layout.nvidia_mma(
+        shape=(64, 64), version=2, warps_per_cta=[2, 2], instruction_shape=[16, 8]
+    )
+    swizzled = Layout.swizzled_shared(
+        shape=(16, 32), vector=8, per_phase=2, max_phase=4, order=[1, 0]
+    )
+    for figure in (products.plot(hardware=True).figure, swizzled.plot().figure):
+        figure.draw_without_rendering()
+        axes = figure.axes[0]
+        first_row = [one for one in axes.texts if one.get_position()[1] == 3.5]
+        for row in (axes.get_xticklabels(), first_row):
+            boxes = [one.get_window_extent() for one in row]
+            gaps = [right.x0 - left.x1 for left, right in pairwise(boxes)]
+            assert min(gaps, default=9) > 2, [one.get_text() for one in row]
 
 
 def test_a_wrong_option_is_refused_in_words() -> None:

@@ -325,7 +325,7 @@ def _draw(picture: _Picture, by: str, title: str, words: str) -> Figure:
     axes.set_xlim(0, columns)
     axes.set_ylim(rows, 0)
     _draw_labels(axes, picture.labels, painted, cell)
-    _draw_rulers(axes, picture)
+    _draw_rulers(axes, picture, cell)
     _draw_key(figure, axes, by, most, colours)
     return figure
 
@@ -382,7 +382,8 @@ def _draw_labels(
     """All labels in letters of one size, or none where they would be too small."""
     if not labels:
         return
-    fitting = (72 * cell * wide * 0.94 / (0.64 * len(words)) for _, _, wide, words in labels)
+    # The fifth that is left is what keeps the numbers of neighbours apart.
+    fitting = (72 * cell * wide * 0.8 / (0.64 * len(words)) for _, _, wide, words in labels)
     points = min(9.0, 72 * cell * 0.55, *fitting)
     if points < _LEAST_LETTERS:
         return
@@ -400,18 +401,25 @@ def _draw_labels(
             )
 
 
-def _draw_rulers(axes: Axes, picture: _Picture) -> None:
+_RULER_LETTERS = 7
+"""The size of the numbers beside a picture, in points."""
+
+
+def _draw_rulers(axes: Axes, picture: _Picture, cell: float) -> None:
+    """Numbers of rows and columns, as many as stand apart in cells of `cell` inches."""
     rows, columns = next(iter(picture.parts.values())).shape
     axes.xaxis.set_label_position("bottom")
+    digits = len(str(columns)) + 1  # and a space
+    wide, high = 0.64 * digits * _RULER_LETTERS / 72, 1.4 * _RULER_LETTERS / 72
     rulers = (
-        (axes.xaxis, columns, picture.across, 1),
-        (axes.yaxis, rows, picture.down, picture.row_step),
+        (axes.xaxis, columns, picture.across, 1, wide),
+        (axes.yaxis, rows, picture.down, picture.row_step, high),
     )
-    for axis, many, words, each in rulers:
-        step = 2 ** max(0, math.ceil(math.log2(many / _MOST_TICKS)))
+    for axis, many, words, each, room in rulers:
+        step = 2 ** max(0, math.ceil(math.log2(max(many / _MOST_TICKS, room / cell))))
         places = range(0, many, step)
         axis.set_ticks([place + 0.5 for place in places], [str(place * each) for place in places])
-        axis.set_tick_params(length=0, labelsize=7)
+        axis.set_tick_params(length=0, labelsize=_RULER_LETTERS)
         if words:
             axis.set_label_text(words)
     axes.spines[:].set_visible(False)

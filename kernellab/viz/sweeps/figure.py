@@ -11,7 +11,7 @@ from matplotlib.axis import Axis
 from matplotlib.colors import LogNorm, Normalize, to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import LogFormatter
+from matplotlib.ticker import LogFormatter, PercentFormatter, StrMethodFormatter
 
 from kernellab.errors import ArgumentError
 from kernellab.tuning.results.plot_data import (
@@ -198,8 +198,17 @@ def _draw_untimed(data: UntimedData) -> Figure:
     axes.plot(amounts, range(len(points)), "o", color=OTHER, markersize=3.5)
     _a_row_each(axes, points, data.varying)
     axes.set_xlim(left=0)
-    axes.set_xlabel(AGAINST[data.kind])
+    _name_resource(axes, data.kind)
     return figure
+
+
+def _name_resource(axes: Axes, kind: str) -> None:
+    """The axis of a resource, its numbers written as they are in tables."""
+    axes.set_xlabel(AGAINST[kind])
+    if kind == "occupancy":
+        axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+    else:
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
 def _draw_heatmap(data: PlotData) -> Figure:
@@ -265,7 +274,7 @@ def _draw_parallel(data: PlotData) -> Figure:
     names = [*data.axes, "us"]
     figure, axes = _paper(
         data.title,
-        f"{data.subtitle}; one line a config, the fastest on top",
+        f"{data.subtitle}\none line a config, from its values to its time, the fastest on top",
         max(4.6, 1.6 * len(names)),
         4.2,
     )
@@ -275,7 +284,7 @@ def _draw_parallel(data: PlotData) -> Figure:
     levels = {name: _levels(data.points, name) for name in data.axes}
     for one in reversed(data.points):
         heights = [_height(levels[name], one.values.get(name)) for name in data.axes]
-        heights.append(norm(one.us))
+        heights.append(1 - norm(one.us))
         best = one.tied
         axes.plot(
             heights,
@@ -302,7 +311,7 @@ def _draw_parallel(data: PlotData) -> Figure:
     axes.axvline(len(names) - 1, color=INK, linewidth=0.8)
     for part in (0.0, 0.5, 1.0):
         value = float(norm.inverse(part))
-        axes.text(len(names) - 0.97, part, f"{value:.4g}", fontsize=8, va="center")
+        axes.text(len(names) - 0.97, 1 - part, f"{value:.4g}", fontsize=8, va="center")
     axes.set_xticks(range(len(names)), names)
     axes.set_yticks([])
     axes.spines[["left", "bottom"]].set_visible(False)
@@ -331,7 +340,7 @@ def _draw_against(data: PlotData) -> Figure:
             label=words if found else None,
         )
     _baselines(data, axes.axhline)
-    axes.set_xlabel(AGAINST[data.kind])
+    _name_resource(axes, data.kind)
     axes.set_ylabel("us")
     _logarithmic_if_wide(axes, known, "y")
     _legend(axes)
