@@ -150,10 +150,13 @@ class PendingFinding:
         facts: fields of the finding, as keywords.
         describe: called with the number of elements and of programs when all are known; gives the
             message. None where `facts` has one.
+        described: the linear id of the program whose lane and values `facts` has, where one is
+            meant: programs with lower ids may come to the fault later.
     """
 
     facts: dict[str, Any]
     describe: Callable[[int, int], str] | None = None
+    described: int | None = None
     count: int = 0
     programs: ProgramSet = field(default_factory=ProgramSet)
 
@@ -199,7 +202,8 @@ class FindingCollector:
                 "values": event.values(place, program),
                 **facts_of(place, program),
             }
-            self._seen[key] = PendingFinding(facts)
+            described = None if event.programs is None else int(event.programs.linear[program])
+            self._seen[key] = PendingFinding(facts, described=described)
         pending = self._seen[key]
         has_programs = faulty.ndim > rank
         among: numpy.ndarray | None = None
@@ -250,7 +254,7 @@ class FindingCollector:
         for key, pending in self._seen.items():
             if isinstance(key, tuple) and key[0] in explained:
                 continue
-            listed = pending.programs.first(LISTED_PROGRAMS)
+            listed = _with_first(pending.described, pending.programs.first(LISTED_PROGRAMS))
             facts = dict(pending.facts)
             if pending.describe is not None:
                 facts["message"] = pending.describe(pending.count, len(pending.programs))
@@ -260,3 +264,10 @@ class FindingCollector:
                 count=pending.count,
                 program_count=len(pending.programs),
             )
+
+
+def _with_first(described: int | None, listed: list[int]) -> list[int]:
+    """The programs of a finding, the one that it describes before the others."""
+    if described is None:
+        return listed
+    return [described, *(one for one in listed if one != described)][:LISTED_PROGRAMS]

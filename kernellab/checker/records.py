@@ -45,7 +45,8 @@ class Finding(HasCard, Diagnostic):
     not say. docs/checking.md has all kinds.
 
     Attributes:
-        programs: those in which it happens, the first eight by their ids.
+        programs: eight of those in which it happens: the one that lane and values are of, then
+            the others by their ids.
         argument: the parameter whose memory it concerns; "" where there is none.
         index: of the first element that it concerns, in the argument's tensor; one number, counted
             from the tensor's first element, where it lies outside, or the tensor's elements cannot
@@ -128,7 +129,8 @@ class Finding(HasCard, Diagnostic):
 
     def joined(self, first: Finding) -> Finding:
         """The same fault, seen first elsewhere: in another call of the helper that it stands in."""
-        programs = sorted({*self.programs, *first.programs})[:LISTED_PROGRAMS]
+        others = sorted({*self.programs, *first.programs} - {*first.programs[:1]})
+        programs = [*first.programs[:1], *others][:LISTED_PROGRAMS]
         return dataclasses.replace(
             first,
             programs=tuple(programs),

@@ -55,8 +55,12 @@ def argument_name(argument: BlockArgument) -> str | None:
     """The kernel's name for a parameter or a loop's variable, or None.
 
     MLIR prints a name that is not ASCII otherwise (`%_CEB1` for "α"): its location has it as it is.
-    What has none it calls `%arg3`.
+    What has none it calls `%arg3`. The variable of a loop that a pass has made anew lies where the
+    loop does, at the names of the loop's results: none is its own.
     """
+    loop = argument.block.parent_op()
+    if loop is not None and argument.index == 0 and argument.location == loop.location:
+        return None
     name = locate(argument.location).name
     if name is not None and not name.isascii():
         return name

@@ -220,6 +220,65 @@ def element_functions(x_ptr, out_ptr, WHICH: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(out_ptr + lanes, x)
 
 
+@triton.jit
+def sum_that_the_store_rounds(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    for _ in range(n):
+        total = tl.load(out_ptr + lanes).to(tl.float32)
+        total = total + tl.load(x_ptr + lanes)
+        tl.store(out_ptr + lanes, total)
+
+
+@triton.jit
+def sums_of_a_list(addresses_ptr, sizes_ptr, out_ptr, BLOCK: tl.constexpr):
+    """The last program is out of its tensor in the first turn, those before it in a later one."""
+    one = tl.program_id(0)
+    part_ptr = tl.load(addresses_ptr + one).to(tl.pointer_type(tl.float32))
+    total = 0.0
+    for start in range(0, tl.load(sizes_ptr + one), BLOCK):
+        total += tl.sum(tl.load(part_ptr + start + tl.arange(0, BLOCK)))
+    tl.store(out_ptr + one, total)
+
+
+@triton.jit
+def words_of_bytes(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    words = tl.load(x_ptr.to(tl.pointer_type(tl.int32)) + lanes)
+    tl.store(out_ptr + lanes, words)
+
+
+@triton.jit
+def product_by_blocks(a_ptr, out_ptr, M, K, BLOCK: tl.constexpr):
+    """The variable of the loop has no name."""
+    a = tl.make_block_ptr(a_ptr, (M, K), (K, 1), (0, 0), (BLOCK, BLOCK), (1, 0))
+    acc = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for _ in range(tl.cdiv(K, BLOCK)):
+        acc += tl.load(a, boundary_check=(0,), padding_option="zero")
+        a = tl.advance(a, (0, BLOCK))
+    tl.store(out_ptr + tl.arange(0, BLOCK), tl.sum(acc, 1))
+
+
+@triton.jit
+def step_that_ends(x_ptr, out_ptr, n):
+    step, place = 8, 0
+    while place < n:
+        step = step // 2
+        place += step
+    tl.store(out_ptr, place)
+
+
+@triton.jit
+def shifted_bytes(x_ptr, y_ptr, out_ptr, WHICH: tl.constexpr, BLOCK: tl.constexpr):
+    x, y = tl.load(x_ptr + tl.arange(0, BLOCK)), tl.load(y_ptr + tl.arange(0, BLOCK))
+    if WHICH == "mean":
+        found = (x + y) >> 1
+    elif WHICH == "generator":
+        found = (x * 167 + 13) >> 3
+    else:
+        found = ((x ^ y) + y) >> 1
+    tl.store(out_ptr + tl.arange(0, BLOCK), found)
+
+
 # fmt: on
 
 
@@ -323,3 +382,52 @@ def test_functions_of_elements_are_at_fault_on_their_own_lines(which: str, line:
 def test_what_a_combine_function_hides_is_no_fault() -> None:
     x = torch.tensor([1.0, 1.0, 2.0, 2.0])
     assert not kernellab.check(element_functions, (1,), x, zeros(4), WHICH="hidden", BLOCK=4)
+
+
+def test_a_sum_that_the_store_rounds_is_told_at_the_addition() -> None:
+    out = torch.full((4,), 256.0, dtype=torch.bfloat16)
+    found = only(sum_that_the_store_rounds, torch.full((4,), 0.5), out, 40, BLOCK=4)
+    assert found.kind == "stalled-sum"
+    assert source_line(found.position) == "total = total + tl.load(x_ptr + lanes)"
+    assert found.message.startswith("total stays 256 where 0.5 is added")
+
+
+def test_a_finding_names_the_program_that_it_describes_first() -> None:
+    parts = [torch.zeros(16), torch.zeros(40), torch.zeros(3)]
+    addresses = torch.tensor([one.data_ptr() for one in parts])
+    sizes = torch.tensor([16, 40, 3], dtype=torch.int32)
+    found = only(sums_of_a_list, addresses, sizes, zeros(3), programs=3, BLOCK=16)
+    assert found.programs == ((2, 0, 0), (1, 0, 0))
+    assert (found.lane, found.values["start"]) == ((3,), 0)
+
+
+def test_an_argument_that_was_cast_is_named() -> None:
+    found = only(words_of_bytes, torch.zeros(40, dtype=torch.int8), zeros(16), BLOCK=16)
+    assert found.kind == "out-of-bounds"
+    assert "x_ptr was cast to elements of another size: its 40 elements are 40 byt" in found.advice
+
+
+def test_a_loop_that_a_pass_made_anew_lends_its_variable_no_name() -> None:
+    found = only(product_by_blocks, zeros(16, 40), zeros(16), 16, 40, BLOCK=16)
+    assert found.kind == "out-of-bounds"
+    assert "acc" not in found.values
+
+
+def test_a_loop_that_never_ends_is_not_said_to_need_more_turns() -> None:
+    found = only(step_that_ends, zeros(1), zeros(1, dtype=torch.int32), 20)
+    assert found.kind == "endless-loop"
+    assert "never ends" in found.message
+    assert "most_turns" not in found.advice
+
+
+def test_a_mean_by_a_shift_may_not_wrap_but_mixed_bits_may() -> None:
+    def check(which: str) -> Any:
+        x, y = (torch.tensor(one, dtype=torch.uint8) for one in ([200, 3, 4, 5], [100, 1, 2, 3]))
+        out = zeros(4, dtype=torch.uint8)
+        return kernellab.check(shifted_bytes, (1,), x, y, out, WHICH=which, BLOCK=4)
+
+    (found,) = check("mean")
+    assert (found.kind, found.index) == ("integer-overflow", (0,))
+    assert "200 + 100 = 300 does not fit uint8" in found.message
+    assert not check("generator")
+    assert not check("mixed")

@@ -106,6 +106,51 @@ def squares(x_ptr, n, B: tl.constexpr):
     tl.store(x_ptr + r[:, None] * n + c[None, :], 1.0, mask=c[None, :] < n)
 
 
+@triton.jit
+def planes(x_ptr, out_ptr, H, W, BLOCK: tl.constexpr):
+    pixel = tl.arange(0, BLOCK)
+    above = pixel // W - 1
+    value = tl.load(x_ptr + (tl.program_id(0) * H + above) * W + pixel % W, mask=pixel < H * W)
+    tl.store(out_ptr + tl.program_id(0) * H * W + pixel, value, mask=pixel < H * W)
+
+
+@triton.jit
+def images(x_ptr, B, H, W, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    columns = tl.arange(0, COLUMNS)[None, :]
+    tl.store(x_ptr + rows[:, None] * W + columns, 1.0, mask=columns < W)
+
+
+@triton.jit
+def fetch(base, where, step):
+    spot = base + where * step
+    return tl.load(spot)
+
+
+@triton.jit
+def through_a_helper(x_ptr, out_ptr, ids_ptr, D: tl.constexpr):
+    token = tl.load(ids_ptr + tl.program_id(0))
+    row = fetch(x_ptr, token * D + tl.arange(0, D), 1)
+    tl.store(out_ptr + tl.program_id(0) * D + tl.arange(0, D), row)
+
+
+@triton.jit
+def joined(parts, sizes, out_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    begin = 0
+    for k in tl.static_range(2):
+        size = sizes[k]
+        tl.store(out_ptr + begin + lanes, tl.load(parts[k] + lanes), mask=lanes < size)
+        begin += size
+
+
+@triton.jit
+def with_a_name_of_its_own(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    n = tl.num_programs(0)
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offsets, tl.load(x_ptr + offsets) * n)
+
+
 def zeros(*shape: int) -> torch.Tensor:
     return torch.zeros(shape)
 
@@ -173,6 +218,36 @@ LAUNCHES: dict[str, tuple[Callable[[], tuple[Any, ...]], dict[str, Any], str]] =
         {"BLOCK": 32},
         "x_ptr has 100 elements, and i + tl.arange(0, BLOCK) is 100 there. Nothing bounds it. Add "
         "mask=i + tl.arange(0, BLOCK) < N.",
+    ),
+    "an axis inside another": (
+        lambda: (planes, (2,), zeros(2, 6, 7), zeros(2, 6, 7), 6, 7),
+        {"BLOCK": 64},
+        "x_ptr has 6 elements along axis 1 (shape (2, 6, 7)), and above is -1 there. Nothing keeps "
+        "it at 0 or above. Add & (above >= 0) to its mask.",
+    ),
+    "two axes that lie as one": (
+        lambda: (images, (2,), zeros(2, 3, 7), 2, 3, 7),
+        {"ROWS": 4, "COLUMNS": 8},
+        "x_ptr has 6 elements along axes 0 and 1 (shape (2, 3, 7)), and rows is 6 there. Nothing "
+        "bounds it. Add & (rows[:, None] < B * H) to its mask.",
+    ),
+    "what a helper is given": (
+        lambda: (through_a_helper, (3,), zeros(8, 16), zeros(3, 16), torch.tensor([0, 3, -1])),
+        {"D": 16},
+        "x_ptr has 128 elements, and token * D + tl.arange(0, D) is -16 there. Nothing keeps it at "
+        "0 or above. Add mask=token * D + tl.arange(0, D) >= 0.",
+    ),
+    "a size in a tuple": (
+        lambda: (joined, (1,), (zeros(16), zeros(9)), (16, 9), zeros(25)),
+        {"BLOCK": 16},
+        "parts[1] has 9 elements, and lanes is 9 there. Nothing bounds it. Add mask=lanes < "
+        "sizes[1].",
+    ),
+    "a name that the kernel has already": (
+        lambda: (with_a_name_of_its_own, (4,), zeros(100), zeros(128)),
+        {"BLOCK": 32},
+        "x_ptr has 100 elements, and offsets is 100 there. Nothing bounds it, and the kernel knows "
+        "no such size: give it a parameter, size = 100. Add mask=offsets < size.",
     ),
     "a stride that is the size, and nearly the block's": (
         lambda: (squares, (2, 2), zeros(64, 64), 64),

@@ -118,7 +118,7 @@ class CastEffects(ExactRun):
                 f"it becomes {became}{_LEFT_OPEN if isinstance(op, _FROM_FLOATS) else ''}"
                 f"{_where(harm)}"
             ),
-            "advice": _advice(op, name or "x", limits, kind),
+            "advice": _advice(op, name or "value", limits, kind),
         }
 
 

@@ -96,5 +96,6 @@ _ADVICE_ON_BASE = (
     "Begin at an element that is aligned to 16 bytes, and add the rest to the indices of the block."
 )
 _ADVICE_ON_STRIDES = (
-    "Pad the rows of the tensor to a multiple of 16 bytes, or load through pointers with a mask."
+    "Pad the tensor until this stride is a multiple of 16 bytes, or load through pointers with a "
+    "mask."
 )

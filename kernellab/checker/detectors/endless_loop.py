@@ -166,7 +166,7 @@ class EndlessLoop(Detector):
         finding = Finding.of(
             kind="endless-loop",
             message=_message(going, circle, carried),
-            advice=_ADVICE,
+            advice=_ADVICE + (_MORE_TURNS if circle is None else ""),
             position=frames[0] if frames else None,
             calls=tuple(reversed(frames[1:])),
             programs=tuple(self.run.program_id(one) for one in ids[:LISTED_PROGRAMS]),
@@ -178,8 +178,11 @@ class EndlessLoop(Detector):
 
 _ADVICE = (
     "Let each turn bring the loop nearer to its end: change what its condition asks (i += BLOCK), "
-    "in the right direction. Where a loop needs more turns than that, say how many: check(..., "
-    "most_turns=...), or %tilecheck --most-turns N."
+    "in the right direction."
+)
+_MORE_TURNS = (
+    " Where a loop needs more turns than that, say how many: check(..., most_turns=...), or "
+    "%tilecheck --most-turns N."
 )
 
 

@@ -182,14 +182,15 @@ class _Words:
 _WORDS: Mapping[Form, _Words] = {
     "pointers": _Words(
         "other=, and the lanes that its mask switches off",
-        "Say what these lanes shall hold: other=0.0 for a sum, other=-float('inf') for a maximum; "
-        "or mask what is made of them: the store, or tl.where before a reduction.",
+        "Say what these lanes shall hold: other=0.0 for a sum, other=1.0 for a product, "
+        "other=-float('inf') for a maximum, other=float('inf') for a minimum; or mask what is made "
+        "of them: the store, or tl.where before a reduction.",
     ),
     "block pointer": _Words(
         "padding_option=, and the lanes beyond the boundary that it checks",
-        'Say what these lanes shall hold: padding_option="zero" for a sum; for a maximum, put '
-        "-float('inf') in their place with tl.where; where they only go on to a store, give that "
-        "the same boundary_check=.",
+        'Say what these lanes shall hold: padding_option="zero" for a sum; for a maximum or a '
+        "minimum, put -float('inf') or float('inf') in their place with tl.where; where they only "
+        "go on to a store, give that the same boundary_check=.",
     ),
 }
 """Loads by a descriptor leave no lane open: they fill with its padding."""

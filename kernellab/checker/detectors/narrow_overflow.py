@@ -3,8 +3,8 @@ in a wider type.
 
 The checked run only looks whether one wraps. Where one does, the launch runs once more, and beside
 each value goes what it would be without an end of the type. What is made of bits, by shifts and
-bitwise operations, is not followed, and numbers without a sign that are stored as such may count
-modulo 2**8 on purpose.
+bitwise operations, is not followed, but for the mean `(a + b) >> 1`; and numbers without a sign
+that are stored as such may count modulo 2**8 on purpose.
 """
 
 from __future__ import annotations
@@ -94,8 +94,9 @@ def _advice(op: Operation) -> str:
         casts = " and ".join(f"{name}.to(tl.int32)" for name in dict.fromkeys(names))
         return f"Compute it in int32: cast before the arithmetic, {casts}."
     name = next(filter(None, names), None)
-    of = "one operand" if name is None else f"{name}.to(tl.int32)"
-    return f"Compute it in int32: cast before the arithmetic, {of}."
+    if name is None:
+        return "Compute it in int32: cast one operand to tl.int32 before the arithmetic."
+    return f"Compute it in int32: cast before the arithmetic, {name}.to(tl.int32)."
 
 
 class NarrowOverflow(Suspecting):

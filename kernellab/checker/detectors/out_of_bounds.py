@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy
 import torch
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from kernellab.checker.access_forms import form_of
 from kernellab.checker.checked_run import Access
@@ -15,6 +16,9 @@ from kernellab.interpreter.execution.bounds_advice import Extents, bounds_advice
 from kernellab.interpreter.execution.lane_values import LaneValues
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.ir import tt
+from kernellab.ir.locations import argument_name
+from kernellab.ir.traits import KeepsElements, PointerAccess, has, trait_of
 
 
 class OutOfBounds(Detector):
@@ -49,11 +53,7 @@ class OutOfBounds(Detector):
             return {
                 "kind": "out-of-bounds",
                 "message": f"{_WORDS[access.action]} {elements.described(address)}",
-                "advice": (
-                    "An address must lie in an argument, or in another torch tensor on the CPU "
-                    "that is still alive: keep the tensors whose data_ptr() you pass, and mask the "
-                    "lanes beyond them. These lanes were switched off, and the run went on."
-                ),
+                "advice": f"{_of_addresses(access)} {_SWITCHED_OFF}",
             }
 
         self.collector.report(access, wild, access.rank, facts_of, "an address")
@@ -105,6 +105,37 @@ def _advice(access: Access, view: Buffer, index: int, place: tuple[int, ...], pr
         case _:
             how = _of_pointers(access, view, index, place, program)
     return f"{how} {_SWITCHED_OFF}"
+
+
+def _of_addresses(access: Access) -> str:
+    """What to try where a pointer was cast to elements of another size, or loaded from memory."""
+    trait = trait_of(access.operation, PointerAccess)
+    pointer = None if trait is None else trait.indices_of(access.operation)[0]
+    while pointer is not None and (step := _pointer_before(pointer)) is not None:
+        pointer = step
+    name = None if not isinstance(pointer, BlockArgument) else argument_name(pointer)
+    tensor = access.run.tensors.get(name or "")
+    if tensor is None or pointer is None:
+        return (
+            "An address must lie in an argument, or in another torch tensor on the CPU that is "
+            "still alive: mask the lanes beyond it, and keep the tensors whose data_ptr() you pass."
+        )
+    elements = tensor.numel() * tensor.element_size()
+    return (
+        f"{name} was cast to elements of another size: its {tensor.numel():,} elements are "
+        f"{elements:,} bytes. Mask the lanes beyond them, counted in the elements that it was cast "
+        "to."
+    )
+
+
+def _pointer_before(pointer: SSAValue) -> SSAValue | None:
+    """What a pointer is made of by a step, or a cast."""
+    op = pointer.owner
+    if isinstance(op, tt.AddPtrOp):
+        return op.pointer
+    if isinstance(op, tt.BitcastOp) or (isinstance(op, Operation) and has(op, KeepsElements)):
+        return op.operands[0]
+    return None
 
 
 _SWITCHED_OFF = "These lanes were switched off, and the run went on."

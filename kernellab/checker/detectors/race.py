@@ -15,7 +15,7 @@ from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.outcomes import as_text, texts
 from kernellab.checker.races.conflicts import ShadowMemory
 from kernellab.checker.races.discarded import Repeatable, with_effect
-from kernellab.checker.races.happens_before import weakness
+from kernellab.checker.races.happens_before import orders_programs, weakness
 from kernellab.checker.races.tracking import (
     MOST_FOLLOWED,
     AccessPair,
@@ -177,7 +177,7 @@ class Race(Detector):
             "calls": tuple(reversed(frames[1:])),
             "values": example.values if example.second.operation is here else {},
             "message": _message(self.run, example, here) + _blame(summary.weak),
-            "advice": _advice(summary),
+            "advice": _advice(summary, any(map(orders_programs, self.run.code.module.walk()))),
         }
         programs = {program for one in together for program in one.programs}
         self.collector.add(here, facts, sorted(programs), sum(one.count for one in together))
@@ -273,7 +273,14 @@ def _held(element_access: ElementAccess) -> str:
     return "" if element_access.value is None else f" = {as_text(element_access.value)}"
 
 
-def _advice(summary: PairSummary) -> str:
+_OF_LOCKS = (
+    " Here atomics order some of it: a lock orders those programs that take the same one, and a "
+    "flag hands on only what its program stored before it set the flag."
+)
+
+
+def _advice(summary: PairSummary, has_ordering: bool) -> str:
+    """What to try; `has_ordering` of a kernel with atomics that order something."""
     example = summary.example
     if summary.weak:
         said = sorted({str(weakness(op)) for op in summary.weak})
@@ -294,7 +301,7 @@ def _advice(summary: PairSummary) -> str:
             "Give every program elements of its own (offsets that depend on tl.program_id along "
             "each axis of the grid), let one program store, or combine the values by an atomic: "
             "tl.atomic_add, tl.atomic_max."
-        )
+        ) + _OF_LOCKS * has_ordering
     if "update" in kinds:
         return (
             "An atomic protects an element only where all of them are atomic: use tl.atomic_xchg "
@@ -305,4 +312,4 @@ def _advice(summary: PairSummary) -> str:
         "launch are ordered by "
         "atomics alone: a lock or a flag whose atomics acquire and release "
         '(sem="acq_rel", the default).'
-    )
+    ) + _OF_LOCKS * has_ordering

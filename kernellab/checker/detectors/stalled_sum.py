@@ -24,11 +24,13 @@ from kernellab.checker.running_sums import running_additions
 from kernellab.checker.shadow.exact_values import Cause, Departure
 from kernellab.checker.shadow.origin_formatting import type_name
 from kernellab.checker.shadow.values import Array, lifted
+from kernellab.compiler.modules.structure import users_line
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.interpreter.memory.layers import Atomic, Store
 from kernellab.interpreter.numerics.numerics import FLOAT64, convert, widen
 from kernellab.ir import arith
+from kernellab.ir.locations import locate
 from kernellab.ir.types import dtype, shape
 
 _KINDS = ("stalled-sum",)
@@ -142,15 +144,20 @@ class StallEffects(ExactRun):
 
     def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
         op, lane = departure.computed.operation, departure.lane
+        addition, position = _addition_at(op)
         kind = dtype(op.results[0].type)
         before = departure.at(departure.result, lane)
         after = departure.at(departure.exact, lane)
         stays, added = as_text(before), as_text(after - before)
-        addition = running_additions(op).get(op)
-        name = None if addition is None else name_of(op.operands[addition.position], op)
+        name = name_of(addition.operands[position], addition)
         start = "a sum" if name is None else name
+        frames = list(locate(addition.location).frames)
+        own = users_line(frames)
+        places = frames if own is None else frames[frames.index(own) :]
         return {
             "kind": "stalled-sum",
+            "position": own,
+            "calls": tuple(reversed(places[1:])),
             "message": (
                 f"{start} stays {stays} where {added} is added: the next number of "
                 f"{type_name(kind)} is {as_text(_next(before, kind))}; "
@@ -158,6 +165,16 @@ class StallEffects(ExactRun):
             ),
             "advice": _ADVICE,
         }
+
+
+def _addition_at(op: Operation) -> tuple[Operation, int]:
+    """The addition that an operation is, or whose result it rounds; and the operand that its
+    result comes back as.
+    """
+    found = running_additions(op)
+    if op not in found:
+        op = next(one for one, addition in found.items() if addition.rounding is op)
+    return op, found[op].position
 
 
 _ADVICE = "Add up in fp32, and convert the sum when it is complete; count in int32."

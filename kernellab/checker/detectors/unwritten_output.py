@@ -93,5 +93,6 @@ def _advice(run: CheckedRun, all_of_it: bool, stored: bool) -> str:
         return "Every store to it is masked off everywhere: look at the mask."
     return (
         f"Look at the grid, which has {x} x {y} x {z} programs (triton.cdiv(n, BLOCK) rounds up), "
-        "at the offsets, and at the store's mask."
+        "at the offsets, at the store's mask, and at what may keep a program from the store (an "
+        "if, a return)."
     )

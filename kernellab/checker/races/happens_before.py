@@ -13,7 +13,7 @@ hand of it, so that all clocks together stay small; two of them may then look or
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import numpy
 from xdsl.dialects import builtin
@@ -38,8 +38,8 @@ Place = tuple[int, int]
 class Clocks:
     """What each program knows of the others."""
 
-    def __init__(self, programs: int, *, as_if_strong: bool = False) -> None:
-        """`as_if_strong`: what they would know if every atomic acquired and released, for all."""
+    def __init__(self, programs: int, *, as_if_strong: Container[Operation] = ()) -> None:
+        """`as_if_strong`: what they would know if these atomics acquired and released, for all."""
         self.time = 0
         self._as_if_strong = as_if_strong
         self._hands_of_each = max(16, min(_MOST_HANDS, _ALL_HANDS // programs))
@@ -60,7 +60,7 @@ class Clocks:
         """An access is made, at these elements: what it acquires and what it releases."""
         self.time += 1
         meaning = _meaning(access.operation)
-        if self._as_if_strong and weakness(access.operation) is not None:
+        if access.operation in self._as_if_strong:
             meaning = _BOTH
         if meaning is None:
             if access.action == "load" and storage in self._storages:

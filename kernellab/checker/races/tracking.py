@@ -128,8 +128,7 @@ class Tracker(Detector):
         self.summaries: dict[frozenset[Operation], PairSummary] = {}
         self._suspects = suspects
         self._clocks = Clocks(run.programs)
-        has_weak = any(weakness(op) is not None for op in run.code.module.walk())
-        self._strong_clocks = Clocks(run.programs, as_if_strong=True) if has_weak else None
+        self._if_strong = _clocks_if_strong(run)
         self._weak: dict[int, dict[Operation, None]] = defaultdict(dict)
         self._seen: set[int] = set()
         self.is_cut_off = False
@@ -161,10 +160,10 @@ class Tracker(Detector):
         ):  # what it acquires at this element does not order it after what was done there
             self._look_around(kind, access, program, history, suspect)
         self._clocks.pass_on(program, id(history), access, index)
-        if self._strong_clocks is not None:
-            self._strong_clocks.pass_on(program, id(history), access, index)
-            if weakness(access.operation) is not None:
-                self._weak[program][access.operation] = None
+        for clocks in self._if_strong.values():
+            clocks.pass_on(program, id(history), access, index)
+        if self._if_strong and weakness(access.operation) is not None:
+            self._weak[program][access.operation] = None
         if kind != "update":
             self._look_around(kind, access, program, history, suspect)
         history.note(kind, suspect, program, self._clocks.time, access)
@@ -219,12 +218,35 @@ class Tracker(Detector):
         self, program: int, other: numpy.ndarray, time: numpy.ndarray
     ) -> tuple[Operation, ...]:
         """The atomics that would order what `other` did at a time before what `program` does now,
-        if they acquired and released.
+        if they acquired and released; of several those without which the others would not.
         """
-        clocks = self._strong_clocks
+        clocks = self._if_strong.get(None)
         if clocks is None or not clocks.know(program, other, time).all():
             return ()
-        return tuple({**self._weak[int(other[0])], **self._weak[program]})
+        theirs = {**self._weak[int(other[0])], **self._weak[program]}
+        needed = [
+            op
+            for op in theirs
+            if op in self._if_strong and not self._if_strong[op].know(program, other, time).all()
+        ]
+        return tuple(needed or theirs)
+
+
+_MOST_LEFT_OUT = 8
+"""Of so many weak atomics each is left out in turn, to see whether it matters."""
+
+
+def _clocks_if_strong(run: CheckedRun) -> dict[Operation | None, Clocks]:
+    """What programs would know if the weak atomics of a kernel acquired and released: all of them
+    (None), and all but one.
+    """
+    weak = frozenset(op for op in run.code.module.walk() if weakness(op) is not None)
+    if not weak:
+        return {}
+    found: dict[Operation | None, Clocks] = {None: Clocks(run.programs, as_if_strong=weak)}
+    if 1 < len(weak) <= _MOST_LEFT_OUT:
+        found |= {one: Clocks(run.programs, as_if_strong=weak - {one}) for one in weak}
+    return found
 
 
 _Trace = str

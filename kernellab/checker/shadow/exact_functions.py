@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from kernellab.checker.shadow.values import Array
 from kernellab.interpreter.numerics import numerics
 from kernellab.interpreter.numerics.numerics import accumulate
 from kernellab.ir import arith, math, tt
+from kernellab.ir.traits import KeepsElements, has
 from kernellab.ir.types import dtype, shape
 
 Function = Callable[..., Any]
@@ -165,9 +166,23 @@ def function_for(op: Operation) -> Function | None:
             return lambda a, b, c: numpy.matmul(_whole(a, op.a), _whole(b, op.b)) + c
         case tt.ReduceOp() | tt.ScanOp():
             return _accumulation(op)
+        case arith.ShRUIOp():
+            return (lambda a, b: numpy.floor(a / 2.0**b)) if _is_of_sums(op.operands[0]) else None
     if type(op) in _LOGIC:
         return _LOGIC[type(op)] if dtype(op.results[0].type).kind == "b" else None
     return _FUNCTIONS.get(type(op))
+
+
+def _is_of_sums(value: SSAValue) -> bool:
+    """Whether numbers are sums of what was loaded, so that a shift to the right is a mean,
+    `(a + b) >> 1`; bits that are mixed, by products say, are shifted on purpose.
+    """
+    op = value.owner
+    if isinstance(op, arith.AddIOp | arith.SubIOp):
+        return all(map(_is_of_sums, op.operands))
+    if isinstance(op, Operation) and has(op, KeepsElements):
+        return _is_of_sums(op.operands[0])
+    return isinstance(op, tt.LoadOp | arith.ExtUIOp | arith.ExtSIOp | arith.ConstantOp)
 
 
 def _comparison(predicate: str) -> Function | None:

@@ -112,11 +112,45 @@ class _Splitter:
                 yield from self.of_offset(one, lane, axes)
         elif isinstance(op, arith.MulIOp) and (found := self._along_axis(op)) is not None:
             coordinate, factor, by = found
-            yield Term(*_trimmed(coordinate, lane, axes), factor, by)
+            yield from self._multiplied(*_trimmed(coordinate, lane, axes), factor, by)
         elif isinstance(op, arith.ExtSIOp | tt.SplatOp | tt.BroadcastOp | tt.ExpandDimsOp):
             yield from self.of_offset(*_behind(op, lane, axes))
         else:
             yield Term(*_trimmed(value, lane, axes), 1)
+
+    def _multiplied(
+        self,
+        value: SSAValue,
+        lane: Lane,
+        axes: tuple[int, ...],
+        factor: int,
+        by: BlockArgument | None,
+    ) -> Iterator[Term]:
+        """Of `(b * Y + h) * Z` what runs along the axis of stride Z, and along that of Y * Z."""
+        op = value.owner
+        if isinstance(op, arith.AddIOp) and self._has_outer(op, factor):
+            for one in op.operands:
+                yield from self._multiplied(*_trimmed(one, lane, axes), factor, by)
+        elif isinstance(op, arith.MulIOp) and (position := self._outer_in(op, factor)) is not None:
+            outer = self._uniform(op.operands[position])
+            assert outer is not None
+            yield Term(*_trimmed(op.operands[1 - position], lane, axes), factor * outer, by)
+        else:
+            yield Term(value, lane, axes, factor, by)
+
+    def _has_outer(self, op: arith.AddIOp, factor: int) -> bool:
+        """Whether a part of a sum that is multiplied runs along another axis."""
+        owners = [bare(one).owner for one in op.operands]
+        return not _is_of_tile(op) and any(
+            isinstance(one, arith.MulIOp) and self._outer_in(one, factor) is not None
+            for one in owners
+        )
+
+    def _outer_in(self, op: arith.MulIOp, factor: int) -> int | None:
+        """Which number in a product makes a stride of the tensor out of another one."""
+        numbers = [self._uniform(one) for one in op.operands]
+        fits = [n for n, one in enumerate(numbers) if one and one > 1]
+        return next((n for n in fits if factor * (numbers[n] or 0) in self.strides), None)
 
     def _is_several(self, value: SSAValue) -> bool:
         """Whether a sum adds what runs along several axes."""

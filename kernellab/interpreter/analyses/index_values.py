@@ -9,13 +9,14 @@ each value: a value that was broadcast along a row has one lane for all of the r
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
+from kernellab.errors import SourcePosition
 from kernellab.interpreter.analyses.dataflow import yielded
 from kernellab.interpreter.analyses.variable_names import variable_of
 from kernellab.ir import llvm, scf, tt, ttg
@@ -166,10 +167,18 @@ def _is_step(value: SSAValue) -> bool:
 
 
 def _assigns_the_same(op: Operation, location: Location) -> bool:
-    """Whether an operation belongs to the assignment that stands at a location."""
+    """Whether an operation belongs to the assignment that stands at a location, or to a function
+    that is called there.
+    """
     other = locate(op.location)
-    lines = [frame.line for frame in other.frames]
-    return other.name == location.name and lines == [frame.line for frame in location.frames]
+    depth = len(other.frames) - len(location.frames)
+    if depth < 0 or _lines(other.frames[depth:]) != _lines(location.frames):
+        return False
+    return location.name == (other.name if not depth else next(iter(other.names[depth]), None))
+
+
+def _lines(frames: Sequence[SourcePosition]) -> list[int]:
+    return [frame.line for frame in frames]
 
 
 def described(value: SSAValue) -> str | None:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from xdsl.ir import Operation, OpResult, SSAValue
 
-from kernellab.errors import source_lines
+from kernellab.errors import SourcePosition, source_lines
 from kernellab.ir import arith
 from kernellab.ir.locations import locate
 
@@ -70,10 +70,8 @@ def _operations(source: str) -> dict[tuple[int, int], tuple[ast.expr, ...]]:
     """The operations and comparisons of a source by line and column (from one) of what is visited
     last of them, the shorter ones first; a cell's magics are left out.
     """
-    lines = ("" if line.lstrip().startswith(("%", "!")) else line for line in source.split("\n"))
-    try:
-        tree = ast.parse("\n".join(lines))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = _parsed(source)
+    if tree is None:
         return {}
     found: dict[tuple[int, int], list[ast.expr]] = {}
     for node in ast.walk(tree):
@@ -81,6 +79,31 @@ def _operations(source: str) -> dict[tuple[int, int], tuple[ast.expr, ...]]:
             last = _visited_last(node)
             found.setdefault((last.lineno, last.col_offset + 1), []).append(node)
     return {place: tuple(sorted(nodes, key=_length)) for place, nodes in found.items()}
+
+
+@lru_cache(maxsize=8)
+def _parsed(source: str) -> ast.Module | None:
+    """The source, a cell's magics left out; None where it is no Python."""
+    lines = ("" if line.lstrip().startswith(("%", "!")) else line for line in source.split("\n"))
+    try:
+        return ast.parse("\n".join(lines))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def names_around(value: SourcePosition) -> frozenset[str]:
+    """The names that the function uses that a line stands in."""
+    tree = _parsed("".join(source_lines(value.file)))
+    functions = [
+        node
+        for node in ast.walk(tree or ast.Module([], []))
+        if isinstance(node, ast.FunctionDef)
+        and node.lineno <= value.line <= (node.end_lineno or node.lineno)
+    ]
+    if not functions:
+        return frozenset()
+    innermost = max(functions, key=lambda node: node.lineno)
+    return frozenset(node.id for node in ast.walk(innermost) if isinstance(node, ast.Name))
 
 
 def _visited_last(node: ast.expr) -> ast.expr:

@@ -5,15 +5,16 @@ coordinate leaves which axis, and what bounds it or should.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from kernellab.errors import source_line
 from kernellab.interpreter.analyses.index_terms import NoTerms, Term, bare, terms_of
 from kernellab.interpreter.analyses.index_values import Lane, described, lane_of, own_variable
-from kernellab.interpreter.analyses.source_expressions import expression_of
+from kernellab.interpreter.analyses.source_expressions import expression_of, names_around
 from kernellab.interpreter.execution.lane_values import LaneValues, constant_of
 from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.ir import arith, tt
@@ -45,8 +46,10 @@ class Extents:
 class _Axis:
     """An axis of the tensor, or several that lie in memory as one."""
 
-    number: int | None
-    """None where all of the tensor's are one."""
+    numbers: tuple[int, ...]
+    """Which ones."""
+    is_whole: bool
+    """True where all of the tensor's are one."""
     extent: int
     stride: int
 
@@ -86,7 +89,7 @@ def bounds_advice(
         place = sums.get(axis.stride, 0) // axis.stride
         if not 0 <= place < axis.extent:
             mask = access.mask_of(op)
-            return _Words(terms, axis, place, tensor, values, lane).advice(mask)
+            return _Words(terms, axis, place, tensor, values, lane, op).advice(mask)
     return None
 
 
@@ -109,18 +112,20 @@ def _axes(tensor: Extents, factors: set[int]) -> list[_Axis]:
     numbers = [n for n, extent in enumerate(tensor.shape) if extent > 1]
     numbers.sort(key=lambda n: -tensor.strides[n])
     found: list[_Axis] = []
+    together: tuple[int, ...] = ()
     whole = 1
     for position, number in enumerate(numbers):
         extent, stride = tensor.shape[number] * whole, tensor.strides[number]
         inner = numbers[position + 1] if position + 1 < len(numbers) else None
+        together = (*together, number)
         follows = inner is not None and stride == tensor.shape[inner] * tensor.strides[inner]
         if follows and stride not in factors:
             whole = extent
             continue
         is_all = not found and inner is None
-        found.append(_Axis(None if is_all else number, extent, stride))
-        whole = 1
-    return found or [_Axis(None, 1, 1)]
+        found.append(_Axis(tuple(sorted(together)), is_all, extent, stride))
+        together, whole = (), 1
+    return found or [_Axis((), True, 1, 1)]
 
 
 @dataclass(frozen=True)
@@ -133,6 +138,7 @@ class _Words:
     tensor: Extents
     values: LaneValues
     lane: Lane
+    access: Operation
 
     @property
     def terms(self) -> list[Term]:
@@ -147,9 +153,11 @@ class _Words:
     def _extent(self) -> str:
         plural = "" if self.axis.extent == 1 else "s"
         elements = f"{self.tensor.name} has {self.axis.extent:,} element{plural}"
-        if self.axis.number is None:
+        if self.axis.is_whole:
             return elements
-        return f"{elements} along axis {self.axis.number} (shape {self.tensor.shape})"
+        axes = " and ".join(map(str, self.axis.numbers))
+        plural = "is" if len(self.axis.numbers) == 1 else "es"
+        return f"{elements} along ax{plural} {axes} (shape {self.tensor.shape})"
 
     def _mend(self, mask: SSAValue | None) -> str:
         if mask is not None and (bound := self._bound(mask)) is not None:
@@ -254,16 +262,27 @@ class _Words:
         constants = self._constexprs()
         fits = [
             name
-            for name, value in self.values.call.values.items()
-            if type(value) is int and value == self.axis.extent
+            for name, value in _numbers(self.values.call.values)
+            if value == self.axis.extent
             if not (name in constants and name in text)
         ]
+        if not fits and len(self.axis.numbers) > 1:
+            return self._product()
         strides = {argument_name(term.by) for term in self.all_terms if term.by is not None}
         sizes = [one for one in fits if one not in constants] or fits
         return [one for one in sizes if one not in strides] or sizes
 
+    def _product(self) -> list[str]:
+        """Of parameters of the launch, each as large as one of several axes that lie as one."""
+        constants = self._constexprs()
+        given = list(_numbers(self.values.call.values))
+        named = {value: name for name, value in reversed(given) if name not in constants}
+        names = [named.get(self.tensor.shape[number]) for number in self.axis.numbers]
+        return [] if None in names else [" * ".join(map(str, names))]
+
     def _new_name(self) -> str:
-        taken = self.values.call.values
+        places = locate(self.access.location).frames[-1:]
+        taken = {*self.values.call.values, *(name for at in places for name in names_around(at))}
         names = ["n", "size", f"{self.tensor.name}_size"]
         return next((one for one in names if one not in taken), "extent")
 
@@ -286,6 +305,15 @@ class _Words:
         if name in self.values.call.values and left == self.place:
             return f"{asks}: {name} must not be more than {self.axis.extent:,}."
         return f"{asks}, which lets it through."
+
+
+def _numbers(arguments: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """The integers that a launch gives, by what the kernel calls them: "n", "sizes[1]"."""
+    for name, value in arguments.items():
+        if isinstance(value, tuple):
+            yield from _numbers({f"{name}[{place}]": one for place, one in enumerate(value)})
+        elif type(value) is int:
+            yield name, value
 
 
 _SIGNS = {arith.AddIOp: "+", arith.SubIOp: "-", arith.MulIOp: "*"}
