@@ -172,7 +172,7 @@ export interface StepFrame {
   readonly source: number | null;
   readonly program: readonly [number, number, number];
   readonly caller: number | null;
-  readonly calls: readonly string[];
+  readonly called_from: string;
   readonly parameters: readonly string[];
   readonly given: Readonly<Record<string, number>>;
 }

@@ -192,7 +192,7 @@ export class StepperExplorer {
   }
 
   private depth(step: StepData): number {
-    return this.data.frames[step.frame]!.calls.length;
+    return this.reader.depths[step.frame]!;
   }
 
   private goToProgram(program: readonly number[]): void {
@@ -243,7 +243,7 @@ export class StepperExplorer {
     this.map.show(frame.program); // before the source, which it leaves the rest of the height
     this.source.show(frame.source, step.line, `${frame.function} · ${frame.place}`);
     const isFault = this.data.fault_step === this.at;
-    const words = [`line ${step.line}`, ...(isFault ? ["the fault"] : []), ...(step.operation ? [step.operation] : []), ...frame.calls.map((place) => `called from ${place}`), ...step.turns];
+    const words = [`line ${step.line}`, ...(isFault ? ["the fault"] : []), ...(step.operation ? [step.operation] : []), ...this.reader.calls(step.frame).map((place) => `called from ${place}`), ...step.turns];
     this.where.textContent = words.join(" · ");
     this.where.classList.toggle("kl-at-fault", isFault);
     this.values.show(this.at);

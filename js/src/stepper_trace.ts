@@ -97,11 +97,14 @@ export class TraceReader {
   private readonly filled = new Map<StepValue, { elements: ElementsData; buffer: ArrayBuffer }>();
   /** Of each frame the variables, in the order in which they first had a value. */
   private readonly histories: Map<string, History>[];
+  /** Of each frame how many calls led to it. */
+  readonly depths: number[] = [];
 
   constructor(readonly data: StepperView, readonly buffer: ArrayBuffer) {
     this.first = data.first;
     this.last = data.first + data.steps.length - 1;
     this.histories = data.frames.map(({ given }) => new Map(Object.entries(given).map(([name, value]) => [name, { steps: [-1], values: [value] }])));
+    for (const { caller } of data.frames) this.depths.push(caller === null ? 0 : this.depths[caller]! + 1);
     data.steps.forEach((step, place) => {
       const known = this.histories[step.frame]!;
       for (const [name, value] of Object.entries(step.changed)) {
@@ -123,6 +126,13 @@ export class TraceReader {
 
   frame(number: number): StepFrame {
     return this.data.frames[this.step(number).frame]!;
+  }
+
+  /** The lines of the calls that led to a frame, the innermost first. */
+  calls(frame: number): string[] {
+    const found: string[] = [];
+    for (let at = this.data.frames[frame]!; at.caller !== null; at = this.data.frames[at.caller]!) found.push(at.called_from);
+    return found;
   }
 
   /** The variables that a frame has after a step: name -> number of the value. */

@@ -15,14 +15,14 @@ function recorded(): { data: StepperView; buffer: ArrayBuffer } {
   const whole = { left_out: "", in_kernel: false };
   const scalar = (words: string): StepperView["values"][number] => ({ type: "int32", words, shape: [], kept: "exact", elements: null, ...whole });
   const step = (more: Partial<StepData>): StepData => ({ frame: 0, line: 1, turns: [], operation: "", changed: {}, accesses: [], writes: [], ...more });
-  const frame = { function: "total", place: "total.py", source: 0, caller: null, calls: [], parameters: [], given: {} };
+  const frame = { function: "total", place: "total.py", source: 0, caller: null, called_from: "", parameters: [], given: {} };
   const data: StepperView = {
     kind: "steps", title: "", kernel: "total", heading: "", target: "sm_90", unit: "step", grid: [2, 1, 1], programs: [[0, 0, 0], [1, 0, 0]], notes: [], fault: "", fault_step: null,
     first: 10, step_count: 14, focus: 10,
     sources: [{ place: "total.py", first_line: 1, lines: ["a", "b", "c"] }],
     frames: [
       { ...frame, program: [0, 0, 0], given: { n: 0 } },
-      { ...frame, function: "helper", program: [0, 0, 0], caller: 0, calls: ["total.py, line 1"] },
+      { ...frame, function: "helper", program: [0, 0, 0], caller: 0, called_from: "total.py, line 1" },
       { ...frame, program: [1, 0, 0] },
     ],
     values: [scalar("3"), scalar("4"), scalar("5"), { type: "float32[1, 2]", words: "1 .. 2", shape: [1, 2], kept: "exact", elements: { dtype: "float32", at: 32, averaged: false, rows: 1, columns: 2 }, ...whole }],
@@ -50,6 +50,14 @@ test("variables are those of the step's call, and a name is looked for in its ca
   assert.equal(reader.watchedText({ name: "acc", index: [0, -1] }, 12), "2");
   assert.match(reader.watchedText({ name: "acc", index: [2, 0] }, 12), /no such element: it is float32\[1, 2\]/);
   assert.equal(reader.watchedText({ name: "acc", index: null }, 13), "not here");
+});
+
+test("the calls that led to a step are told, the innermost first", () => {
+  const { data, buffer } = recorded();
+  const deeper = { ...data.frames[1]!, caller: 1, called_from: "total.py, line 3" };
+  const reader = new TraceReader({ ...data, frames: [...data.frames, deeper] }, buffer);
+  assert.deepEqual(reader.depths, [0, 1, 0, 2]);
+  assert.deepEqual([reader.calls(0), reader.calls(1), reader.calls(3)], [[], ["total.py, line 1"], ["total.py, line 3", "total.py, line 1"]]);
 });
 
 test("all names are those of every call, what it begins with included", () => {

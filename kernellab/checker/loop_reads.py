@@ -16,6 +16,7 @@ import numpy
 from xdsl.ir import BlockArgument, OpResult, SSAValue
 
 from kernellab.checker.checked_run import Access
+from kernellab.common.distinct import distinct
 from kernellab.common.sparse import sparse_zeros
 from kernellab.interpreter.analyses.dataflow import yielded
 from kernellab.ir import scf
@@ -48,7 +49,7 @@ class LoopReads:
             index, on = numpy.broadcast_arrays(index, access.on)
             index = index[on]
         seen = self._seen[key]
-        fresh = numpy.unique(index[~seen[index]])
+        fresh = distinct(index[~seen[index]])
         if fresh.size:
             seen[fresh] = True
             lanes = math.prod(access.index.shape[access.index.ndim - access.rank :])

@@ -19,6 +19,7 @@ from kernellab.common.formatting import counted, joined_sizes, shown
 from kernellab.errors import ArgumentError, NoSuchStep, NotRecorded, OptionError, suggestion
 from kernellab.records.showing import show
 from kernellab.tracing.files.writing import save_trace
+from kernellab.tracing.replayed_memory import ReplayedMemory
 from kernellab.tracing.states import Change, History, NoSuchVariable, State
 from kernellab.tracing.steps import (
     Checkpoint,
@@ -301,10 +302,10 @@ class Trace(Sequence[Step]):
                 f"write to it up to there, and no more than {_MOST_REPLAYED:,} are followed",
                 advice="Ask for an earlier step, or trace fewer programs.",
             )
-        contents = stored.copied().reshape(known.shape)
+        memory = ReplayedMemory(known, stored.copied().reshape(known.shape))
         for one in writing:
-            one.write_into(contents, known, self.arguments)
-        return contents
+            memory.write(one, self.arguments)
+        return memory.contents()
 
     def _writing(self, argument: TracedArgument, begin: int, end: int) -> Sequence[Step]:
         """The steps from one number to another that may write to the memory of an argument."""

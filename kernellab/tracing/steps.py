@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy
 
+from kernellab.common.distinct import distinct
 from kernellab.common.formatting import counted
 from kernellab.errors import SourcePosition
 from kernellab.tracing.values import StoredValue, ValueStore, dtype_named
@@ -49,9 +50,12 @@ class Frame:
     @property
     def calls(self) -> tuple[SourcePosition, ...]:
         """The lines of the calls that led here, the innermost first; () in the kernel itself."""
-        if self.caller is None:
-            return ()
-        return (SourcePosition(self.caller.file, self.call_line), *self.caller.calls)
+        found: list[SourcePosition] = []
+        frame = self
+        while frame.caller is not None:
+            found.append(SourcePosition(frame.caller.file, frame.call_line))
+            frame = frame.caller
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -219,7 +223,7 @@ class Access:
             different = int(runs[:, 1].sum())
         else:
             first, last = int(elements.min()), int(elements.max())
-            different = int(numpy.unique(elements).size)
+            different = int(distinct(elements).size)
         places = f"element {first}" if first == last else f"elements {first} to {last}"
         if different < last - first + 1:
             places = f"{different:,} elements between {first} and {last}"
@@ -314,7 +318,7 @@ class Step:
         `arguments` are all there are: a write through one that shares memory
         with this one counts too. Raises NotRecorded where a write was too large to be kept.
         """
-        for access, further in self._writes(argument, arguments):
+        for access, further in self.writes(argument, arguments):
             inside, numbers = argument.numbered(access.elements + further)
             written = access.written()
             yield numbers, written if inside is None else written[inside]
@@ -325,22 +329,22 @@ class Step:
         """The numbers of the elements of each of its writes, as `writes_to`,
         also where what it wrote was not kept.
         """
-        for access, further in self._writes(argument, arguments):
+        for access, further in self.writes(argument, arguments):
             yield argument.numbered(access.elements + further)[1]
 
     def lanes_written(
         self, argument: TracedArgument, arguments: Mapping[str, TracedArgument]
     ) -> int:
         """How many lanes its writes to an argument have, those that are off included."""
-        return sum(access.lane_count for access, _ in self._writes(argument, arguments))
+        return sum(access.lane_count for access, _ in self.writes(argument, arguments))
 
     def keeps_contents(
         self, argument: TracedArgument, arguments: Mapping[str, TracedArgument]
     ) -> bool:
         """Whether all that it wrote to an argument was kept."""
-        return all(access.has_contents for access, _ in self._writes(argument, arguments))
+        return all(access.has_contents for access, _ in self.writes(argument, arguments))
 
-    def _writes(
+    def writes(
         self, argument: TracedArgument, arguments: Mapping[str, TracedArgument]
     ) -> Iterator[tuple[Access, int]]:
         """Its writes to the memory of an argument, and how many elements after that of the
@@ -355,21 +359,6 @@ class Step:
                 continue  # elements seen in another size have no place here
             yield access, (through.start - argument.start) // size
 
-    def write_into(
-        self,
-        contents: numpy.ndarray,
-        argument: TracedArgument,
-        arguments: Mapping[str, TracedArgument],
-    ) -> bool:
-        """Do in `contents`, a contiguous array of the argument's elements, what this step did in
-        its memory; whether it did anything.
-        """
-        did_anything = False
-        for numbers, written in self.writes_to(argument, arguments):
-            contents.reshape(-1)[numbers] = written.view(contents.dtype)
-            did_anything = True
-        return did_anything
-
     def __repr__(self) -> str:
         what = ", ".join(self.changed_numbers) or "nothing changed"
         operation = f" {self.operation}" if self.operation else ""
@@ -382,6 +371,14 @@ class Step:
 # --------------------------------------------------------------------------------------------------
 # What belongs to the launch
 # --------------------------------------------------------------------------------------------------
+
+
+def places_within(places: numpy.ndarray, size: int) -> tuple[numpy.ndarray | None, numpy.ndarray]:
+    """Which places are of so many elements, None for all of them; and those that are."""
+    if not places.size or (places.min() >= 0 and places.max() < size):
+        return None, places
+    inside = (places >= 0) & (places < size)
+    return inside, places[inside]
 
 
 @dataclass(frozen=True)
@@ -408,11 +405,7 @@ class TracedArgument:
         None in place of which lie inside: all do.
         """
         if self.is_contiguous:
-            size = math.prod(self.shape)
-            if not indices.size or (indices.min() >= 0 and indices.max() < size):
-                return None, indices
-            inside = (indices >= 0) & (indices < size)
-            return inside, indices[inside]
+            return places_within(indices, math.prod(self.shape))
         inside, place = self.coordinates(indices)
         return inside, numpy.ravel_multi_index(place, self.shape).astype(numpy.int64, copy=False)
 

@@ -131,6 +131,12 @@ class StoredValue:
             assert self._summary is not None
         return self._summary
 
+    def summary_of(self, array: numpy.ndarray) -> Summary:
+        """`summary`, from the array where somebody has unpacked it."""
+        if self._summary is None:
+            self._summary = summarize(array)
+        return self._summary
+
     def _look(self) -> None:
         """Make the summary, and the thumbnail too of an array that takes long to unpack."""
         value = self.exact()

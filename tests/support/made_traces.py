@@ -25,6 +25,7 @@ class MadeTrace:
         self._arguments: list[dict[str, Any]] = []
         self._contents: dict[str, int] = {}
         self.steps: list[list[Any]] = []
+        self.frames: list[list[Any]] = [["k", "k.py", [0, 0, 0], None, 0, {}]]
 
     def value(self, array: numpy.ndarray) -> int:
         """The number of a tile."""
@@ -65,6 +66,13 @@ class MadeTrace:
         """A step; `access` makes what is accessed, `value` the numbers of what changes."""
         self.steps.append([0, 1, [], changed, list(accesses), ""])
 
+    def call(self, caller: int, line: int) -> int:
+        """The number of a frame that is called from another, with one step of its own."""
+        number = len(self.frames)
+        self.frames.append(["f", "k.py", [0, 0, 0], caller, line, {}])
+        self.steps.append([number, 1, [], {}, [], ""])
+        return number
+
     def saved(self, file: Path) -> Path:
         """Written to a file, whose path is given back."""
         document = {
@@ -82,7 +90,7 @@ class MadeTrace:
             },
             "values": self._values,
             "places": list(range(len(self._values))),
-            "frames": [["k", "k.py", [0, 0, 0], None, 0, {}]],
+            "frames": self.frames,
             "sources": [],
             "arguments": self._arguments,
             "steps": self.steps,
@@ -94,6 +102,11 @@ class MadeTrace:
             archive.writestr(DOCUMENT, json.dumps(document))
             archive.writestr(VALUES, bytes(self._heap))
         return file
+
+
+def scattered(argument: str, places: int) -> list[Any]:
+    """A load of elements of four bytes whose places have that number among the values."""
+    return ["load", argument, 4, places, None, None]
 
 
 _starts = itertools.count()

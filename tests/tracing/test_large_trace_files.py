@@ -4,6 +4,7 @@ what is left out is said.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import subprocess
@@ -16,11 +17,15 @@ import pytest
 
 import kernellab
 from kernellab.errors import NotRecorded
+from kernellab.tracing import values
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import AffineLanes, TracedArgument
 from kernellab.tracing.summaries import picture_extents, summarize, thumbnail_of
+from kernellab.tracing.values import decompressed
+from kernellab.viz.kit.data import as_json
 from kernellab.viz.stepper.bytes import Cells, runs_of
-from tests.support.made_traces import MadeTrace, access
+from kernellab.viz.stepper.steps import _MOST_LANES
+from tests.support.made_traces import MadeTrace, access, scattered
 from tests.support.source_files import ROOT
 
 TILE = [1024, 1024]
@@ -72,6 +77,80 @@ def test_memory_follows_so_many_writes(x_and_made: MadeTrace, tmp_path: Path) ->
     notes = " ".join(trace.show().data.notes)
     assert "The picture of x follows the steps up to " in notes
     assert "The picture of x follows no step" in trace.show(step=1999).text()
+
+
+def test_scattered_lanes_take_room_and_are_marked_within_it(
+    x_and_made: MadeTrace, tmp_path: Path
+) -> None:
+    random = numpy.random.default_rng(0)
+    x_and_made.argument("small", numpy.zeros(1 << 18, numpy.float32))
+    for _ in range(160):
+        places = x_and_made.value(random.permutation(1 << 18)[: 1 << 14].astype(numpy.int32))
+        x_and_made.step(scattered("small", places))
+    view = kernellab.load(x_and_made.saved(tmp_path / "trace")).show()
+    marked = [one.accesses[0].places is not None for one in view.data.steps]
+    assert marked == [True] * 128 + [False] * 32
+    assert "What 32 of the accesses touch is not marked" in " ".join(view.data.notes)
+    runs = sum(one.runs for one in view.data.places)
+    assert (1 << 14) * 128 * 0.9 < runs <= _MOST_LANES // 4
+
+
+def test_a_view_of_deep_calls_is_as_large_as_they_are_many(tmp_path: Path) -> None:
+    made = MadeTrace()
+    made.step()
+    for _ in range(20):
+        frame = 0
+        for line in range(1, 201):
+            frame = made.call(frame, line)
+    trace = kernellab.load(made.saved(tmp_path / "trace"))
+    assert [one.line for one in trace[-1].calls] == list(range(200, 0, -1))
+    assert len(as_json(trace.show().data)["frames"]) == 4001
+    assert len(json.dumps(as_json(trace.show().data))) < 4001 * 400
+    shown = trace.show(step=4000)
+    assert shown.still_data["steps"][-1]["calls"] == [f"k.py, line {n}" for n in range(200, 0, -1)]
+    assert len(shown._drawn.frames) == 201
+
+
+def test_a_large_tensor_is_unpacked_once_for_a_first_look(
+    x_and_made: MadeTrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x_and_made.step()
+    trace = kernellab.load(x_and_made.saved(tmp_path / "trace"))
+    unpacked: list[tuple[int, ...]] = []
+
+    def counting(data: bytes, dtype: str, shape: tuple[int, ...]) -> numpy.ndarray:
+        unpacked.append(shape)
+        return decompressed(data, dtype, shape)
+
+    monkeypatch.setattr(values, "decompressed", counting)
+    (x,) = trace.show().still_data["steps"][0]["arguments"]
+    assert x["value"] == "0"
+    assert unpacked == [(1 << 21,)]
+
+
+@pytest.mark.parametrize("strides", [(70, 1), (1, 90), (140, 2), (1, 0), (9000, 1)])
+def test_memory_is_what_writes_of_single_lanes_leave(
+    strides: tuple[int, int], tmp_path: Path
+) -> None:
+    random = numpy.random.default_rng(4)
+    made = MadeTrace()
+    first = random.random((90, 70), numpy.float32)
+    if strides[1] == 0:
+        first[:] = first[:, :1]
+    made.argument("x", first, strides)
+    grid = numpy.indices((90, 70)).reshape(2, -1)
+    holds = {tuple(place): first[tuple(place)] for place in grid.T.tolist()}
+    for _ in range(3):
+        places = random.integers(-50, 7000, 500)
+        written = random.random(500, numpy.float32)
+        numbers = made.value(places), made.value(written)
+        made.step(["store", "x", 4, numbers[0], None, numbers[1]])
+        memory = dict(zip(places.tolist(), written.tolist()))
+        for place in holds:
+            holds[place] = memory.get(int(numpy.dot(place, strides)), holds[place])
+    found = kernellab.load(made.saved(tmp_path / "trace")).memory("x")
+    assert found.flags.c_contiguous
+    assert found.tolist() == numpy.reshape(list(holds.values()), (90, 70)).tolist()
 
 
 def test_many_rows_of_a_step_are_cut(x_and_made: MadeTrace, tmp_path: Path) -> None:

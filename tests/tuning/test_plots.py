@@ -372,3 +372,16 @@ def test_a_view_without_times_counts_nothing_that_a_launch_moves() -> None:
     tuning = sweep(trials=untimed, known_work=None, live=Live(None, {}, count), baselines={})
     assert [one.gb_per_s for one in tuning.show().data.configs] == [None] * 3
     assert "GB/s" not in tuning.table
+
+
+@pytest.mark.parametrize("kind", ["times", "heatmap", "parallel"])
+def test_names_of_any_length_leave_a_picture_its_size(kind: str) -> None:
+    long = "b c\n" * 3000 + "a" * 10_000
+    trials = tuple(
+        trial(number, 10.0 + number, None, **{long: number, "V": f"{number}{long}"})
+        for number in range(3)
+    )
+    found = sweep(trials=trials, kernel=long, baselines={long: timing(12.0)})
+    picture = found.plot(kind).png()
+    sizes = [int.from_bytes(picture[at : at + 4], "big") for at in (16, 20)]
+    assert max(sizes) < 2000

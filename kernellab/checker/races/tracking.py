@@ -17,6 +17,7 @@ from kernellab.checker.detector import Detector
 from kernellab.checker.races.conflicts import NOBODY, Touch
 from kernellab.checker.races.happens_before import Clocks, orders_programs, weakness
 from kernellab.checker.shadow.memory import Storage, Storages, either, has_more
+from kernellab.common.distinct import distinct
 from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.interpreter.memory.layers import CompareAndSwap, Load, Store
 from kernellab.ir.traits import Atomic, has
@@ -318,7 +319,7 @@ class _ElementHistory:
         if not len(self.elements):
             return self.elements
         numbers = numpy.minimum(numpy.searchsorted(self.elements, index), len(self.elements) - 1)
-        return numpy.unique(numbers[self.elements[numbers] == index])
+        return distinct(numbers[self.elements[numbers] == index])
 
     def note(
         self, kind: Touch, suspect: numpy.ndarray, program: int, time: int, access: Access

@@ -12,13 +12,16 @@ import dataclasses
 import gzip
 import json
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 
 class ViewData:
     """What a live view draws: a frozen data class of plain values. js/src/main.ts knows it by its
     `kind`.
     """
+
+    compression: ClassVar[int] = 6
+    """How hard zlib tries."""
 
     def in_parts(self) -> tuple[Self, list[bytes]]:
         """The data that travels as JSON, and what travels beside it, as parts of their own."""
@@ -63,6 +66,6 @@ def packed(data: ViewData) -> bytes:
     head, others = data.in_parts()
     text = json.dumps(as_json(head), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     contents = [text.encode("utf-8", "surrogatepass"), *others]
-    parts = [gzip.compress(content, compresslevel=6, mtime=0) for content in contents]
+    parts = [gzip.compress(content, data.compression, mtime=0) for content in contents]
     sizes = [len(parts), *(len(part) for part in parts)]
     return b"".join([*(size.to_bytes(4, "little") for size in sizes), *parts])

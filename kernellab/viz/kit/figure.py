@@ -73,6 +73,17 @@ def sheet(title: str, subtitle: str, width: float, height: float) -> tuple[Figur
     return figure, axes
 
 
+_LONGEST_LABEL = 60
+
+
+def label(value: object) -> str:
+    """A name or a value as a picture has it: one line of so many letters, for the picture grows
+    with its words, and whoever saved a file may have named things at any length.
+    """
+    text = " ".join(str(value).split())
+    return text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"
+
+
 def add_title(axes: Axes, title: str, subtitle: str) -> None:
     """A title, and smaller words below it."""
     room = "\n" * (subtitle.count("\n") + bool(subtitle))

@@ -7,6 +7,7 @@ import math
 import numpy
 from numpy.typing import DTypeLike
 
+from kernellab.common.distinct import distinct
 from kernellab.tracing.summaries import (
     Summary,
     joined_summaries,
@@ -107,13 +108,18 @@ def elements_in(view: StepperView, elements: ElementsData, shape: tuple[int, ...
     return numbers_in(view, elements.dtype, elements.at, math.prod(shape)).reshape(shape)
 
 
+def runs_of_places(view: StepperView, places: int) -> numpy.ndarray:
+    """The runs of some places, (first, how many), int32, without a copy."""
+    found = view.places[places]
+    return numbers_in(view, "int32", found.at, 2 * found.runs).reshape(-1, 2)
+
+
 def numbers_of_places(view: StepperView, places: int) -> numpy.ndarray:
     """The numbers of all elements of some places, ascending, int64."""
-    found = view.places[places]
-    runs = numbers_in(view, "int32", found.at, 2 * found.runs).reshape(-1, 2).astype(numpy.int64)
+    runs = runs_of_places(view, places).astype(numpy.int64)
     first, count = runs[:, 0], runs[:, 1]
     starts = numpy.cumsum(count) - count
-    return numpy.repeat(first - starts, count) + numpy.arange(found.count)
+    return numpy.repeat(first - starts, count) + numpy.arange(view.places[places].count)
 
 
 def written_in(view: StepperView, write: StepWrite) -> numpy.ndarray:
@@ -128,7 +134,7 @@ def runs_of(numbers: numpy.ndarray) -> tuple[numpy.ndarray, int]:
     and how many numbers there are without repetitions.
     """
     if (numpy.diff(numbers) <= 0).any():
-        numbers = numpy.unique(numbers)
+        numbers = distinct(numbers)
     starts = numpy.flatnonzero(numpy.diff(numbers, prepend=numbers[:1] - 2) != 1)
     lengths = numpy.diff(starts, append=numbers.size)
     return numpy.stack([numbers[starts], lengths], axis=1).astype(numpy.int32), numbers.size
@@ -177,7 +183,7 @@ class Cells:
         """The cells that elements fall into, each once, ascending."""
         row, column = divmod(numbers, self.extents[1])
         across = len(self._across) - 1
-        return numpy.unique(_cell(row, self._down) * across + _cell(column, self._across))
+        return distinct(_cell(row, self._down) * across + _cell(column, self._across))
 
     @property
     def _width(self) -> int:
@@ -202,7 +208,7 @@ class Cells:
     def _around(self, numbers: numpy.ndarray) -> tuple[numpy.ndarray, numpy.ndarray]:
         """The rows and columns of the picture that elements fall into, each once, ascending."""
         row, column = divmod(numbers, self.extents[1])
-        return numpy.unique(_cell(row, self._down)), numpy.unique(_cell(column, self._across))
+        return distinct(_cell(row, self._down)), distinct(_cell(column, self._across))
 
     def elements_around(self, numbers: numpy.ndarray) -> int:
         """How many elements `means` reads."""
@@ -250,7 +256,7 @@ class SmallTensor:
         """
         flat = self._contents.reshape(-1)
         flat[numbers] = contents
-        for part in numpy.unique(numbers // _PART).tolist():
+        for part in distinct(numbers // _PART).tolist():
             self._ranges.pop(part, None)
         rows, columns = self.cells.extents
         if rows * columns > flat.size and (numbers == flat.size - 1).any():

@@ -16,6 +16,7 @@ from kernellab.viz.stepper.bytes import (
     SmallTensor,
     elements_in,
     numbers_of_places,
+    runs_of_places,
     small_picture,
     written_in,
 )
@@ -144,9 +145,12 @@ class _Lightener:
         small = self._small.get(argument)
         key = places, None if small is None else argument
         if key not in self._moved:
-            numbers = numbers_of_places(self._view, places)
-            numbers = numbers if small is None else small.cells.of(numbers)
-            self._moved[key] = self._places.add(numbers)
+            if small is None:
+                runs, count = runs_of_places(self._view, places), self._view.places[places].count
+                self._moved[key] = self._places.add_runs(runs, count)
+            else:
+                cells = small.cells.of(numbers_of_places(self._view, places))
+                self._moved[key] = self._places.add(cells)
         return self._moved[key]
 
 

@@ -126,7 +126,7 @@ def states_of(view: StepperView) -> Iterator[StepState]:
             f"{frame.place}, line {step.line}",
             frame.program,
             frame.function,
-            frame.calls,
+            tuple(_calls(view, frame)),
             step.turns,
             tuple(_code(view, frame, step.line)),
             step.operation,
@@ -135,6 +135,13 @@ def states_of(view: StepperView) -> Iterator[StepState]:
             tuple(_accesses(step)),
             tuple(tensor.after(step) for tensor in tensors),
         )
+
+
+def _calls(view: StepperView, frame: StepFrame) -> Iterator[str]:
+    """The lines of the calls that led to a frame, the innermost first."""
+    while frame.caller is not None:
+        yield frame.called_from
+        frame = view.frames[frame.caller]
 
 
 def still_data(view: StepperView, states: Sequence[StepState]) -> dict[str, Any]:

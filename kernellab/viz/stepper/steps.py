@@ -9,7 +9,7 @@ from typing import Literal
 import numpy
 
 from kernellab.common.formatting import counted
-from kernellab.errors import NotRecorded, SourcePosition, label_file
+from kernellab.errors import NotRecorded, label_file
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Access, Frame, Step, TracedArgument
 from kernellab.tracing.summaries import summarize, thumbnail_of
@@ -60,6 +60,9 @@ _MOST_COLLECTED = 128 * 1024 * 1024
 _MOST_LANES = 1 << 23
 """Places of lanes that a view works out."""
 
+_ACCESS = 400
+"""An access of fewer lanes takes as long as one of so many."""
+
 MOST_BYTES = 24 * 1024 * 1024
 """Bytes of elements that a live view has as they are; of what is larger it has small pictures."""
 
@@ -106,6 +109,8 @@ class _Maker:
         self._values: list[StepValue] = []
         self._value_numbers: dict[bytes, int] = {}
         self._places = Places(self._bytes)
+        self._frame_numbers: dict[int, int] = {}
+        """A frame's number in the trace -> that in the view."""
         self._accesses: dict[object, StepAccess] = {}
         self._arguments = list(trace.arguments.values())
         self._argument_numbers = {one.name: place for place, one in enumerate(self._arguments)}
@@ -186,8 +191,8 @@ class _Maker:
             )
 
     def _frames(self) -> tuple[StepFrame, ...]:
-        """All calls; those of the steps that are shown, and those that led there, with the
-        variables that they have before the first of these steps.
+        """The calls of the steps that are shown, and those that led there, with the variables that
+        they have before the first of these steps.
         """
         begun: dict[int, dict[str, int]] = {}
         for step in self._steps:
@@ -198,7 +203,9 @@ class _Maker:
         for step in self._trace.steps[: self._first]:
             if step.frame.number in begun:
                 begun[step.frame.number].update(step.changed_numbers)
-        return tuple(self._frame(one, begun.get(one.number, {})) for one in self._trace.frames)
+        numbers = sorted(begun)
+        self._frame_numbers = {number: place for place, number in enumerate(numbers)}
+        return tuple(self._frame(self._trace.frames[one], begun[one]) for one in numbers)
 
     def _frame(self, frame: Frame, given: dict[str, int]) -> StepFrame:
         return StepFrame(
@@ -206,8 +213,8 @@ class _Maker:
             _label(frame.file),
             self._sources.get((frame.file, frame.function)),
             frame.program,
-            None if frame.caller is None else frame.caller.number,
-            tuple(_place(one) for one in frame.calls),
+            None if frame.caller is None else self._frame_numbers[frame.caller.number],
+            "" if frame.caller is None else _place(frame.caller.file, frame.call_line),
             tuple(frame.given),
             {
                 name: self._value(number)
@@ -222,7 +229,7 @@ class _Maker:
 
     def _step(self, step: Step) -> StepData:
         return StepData(
-            step.frame.number,
+            self._frame_numbers[step.frame.number],
             step.line,
             tuple(iteration.text() for iteration in step.turns),
             step.operation,
@@ -286,7 +293,7 @@ class _Maker:
                 why = "this is what it was at first: what was written to it was too much to be kept"
         else:
             is_first = contents.size > _LARGEST_PICTURE and not self._first
-            summary = stored.summary if is_first else summarize(contents)
+            summary = stored.summary_of(contents) if is_first else summarize(contents)
             words, small = summary.range_text, None
             if contents.size <= _LARGEST_PICTURE:
                 elements, why = elements_of(contents, self._bytes), ""
@@ -342,8 +349,9 @@ class _Maker:
         elif runs is not None:
             lanes = len(runs) if cells is None else cells.sample_count(runs)
         elif isinstance(access.lanes, int):
-            lanes *= 2  # out of order, as it may be, it takes longer
-        if access.has_elements and not self._spend(lanes):
+            # Out of order, as they may be, it takes longer; and a run is of one lane.
+            lanes *= 2 if cells is not None else 4
+        if access.has_elements and not self._spend(max(lanes, _ACCESS)):
             self._unmarked += 1
             return StepAccess(access.kind, number, None, access.short_text())
         places = None
@@ -430,8 +438,8 @@ def _label(file: str) -> str:
     return label_file(file) or file.rpartition("/")[2]
 
 
-def _place(position: SourcePosition) -> str:
-    return f"{_label(position.file)}, line {position.line}"
+def _place(file: str, line: int) -> str:
+    return f"{_label(file)}, line {line}"
 
 
 def _heading(trace: Trace) -> str:

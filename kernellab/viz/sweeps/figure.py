@@ -29,7 +29,14 @@ from kernellab.tuning.results.plot_data import (
 )
 from kernellab.tuning.results.tuning import Tuning
 from kernellab.tuning.results.tunings import Tunings
-from kernellab.viz.kit.figure import ORDERED_LINES, SEQUENTIAL, FigurePicture, figure_of, sheet
+from kernellab.viz.kit.figure import (
+    ORDERED_LINES,
+    SEQUENTIAL,
+    FigurePicture,
+    figure_of,
+    label,
+    sheet,
+)
 from kernellab.viz.kit.palette import BASELINE, BEST, INK, LINES, OTHER, ink_on
 
 WIDE = 5
@@ -108,12 +115,16 @@ def _draw(data: PlotData) -> Figure:
 _LETTERS = 15
 """Of a subtitle, in an inch."""
 
+_MOST_LINES = 12
+"""Of a subtitle."""
+
 
 def _paper(title: str, subtitle: str, width: float, height: float) -> tuple[Figure, Axes]:
     """A sheet whose subtitle has as many lines as it needs; axis labels take some of the width."""
     room = int((width - 0.6) * _LETTERS)
     lines = [short for line in subtitle.split("\n") for short in textwrap.wrap(line, room)]
-    return sheet(title, "\n".join(lines), width, height + 0.13 * (len(lines) - 1))
+    lines = lines[:_MOST_LINES]
+    return sheet(label(title), "\n".join(lines), width, height + 0.13 * (len(lines) - 1))
 
 
 def _logarithmic_if_wide(axes: Axes, points: Sequence[Point], which: str) -> None:
@@ -131,7 +142,13 @@ def _plain_numbers(axis: Axis) -> None:
 
 def _baselines(data: PlotData, line: Callable[..., Any]) -> None:
     for name, time in data.baselines.items():
-        line(time, color=BASELINE, linewidth=1.2, linestyle="--", label=f"{name}, {time:.4g} us")
+        line(
+            time,
+            color=BASELINE,
+            linewidth=1.2,
+            linestyle="--",
+            label=f"{label(name)}, {time:.4g} us",
+        )
 
 
 def _legend(axes: Axes, **where: Any) -> None:
@@ -178,9 +195,9 @@ def _draw_times(data: PlotData) -> Figure:
 def _a_row_each(axes: Axes, points: Sequence[CompiledPoint], varying: Sequence[str]) -> None:
     """A row for each config, named by the values that tell it from the others."""
     names = varying or list(points[0].values)
-    labels = [", ".join(str(one.values.get(name, "")) for name in names) for one in points]
+    labels = [label(", ".join(str(one.values.get(name, "")) for name in names)) for one in points]
     axes.set_yticks(range(len(points)), labels, fontsize=7)
-    axes.set_ylabel(", ".join(names))
+    axes.set_ylabel(label(", ".join(names)))
     axes.set_ylim(len(points) - 0.4, -0.6)
     axes.grid(axis="y")
 
@@ -248,10 +265,10 @@ def _draw_heatmap(data: PlotData) -> Figure:
                     axes.add_patch(
                         Rectangle(corner, 0.88, 0.8, fill=False, edgecolor=ink, linewidth=1.1)
                     )
-    axes.set_xticks(range(len(columns)), [str(one) for one in columns])
-    axes.set_yticks(range(len(rows)), [str(one) for one in rows])
-    axes.set_xlabel(across)
-    axes.set_ylabel(down)
+    axes.set_xticks(range(len(columns)), [label(one) for one in columns])
+    axes.set_yticks(range(len(rows)), [label(one) for one in rows])
+    axes.set_xlabel(label(across))
+    axes.set_ylabel(label(down))
     return figure
 
 
@@ -300,7 +317,7 @@ def _draw_parallel(data: PlotData) -> Figure:
             axes.text(
                 place,
                 _height(levels[name], value),
-                f"{value}",
+                label(value),
                 fontsize=8,
                 ha="center",
                 va="center",
@@ -312,7 +329,7 @@ def _draw_parallel(data: PlotData) -> Figure:
     for part in (0.0, 0.5, 1.0):
         value = float(norm.inverse(part))
         axes.text(len(names) - 0.97, 1 - part, f"{value:.4g}", fontsize=8, va="center")
-    axes.set_xticks(range(len(names)), names)
+    axes.set_xticks(range(len(names)), [label(name) for name in names])
     axes.set_yticks([])
     axes.spines[["left", "bottom"]].set_visible(False)
     return figure
@@ -354,7 +371,7 @@ def _draw_lines(data: LinesData) -> Figure:
     for number, line in enumerate(data.lines):
         colour = LINES[number % len(LINES)]
         style = "--" if line.is_baseline else "-"
-        axes.plot(line.x, line.y, style, color=colour, label=line.name)
+        axes.plot(line.x, line.y, style, color=colour, label=label(line.name))
         for warm in (False, True):
             chosen = [place for place, one in enumerate(line.warm) if one is warm]
             axes.plot(
@@ -375,7 +392,7 @@ def _draw_lines(data: LinesData) -> Figure:
         _plain_numbers(axes.yaxis)
     else:
         axes.set_ylim(bottom=0)
-    axes.set_xlabel(data.key)
+    axes.set_xlabel(label(data.key))
     axes.set_ylabel(data.unit)
     axes.grid()
     _legend(axes)
