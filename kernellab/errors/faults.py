@@ -21,6 +21,7 @@ class Occurrence(TypedDict, total=False):
     grid: ProgramId
     lane: tuple[int, ...]
     count: int
+    more: int
     values: Mapping[str, Any]
 
 
@@ -34,12 +35,13 @@ class KernelFault(KernelLabError):
         grid: how many programs the launch has, along x, y, z; None where nobody knows.
         lane: position in its tile of the first lane at fault; () where no lane is.
         count: how many lanes are at fault in the programs that ran together.
+        more: how many further programs were found at fault.
         values: what the index was made of (of an assertion, the condition) in that lane, by the
             kernel's names.
     """
 
     fact_names: ClassVar[tuple[str, ...]] = (
-        "program", "programs", "grid", "lane", "count", "values",
+        "program", "programs", "grid", "lane", "count", "more", "values",
     )  # fmt: skip
 
     def __init__(
@@ -60,17 +62,20 @@ class KernelFault(KernelLabError):
         self.grid = where.get("grid")
         self.lane = where.get("lane", ())
         self.count = where.get("count", 1)
+        self.more = where.get("more", 0)
         self.values = where.get("values", {})
         super().__init__(
             what, advice=advice, position=position, why=self._circumstances(again, made)
         )
 
     def _circumstances(self, again: str, made: str) -> str:
-        """ "in program (96, 0, 0) of grid (97, 1, 1), lane 32; out of bounds in 7 elements of the
-        programs that ran together", and a line with the values."""
+        """ "in program (96, 0, 0) of grid (98, 1, 1), lane 32, and 1 more program; out of bounds in
+        7 elements of the programs that ran together", and a line with the values."""
         if self.program is None:
             return ""
         where = f"in program {self.program} of grid {self.grid}{_lane(self.lane)}"
+        if self.more:
+            where += f", and {self.more:,} more program{'s' if self.more > 1 else ''}"
         if self.count > 1:
             where += f"; {again} in {self.count:,} elements of the programs that ran together"
         values = ", ".join(f"{name} = {value}" for name, value in self.values.items())

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from kernellab.interpreter.execution.grid import Programs
-from kernellab.interpreter.execution.lane_fault import LaneFault
+from kernellab.interpreter.execution.lane_fault import LaneFault, programs_at_fault
 from kernellab.interpreter.numerics.tiles import (
     Active,
     Value,
@@ -37,6 +37,7 @@ def check(condition: Value, message: str, rank: int, active: Active = None) -> N
             place=first[1:] if has_programs else first,
             program=first[0] if has_programs else first_active(active),
             count=int(failed.sum()),
+            programs=programs_at_fault(failed, rank),
         )
 
 

@@ -54,6 +54,7 @@ def explain(
         where |= {
             "lane": fault.place,
             "count": fault.count,
+            "more": (programs.count if fault.programs is None else fault.programs) - 1,
             "values": index_provenance(
                 entries[-1].tb_frame, entries[-1].tb_lasti, fault.place, fault.program, code, call
             ),

@@ -223,6 +223,10 @@ class Programs:
     def _numbers(self, along: numpy.ndarray) -> Numbers:
         return numpy.int32(along[0]) if self.count == 1 else along.astype(numpy.int32)
 
+    def before(self, position: int) -> Programs:
+        """Those of the batch that run before the one at `position`."""
+        return Programs(self._grid, self.linear[:position])
+
     def id(self, position: int) -> tuple[int, int, int]:
         """The id of the program at `position` in the batch."""
         width, height, _ = self._grid

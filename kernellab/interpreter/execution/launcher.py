@@ -20,6 +20,7 @@ from kernellab.errors import ArgumentError
 from kernellab.interpreter.analyses.idle_variables import idle_variables
 from kernellab.interpreter.execution.coroutines import Step
 from kernellab.interpreter.execution.faults import FAULTS, explain
+from kernellab.interpreter.execution.first_fault import first_in_order
 from kernellab.interpreter.execution.grid import (
     Grid,
     GridSizes,
@@ -191,7 +192,10 @@ def launch_stepped(
                     try:
                         run()
                     except FAULTS as fault:
-                        raise explain(fault, programs, sizes, program, call) from None
+                        told = first_in_order(
+                            fault, programs, run_batch, code=code.batch, arguments=arguments
+                        )
+                        raise explain(*told, sizes, program, call) from None
                 work.advance(programs.count)
 
 
@@ -220,7 +224,12 @@ def _run(
                 try:
                     run()
                 except FAULTS as fault:
-                    raise explain(fault, programs, sizes, code, call) from None
+                    told = (fault, programs)
+                    if observer is None:
+                        told = first_in_order(
+                            fault, programs, run_batch, code=code, arguments=arguments
+                        )
+                    raise explain(*told, sizes, code, call) from None
                 work.advance(programs.count)
 
 

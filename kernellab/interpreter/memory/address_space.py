@@ -18,7 +18,7 @@ from typing import Any
 import numpy
 import torch
 
-from kernellab.interpreter.execution.lane_fault import LaneFault
+from kernellab.interpreter.execution.lane_fault import LaneFault, programs_at_fault
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.global_memory import Buffer, ReadOnlyStore
 from kernellab.interpreter.numerics.affine import AffineTile
@@ -425,6 +425,7 @@ class Elements:
             place=place,
             program=program,
             count=int(wild.sum()),
+            programs=programs_at_fault(wild, rank),
         )
 
     def _reason(self, address: int) -> str:

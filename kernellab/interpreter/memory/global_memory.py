@@ -15,7 +15,7 @@ import numpy
 import torch
 from numpy.lib.stride_tricks import as_strided
 
-from kernellab.interpreter.execution.lane_fault import LaneFault
+from kernellab.interpreter.execution.lane_fault import LaneFault, programs_at_fault
 from kernellab.interpreter.memory import atomics, boxes
 from kernellab.interpreter.numerics.affine import AffineTile
 from kernellab.interpreter.numerics.tiles import Active, Value, first_active
@@ -317,6 +317,7 @@ def _check(
         place=place,
         program=program,
         count=int(outside.sum()),
+        programs=programs_at_fault(outside, rank),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy
 
-from kernellab.interpreter.execution.lane_fault import LaneFault
+from kernellab.interpreter.execution.lane_fault import LaneFault, programs_at_fault
 from kernellab.interpreter.numerics.affine import AffineTile, BoxMask, splatted
 from kernellab.interpreter.numerics.bases import as_array
 
@@ -148,7 +148,12 @@ def _check_indices(index: numpy.ndarray, extent: int, rank: int, active: Active)
     program, place = (first[0], first[1:]) if len(first) > rank else (0, first)
     found = numpy.broadcast_to(index, outside.shape)[first]
     raise IndexOutsideTile(
-        int(found), extent, place=place, program=program, count=int(outside.sum())
+        int(found),
+        extent,
+        place=place,
+        program=program,
+        count=int(outside.sum()),
+        programs=programs_at_fault(outside, rank),
     )
 
 
@@ -309,6 +314,7 @@ def map_elements(
     except LaneFault as fault:
         position = numpy.unravel_index(fault.program * pack, everyone)
         fault.place, fault.program = _lane(tuple(map(int, position)), len(shape), active)
+        fault.programs = 1  # its rows are elements, and not programs
         raise
     return tuple(
         put_back(numpy.stack(results[first : first + pack], axis=-1).reshape(everyone))

@@ -19,7 +19,7 @@ from kernellab.compiler.modules.warp_accesses import WarpAccess, WarpAccesses
 from kernellab.compiler.passes.snapshots import LoweredText, lowered, lowered_text
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.subjects import subject_of
-from kernellab.errors import TargetError
+from kernellab.errors import KernelFault, TargetError
 from kernellab.interpreter.analyses.spin_loops import is_spin_loop
 from kernellab.interpreter.codegen.entries import emit_entry_events
 from kernellab.interpreter.execution.grid import check_grid
@@ -43,6 +43,7 @@ from kernellab.ir.traits import (
 )
 from kernellab.ir.types import TensorDescType, bit_width, shape
 from kernellab.launch.argument_copies import copied
+from kernellab.launch.dispatch import interpret
 from kernellab.launch.preparation import EntryPoint, Grid, apart_from_parameters, prepare
 from kernellab.profiling.accesses.copy_engine import Messages, messages_of
 from kernellab.profiling.accesses.occurrences import occurrences
@@ -53,6 +54,7 @@ from kernellab.profiling.accesses.shared_counting import shared_accesses
 from kernellab.profiling.accesses.shared_records import SharedAccess
 from kernellab.profiling.accesses.tallying import Tally
 from kernellab.records import Target
+from kernellab.records.run_options import DEFAULT
 from kernellab.triton_api.layouts import layouts_of
 
 _BY_ENGINE: Mapping[Effect | None, Action] = {
@@ -98,8 +100,15 @@ def accesses(
     _check_target(chosen)
     sizes = launch.sizes()
     code = program_code(plain, call, chosen, "ttgir", after=emit_entry_events)
-    found = _counted(plain, sizes, call, chosen, code, lambda: lowered(plain, call, chosen))
-    return replace(found, subject=subject_of(plain, call, chosen))
+    try:
+        found = _counted(plain, sizes, call, chosen, code, lambda: lowered(plain, call, chosen))
+    except KernelFault as error:
+        fault = error
+    else:
+        return replace(found, subject=subject_of(plain, call, chosen))
+    # In the words of a plain run: passes have left few of the kernel's names in the TTGIR.
+    interpret(plain, sizes, replace(call, values=copied(call.values)), chosen, DEFAULT)
+    raise fault
 
 
 _ACCESSES = EntryPoint(
