@@ -19,6 +19,7 @@ from kernellab.checker.restrided import restrided
 from kernellab.checker.session import CheckSession
 from kernellab.checker.uninitialized import is_uninitialized
 from kernellab.common.argument_checks import check_tolerance, check_whole
+from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.specialization.binding import BoundCall
@@ -38,6 +39,7 @@ from kernellab.records import Target
 from kernellab.records.run_options import DEFAULT
 
 
+@names_bad_arguments
 def check(
     kernel: Any,
     grid: Grid,

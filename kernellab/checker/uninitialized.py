@@ -9,11 +9,13 @@ from typing import Any
 import numpy
 import torch
 
+from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.errors import ArgumentError
 
 _MARK = "kernellab_uninitialized"
 
 
+@names_bad_arguments
 def uninitialized(tensor: Any) -> torch.Tensor:
     """`tensor`, marked as memory that nobody has initialised.
 

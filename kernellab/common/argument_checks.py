@@ -15,7 +15,8 @@ from kernellab.errors import OptionError, nearest
 
 def is_whole(value: Any) -> bool:
     """Whether a value is a whole number, of Python's or NumPy's; True and False are none."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    kind = type(value)  # which no object can lie about
+    return issubclass(kind, numbers.Integral) and not issubclass(kind, bool)
 
 
 def is_flag(value: Any) -> bool:
@@ -101,4 +102,4 @@ def check_mapping(name: str, value: Any, example: str) -> None:
 
 def is_text(value: Any) -> bool:
     """Whether a value is a text: asked of what nobody has looked at yet."""
-    return isinstance(value, str)
+    return issubclass(type(value), str)  # a mock says of itself what it was told to

@@ -54,6 +54,8 @@ def shown(value: object) -> str:
     of one that cannot be written its type.
     """
     try:
+        if hasattr(value, "untyped_storage") and value.untyped_storage().nbytes() == 0:
+            return f"a {type(value).__name__} without memory"  # which torch would read all the same
         words = repr(value)
     except Exception:  # also an integer of more digits than Python writes
         return f"a {type(value).__name__}"

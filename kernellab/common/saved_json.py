@@ -264,7 +264,7 @@ def saved_path(path: Any, refused: type[KernelLabError]) -> Path:
     except Exception as error:  # somebody else's object may answer with anything
         words = f"{type(error).__name__}: {error}"
         raise refused(f"{shown(path)} is no path of a file: it raises {words:.200}.") from error
-    if not isinstance(given, str):
+    if not issubclass(type(given), str):  # an object may say that it is one
         raise refused(f"{shown(path)} is no path of a file: it must be a text or a pathlib.Path.")
     if not given or "\0" in given:
         why = "there is a null character in it" if given else "it is empty"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.compiler.machine_code.decoding import padding_of
 from kernellab.errors import ArgumentError, CompileError, KernelLabError, suggestion
 from kernellab.records import Compilation, PassRun, Resources, Stage, StoredText
@@ -247,6 +248,7 @@ class Comparison(HasCard):
         return f"Comparison({self.left!r}, {self.right!r})"
 
 
+@names_bad_arguments
 def compare(left: Compilation, right: Compilation) -> Comparison:
     """Two compilations side by side: of two targets, of other options, of two versions of a kernel.
 

@@ -9,6 +9,7 @@ from typing import Any
 from kernellab import triton_api
 from kernellab.common import worker
 from kernellab.common.argument_checks import check_duration, check_mapping
+from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
 from kernellab.common.progress import ProgressBar
 from kernellab.compiler.compilations import compilation_of
@@ -33,6 +34,7 @@ from kernellab.triton_api import pipeline as triton_pipeline
 _RECORDINGS = ("passes", "stages")
 
 
+@names_bad_arguments
 def compile(
     kernel: Any,
     /,

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, Literal
 
 from kernellab import triton_api
+from kernellab.common.formatting import shown
 from kernellab.errors import TargetError
 from kernellab.errors.suggestions import nearest
 from kernellab.records import Target
@@ -232,7 +233,7 @@ def parse_target(name: str | Target) -> Target:
     guess = nearest(plain, known) or nearest(_product_name(plain), _products())
     listed = ", ".join(f"{target} ({gpu_name(target)})" for target in SUPPORTED_TARGETS)
     raise TargetError(
-        f"{name!r} is not a target that KernelLab knows.",
+        f"{shown(name)} is not a target that KernelLab knows.",
         advice=f"{guess} Targets: {listed}.".lstrip(),
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from kernellab import triton_api
 from kernellab.common.argument_checks import check_flags
+from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.debugger.places import Breakpoint, Places
 from kernellab.debugger.session import Session
 from kernellab.debugger.tile_functions import for_prompts
@@ -22,6 +23,7 @@ from kernellab.launch.preparation import EntryPoint, Grid, apart_from_parameters
 _FIRST = (0, 0, 0)
 
 
+@names_bad_arguments
 def debug(
     kernel: Any,
     grid: Grid,

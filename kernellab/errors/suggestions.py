@@ -10,7 +10,8 @@ def nearest(word: object, known: Iterable[str]) -> str:
     """The words "Did you mean X?" for the known word that `word` is probably a slip of,
     or "" where none is, or it is no word: no guess is better than a wrong one.
     """
-    if not isinstance(word, str):
+    # An object may say that it is a text; and nobody slips in so long a word.
+    if not isinstance(word, str) or not issubclass(type(word), str) or len(word) > _LONGEST:
         return ""
     bare = word.lstrip("-*").casefold()
     close = []
@@ -22,6 +23,9 @@ def nearest(word: object, known: Iterable[str]) -> str:
             close.append((alike, candidate))
     return f"Did you mean {max(close)[1]!r}?" if close else ""
 
+
+_LONGEST = 100
+"""Letters: what two words have in common takes the product of their lengths to find."""
 
 _ALIKE = 0.6
 """The part of two words' letters that agrees in order, as difflib counts,

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import numpy
 
+from kernellab.common.argument_checks import is_text
+from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
 from kernellab.errors import ArgumentError
 from kernellab.interpreter.memory import global_memory
@@ -28,6 +30,7 @@ _ASSEMBLY: dict[str, Callable[..., Any]] = {}
 _SYMBOLS: dict[str, Callable[..., Any]] = {}
 
 
+@names_bad_arguments
 def inline_assembly(text: str) -> Callable[[Meaning], Meaning]:
     """Say what a piece of inline assembly computes, for the interpreter;
     a GPU runs the assembly itself.
@@ -57,6 +60,7 @@ def inline_assembly(text: str) -> Callable[[Meaning], Meaning]:
     return register
 
 
+@names_bad_arguments
 def device_function(symbol: str) -> Callable[[Meaning], Meaning]:
     """Say what a function of a device library computes, for the interpreter:
     `inline_assembly`, by symbol.
@@ -79,7 +83,7 @@ def device_function(symbol: str) -> Callable[[Meaning], Meaning]:
 
 
 def _check_name(argument: str, given: Any, example: str) -> None:
-    if not isinstance(given, str) or not given.strip():
+    if not is_text(given) or not given.strip():
         raise ArgumentError(
             f"{argument}={shown(given)} is no text as it stands in a kernel",
             advice=f"Give it as a string: {example}.",

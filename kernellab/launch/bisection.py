@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from kernellab import triton_api
 from kernellab.common.argument_checks import check_tolerance
+from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.passes import steering
 from kernellab.compiler.pipeline import record_passes
@@ -27,6 +28,7 @@ from kernellab.records import PassRun, Target
 from kernellab.records.bisections import Bisection, Difference
 
 
+@names_bad_arguments
 def bisect(
     kernel: Any,
     grid: Grid,

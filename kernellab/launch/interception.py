@@ -12,6 +12,7 @@ from typing import Any
 
 from kernellab import triton_api
 from kernellab.common.argument_checks import check_choice
+from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import counted
 from kernellab.compiler.machine_code.resources import read_nvidia
 from kernellab.compiler.specialization.argument_values import plain_value
@@ -61,6 +62,7 @@ class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decor
     compiled when first asked for.
     """
 
+    @names_bad_arguments
     def __init__(
         self,
         *,

@@ -13,6 +13,7 @@ import numpy
 import torch
 
 from kernellab import triton_api
+from kernellab.common.formatting import shown
 from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.compiler.specialization.inductor_kernels import InductorKernel, as_triton_kernel
 from kernellab.compiler.specialization.unwrapping import unwrap_kernel
@@ -176,23 +177,36 @@ def innermost(kernel: Any) -> JITFunction:
     Raises:
         ArgumentError: there is none.
     """
+    for inside in _layers(kernel):
+        if isinstance(inside, JITFunction):
+            return inside
+        if not hasattr(inside, "run"):
+            break
+    raise ArgumentError(
+        f"{shown(kernel)} is no Triton kernel",
+        advice="Give a function decorated with @triton.jit, or a TileKernel.",
+    )
+
+
+def _layers(kernel: Any) -> Iterator[Any]:
+    """A kernel, and what it is around, inwards; of an object that has any attribute there is, such
+    as a mock, not for ever.
+    """
     inside = as_triton_kernel(kernel)
-    while not isinstance(inside, JITFunction):
-        if not (hasattr(inside, "fn") and hasattr(inside, "run")):
-            raise ArgumentError(
-                f"{kernel!r} is no Triton kernel",
-                advice="Give a function decorated with @triton.jit, or a TileKernel.",
-            )
+    for _ in range(_MOST_LAYERS):
+        yield inside
+        if not hasattr(inside, "fn"):
+            return
         inside = inside.fn
-    return inside
+
+
+_MOST_LAYERS = 100
+"""More decorators than anybody puts around a kernel."""
 
 
 def emulated_for(kernel: Any) -> Target:
     """The target that a launch of a kernel (of any kind) on the CPU would emulate."""
-    inside = as_triton_kernel(kernel)
-    while hasattr(inside, "fn") and not hasattr(inside, "target"):
-        inside = inside.fn
-    own = getattr(inside, "target", None)
+    own = next((one.target for one in _layers(kernel) if hasattr(one, "target")), None)
     if isinstance(own, Target):
         return own
     emulation = triton_api.current_emulation()
@@ -219,7 +233,8 @@ def apart_from_parameters(
     Returns:
         What the function is told, and the kernel's keywords.
     """
-    by_name = getattr(as_triton_kernel(kernel), "arg_names", ())[len(args) :]
+    all_names = getattr(as_triton_kernel(kernel), "arg_names", ())
+    by_name = all_names[len(args) :] if isinstance(all_names, list | tuple) else ()
     told: Any = own
     names = [one.name for one in fields(told) if one.name in by_name]
     if not names:
@@ -236,7 +251,7 @@ def _refuse_options(entry_point: EntryPoint, kernel: JITFunction, options: RunOp
     for name, value in options.changed().items():
         if name in entry_point.refuses:
             raise OptionError(
-                f"{name}={value!r}: {entry_point.refuses[name]}",
+                f"{name}={shown(value)}: {entry_point.refuses[name]}",
                 advice="Leave it out.",
                 position=triton_api.definition_of(kernel),
             )

@@ -216,7 +216,13 @@ def _fitting(
             f"the {called}'s {name!r} is {shape}, and the argument is of shape "
             f"{list(argument.shape)}"
         )
-    return result.detach().to(argument.dtype)
+    try:
+        return result.detach().to(argument.dtype)
+    except RuntimeError as error:  # a quantized tensor, a sparse one
+        raise ArgumentError(
+            f"the {called}'s {name!r} is of {result.dtype}, which torch does not make "
+            f"{argument.dtype} of: {error}"
+        ) from error
 
 
 def _tensor(value: Any) -> torch.Tensor | None:

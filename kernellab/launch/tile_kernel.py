@@ -13,6 +13,7 @@ from typing import Any
 
 from kernellab import triton_api
 from kernellab.common.argument_checks import check_flags
+from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.specialization.inductor_kernels import as_triton_kernel
@@ -53,6 +54,7 @@ class TileKernel(JITFunction):
     _stopped: BoundCall | None = None
     """What the latest launch was bound to, where something stopped it."""
 
+    @names_bad_arguments
     def __init__(self, function: Callable[..., Any] | JITFunction, **settings: Any) -> None:
         """A kernel of a Python function, or of a kernel that `@triton.jit` made;
         `settings` are those of `@triton.jit`.
@@ -115,6 +117,7 @@ class TileKernel(JITFunction):
             position=triton_api.definition_of(self),
         )
 
+    @names_bad_arguments
     def run(self, *args: Any, grid: Grid, warmup: bool, **keywords: Any) -> Any:
         """Launch the kernel; what `kernel[grid](*args, **keywords)` calls.
 
@@ -252,6 +255,7 @@ class _RunOptions:
     config: ConfigName | None = None
 
 
+@names_bad_arguments
 def run(
     kernel: Any, grid: Grid, *args: Any, config: ConfigName | None = None, **constants: Any
 ) -> Run:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
 
 from kernellab.common.argument_checks import check_whole
+from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
 from kernellab.errors import ArgumentError, NotRecorded, suggestion
 from kernellab.records.launches import Specialization, Target
@@ -156,6 +157,7 @@ class Compilation(HasCard):
     """The kernel, and what it may call that is no library's, as they were compiled; empty where no
     kernel of Python is known, and in files of earlier versions."""
 
+    @names_bad_arguments
     def can_answer(self, asked: Capability) -> bool:
         """Whether the record holds what the attribute or method of this name needs: `remarks`
         needs the kernel, or remarks that were saved, `instructions` machine code, `layouts` the
@@ -209,6 +211,7 @@ class Compilation(HasCard):
         """
         return self._ask("source_map").source_map(self)
 
+    @names_bad_arguments
     def save(self, path: str | os.PathLike[str]) -> os.PathLike[str]:
         """Write the whole record to a file (gzipped JSON) that `kernellab.load` reads;
         returns the file's path.
@@ -287,6 +290,7 @@ class Compilation(HasCard):
         """Floating-point operations and bytes of one program, counted from the IR."""
         return cast("Work", self._found("work"))
 
+    @names_bad_arguments
     def layouts(self, snapshot: str = _LAYOUTS_FROM) -> Layouts:
         """The layout of every tile of a module: which thread and register,
         or which place in memory, holds which element.
@@ -300,6 +304,7 @@ class Compilation(HasCard):
         """
         return cast("Layouts", self._found("layouts", snapshot))
 
+    @names_bad_arguments
     def conversions(self, snapshot: str = _LAYOUTS_FROM) -> Conversions:
         """Where tiles change their layout: by what means, how many bytes,
         and which operations on either side force it.
@@ -308,6 +313,7 @@ class Compilation(HasCard):
         """
         return cast("Conversions", self._found("conversions", snapshot))
 
+    @names_bad_arguments
     def module(self, name: str = "ttgir") -> ModuleOp:
         """The module of a stage ("ttir", "ttgir"), or after a pass ("ttgir.coalesce"), as xDSL ops:
         walk, rewrite, print it.
@@ -343,6 +349,7 @@ class Compilation(HasCard):
         """
         return spill_sites_of(self.instructions)
 
+    @names_bad_arguments
     def occupancy(
         self,
         *,
@@ -367,6 +374,7 @@ class Compilation(HasCard):
                 check_whole(name, value, least)
         return self._ask("occupancy").occupancy(self, registers, shared_bytes, warps)
 
+    @names_bad_arguments
     def explore(self, *annotations: Any) -> Any:
         """The IR explorer: every pass, what it changed, and all stages
         with linked lines (docs/widgets.md).

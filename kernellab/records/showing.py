@@ -7,8 +7,10 @@ from __future__ import annotations
 from typing import Any
 
 from kernellab.common import doors
+from kernellab.common.argument_faults import names_bad_arguments
 
 
+@names_bad_arguments
 def show(record: Any, *annotations: Any, **options: Any) -> Any:
     """The view of a record: as the last expression of a cell it is displayed.
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from kernellab.common.argument_checks import is_text
+from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
 from kernellab.errors import CompiledLines, MachineError, NoSuchStage, is_edited, suggestion
 
@@ -80,6 +81,7 @@ class Stages(Mapping[str, Stage]):
         self.failed: dict[str, MachineError] = {}
         """What could not be made, and why."""
 
+    @names_bad_arguments
     def __getitem__(self, name: str) -> Stage:
         """The stage of that name; raises NoSuchStage, a KeyError, where there is none."""
         stage = self._stages.get(name) if is_text(name) else None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy
 
 from kernellab.common.argument_checks import check_flags, check_tolerance, is_text
+from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import counted, joined_sizes, shown
 from kernellab.errors import ArgumentError, NoSuchStep, NotRecorded, OptionError, suggestion
 from kernellab.records.showing import show
@@ -110,6 +111,7 @@ class Trace(Sequence[Step]):
 
     # Time travel
 
+    @names_bad_arguments
     def at(self, step: int | Step) -> State:
         """All variables as they are after a step; negative numbers count from the end.
 
@@ -119,6 +121,7 @@ class Trace(Sequence[Step]):
         """
         return State(self, self._step(step))
 
+    @names_bad_arguments
     def find(
         self, condition: Callable[[State], Any], *, after: int | Step = -1, backwards: bool = False
     ) -> Step | None:
@@ -187,6 +190,7 @@ class Trace(Sequence[Step]):
                 position=step.position,
             ) from error
 
+    @names_bad_arguments
     def history(self, name: str, program: Program | None = None) -> History:
         """Every value that a variable had, in order.
 
@@ -233,6 +237,7 @@ class Trace(Sequence[Step]):
             )
         return meant
 
+    @names_bad_arguments
     def diff(
         self,
         other: Trace | Mapping[str, Any],
@@ -276,6 +281,7 @@ class Trace(Sequence[Step]):
             )
         return difference_of_outputs(self, other, rtol, atol)
 
+    @names_bad_arguments
     def memory(self, argument: str, step: int | Step = -1) -> numpy.ndarray:
         """What an argument holds after a step: an array of the tensor's shape.
 
@@ -332,6 +338,7 @@ class Trace(Sequence[Step]):
             )
         return self.arguments[name]
 
+    @names_bad_arguments
     def final_memory(self, argument: str) -> numpy.ndarray:
         """What the whole launch left in an argument, programs that were not traced included;
         else as `memory`.
@@ -436,6 +443,7 @@ class Trace(Sequence[Step]):
             if self._changes[frame.number, name][0][0] <= step
         }
 
+    @names_bad_arguments
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the trace to a file, which `kernellab.load` reads; returns its path.
 
@@ -444,6 +452,7 @@ class Trace(Sequence[Step]):
         """
         return save_trace(self, path)
 
+    @names_bad_arguments
     def show(self, step: int | Step | None = None) -> Any:
         """The stepper: source, variables, arguments at a step, and a way to the others.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernellab.common.argument_checks import check_flags, check_whole
+from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.interpreter.execution.grid import chosen_programs
 from kernellab.interpreter.stepping.code import stepping_code
@@ -17,6 +18,7 @@ from kernellab.tracing.records import Trace
 from kernellab.tracing.values import LARGEST_EXACT
 
 
+@names_bad_arguments
 def trace(
     kernel: Any,
     grid: Grid,

@@ -7,10 +7,13 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock, Mock
 
+import numpy
 import pytest
 import torch
 
@@ -20,7 +23,26 @@ from tests.kernels.tuned import double
 
 TYPES = ("*fp32:16", "*fp32:16", "i32")
 
-NOTHING = [object(), torch.ones(2), [None], {"a": 1}, int, math.nan]
+
+class Unclassed:
+    """An object that raises when it is asked what it is."""
+
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("no class")
+
+    @__class__.setter
+    def __class__(self, value: Any) -> None: ...
+
+
+class Unwritten:
+    """An object that cannot be written."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
+NOTHING = [object(), torch.ones(2), [None], {"a": 1}, int, math.nan, Unclassed(), Unwritten()]
 """What hardly anything may be."""
 
 NO_FLAG = [*NOTHING, "yes", "x", "", 5, -1, [], b"x"]
@@ -28,7 +50,7 @@ NO_WHOLE_NUMBER = [*NOTHING, True, "4", "x", 1.5, -1, [], None]
 NO_COUNT = [*NO_WHOLE_NUMBER, 0]
 NO_TEXT = [*NOTHING, 5, True, [], b"x", ["x"], 1.5]
 NO_PATH = [*NO_TEXT, None, "a\0b", ("a",)]
-NO_MAPPING = [*(one for one in NOTHING if not isinstance(one, dict)), 5, "x", [], "", {5: 1}]
+NO_MAPPING = [*(one for one in NOTHING if type(one) is not dict), 5, "x", [], "", {5: 1}]
 NO_TIME = [*NOTHING, "x", True, 0, -1, math.inf, 10**30, None, []]
 NO_TOLERANCE = [*NOTHING, "x", True, -1, math.inf, 10**30, []]
 NO_NAMES = [*NOTHING, 5, True, 0, 1.5, [5]]
@@ -102,7 +124,7 @@ TARGET = {"target": [*NOTHING, 5, "x", "", [], True]}
 ORDER = {
     "stage": NO_CHOICE, "order": NO_CHOICE, "bounds": NO_CHOICE,
     "seed": [one for one in NO_WHOLE_NUMBER if one is not None],
-    "options": [*(one for one in NOTHING if not isinstance(one, dict)), 5, "x", []],
+    "options": [*(one for one in NOTHING if type(one) is not dict), 5, "x", []],
 }  # fmt: skip
 
 TABLE: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
@@ -268,7 +290,7 @@ METHODS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
 
 
 def written(value: Any) -> str:
-    words = repr(value) if isinstance(value, str | int | float | list) else type(value).__name__
+    words = repr(value) if type(value) in (str, int, float, list) else type(value).__name__
     return words[:20]
 
 
@@ -295,6 +317,27 @@ def test_what_means_nothing_is_refused(function: str, parameter: str) -> None:
     for value in parameters[parameter]:
         said = refused(partial(call, **{parameter: value}), f"{function}({parameter}=)", value)
         assert len(said) < 3000
+
+
+@pytest.mark.parametrize("function", TABLE)
+def test_mocks_and_odd_objects_never_cause_an_error_from_the_inside(function: str) -> None:
+    call, parameters = TABLE[function]
+    for parameter in parameters:
+        for value in (MagicMock(spec=str), Mock(), numpy.array(3), 10**5000):
+            with suppress(KernelLabError):
+                call(**{parameter: value})
+
+
+def test_an_argument_that_raises_is_told_by_its_name() -> None:
+    said = refused(lambda: launched(kernellab.check)(expect=Unclassed()), "", 0)
+    assert "argument 'expect' is a Unclassed, whose __class__ raises RuntimeError: no class" in said
+    said = refused(lambda: tuned(bytes=10**5000), "", 0)
+    assert "argument 'bytes' is an integer of 16,610 bits" in said
+
+
+def test_what_a_launch_takes_by_position_has_the_kernels_name_for_it() -> None:
+    said = refused(lambda: kernellab.run(double, (1,), torch.ones(2), Unclassed(), 2), "", 0)
+    assert "argument 'z_ptr' is a Unclassed, whose __class__ raises" in said
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -356,7 +399,6 @@ def test_every_argument_of_every_public_function_is_in_the_table() -> None:
 
 
 def test_flags_and_numbers_of_numpy_are_taken() -> None:
-    numpy = pytest.importorskip("numpy")
     run = launched(kernellab.run)
     run(num_warps=numpy.int64(8), enable_fp_fusion=numpy.bool_(False))
     launched(kernellab.trace)(operations=numpy.True_, exact_bytes=numpy.int32(10))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
+from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.modules.layout_flow import entering, leaving
 from kernellab.compiler.modules.pointers import pointee, pointers_of, underlying_argument
@@ -64,6 +65,7 @@ _BY_ENGINE: Mapping[Effect | None, Action] = {
 }
 
 
+@names_bad_arguments
 def accesses(
     kernel: Any,
     grid: Grid,

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
 from kernellab.common.saved_files import file_bytes
 from kernellab.common.saved_json import saved_path, why_unreadable
@@ -21,6 +22,7 @@ _RECORD = "ncu --section SourceCounters --section WarpStateStats -o profile pyth
 _TOOL = "Nsight Compute"
 
 
+@names_bad_arguments
 def read_ncu(
     path: str | os.PathLike[str], kernel: str = "", *, launch: int = 1, gpu: str = ""
 ) -> Profile:

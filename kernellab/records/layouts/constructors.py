@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kernellab.common import doors, worker
 from kernellab.common.argument_checks import check_flags, is_whole
+from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
 from kernellab.errors import LayoutError, WorkerError, WorkerLost
 from kernellab.records.layouts.linear import LinearTile, Shape, sizes
@@ -33,6 +34,7 @@ class MadeByHand:
     """What `Layout` has of constructors."""
 
     @staticmethod
+    @names_bad_arguments
     def parse(encoding: str, shape: Sizes, target: object = None) -> Layout:
         """The layout that an encoding gives a tile.
 
@@ -57,6 +59,7 @@ class MadeByHand:
         return _ask(encoding, _shape(shape), None if target is None else str(target))
 
     @staticmethod
+    @names_bad_arguments
     def blocked(
         *,
         shape: Sizes,
@@ -85,11 +88,13 @@ class MadeByHand:
         )
 
     @staticmethod
+    @names_bad_arguments
     def slice(*, shape: Sizes, dim: int, parent: Layout) -> RegisterLayout:
         """The parent's layout without its dimension `dim`: what a reduction along it leaves."""
         return _registers(f"ttg.slice<{{dim = {dim}, parent = {_encoding(parent)}}}>", shape)
 
     @staticmethod
+    @names_bad_arguments
     def dot_operand(
         *, shape: Sizes, operand: int, parent: Layout, k_width: int = 0
     ) -> RegisterLayout:
@@ -108,6 +113,7 @@ class MadeByHand:
         )
 
     @staticmethod
+    @names_bad_arguments
     def nvidia_mma(
         *,
         shape: Sizes,
@@ -127,6 +133,7 @@ class MadeByHand:
         )
 
     @staticmethod
+    @names_bad_arguments
     def amd_mfma(
         *,
         shape: Sizes,
@@ -146,6 +153,7 @@ class MadeByHand:
         )
 
     @staticmethod
+    @names_bad_arguments
     def amd_wmma(
         *,
         shape: Sizes,
@@ -166,6 +174,7 @@ class MadeByHand:
         )
 
     @staticmethod
+    @names_bad_arguments
     def linear(
         *,
         shape: Sizes,
@@ -182,6 +191,7 @@ class MadeByHand:
         )
 
     @staticmethod
+    @names_bad_arguments
     def swizzled_shared(
         *, shape: Sizes, vector: int, per_phase: int, max_phase: int, order: Sizes
     ) -> SharedLayout:
@@ -202,6 +212,7 @@ class MadeByHand:
         )
 
     @staticmethod
+    @names_bad_arguments
     def amd_rotating_shared(
         *, shape: Sizes, vector: int, per_phase: int, max_phase: int, order: Sizes
     ) -> SharedLayout:
@@ -215,6 +226,7 @@ class MadeByHand:
         )
 
     @staticmethod
+    @names_bad_arguments
     def nvmma_shared(
         *,
         shape: Sizes,
@@ -233,6 +245,7 @@ class MadeByHand:
         )
 
     @staticmethod
+    @names_bad_arguments
     def padded_shared(
         *, shape: Sizes, paddings: Sequence[tuple[int, int]], order: Sizes
     ) -> SharedLayout:
@@ -246,6 +259,7 @@ class MadeByHand:
         )
 
     @staticmethod
+    @names_bad_arguments
     def shared_linear(
         *,
         shape: Sizes,
@@ -261,6 +275,7 @@ class MadeByHand:
         )
 
     @staticmethod
+    @names_bad_arguments
     def tensor_memory(
         *, shape: Sizes, block_m: int, block_n: int, column_stride: int = 1
     ) -> TensorMemoryLayout:

@@ -11,6 +11,7 @@ import numpy
 from numpy.typing import ArrayLike
 
 from kernellab.common.argument_checks import check_whole
+from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import counted, shown
 from kernellab.errors import LayoutError
 from kernellab.records.layouts.constructors import MadeByHand
@@ -64,6 +65,7 @@ class Layout(HasCard, LinearTile, MadeByHand):
     @overload
     def holders(self, index: ArrayLike) -> Any: ...
 
+    @names_bad_arguments
     def holders(self, index: ArrayLike) -> Any:
         """Everything that holds the element at `index`, in order.
 
@@ -126,6 +128,7 @@ class Layout(HasCard, LinearTile, MadeByHand):
             parts.append(f"at index {', '.join('0' for _ in leading)} of {sizes(leading)}")
         return ", ".join(parts)
 
+    @names_bad_arguments
     def show(self, to: Layout | None = None, by: str | None = None) -> Any:
         """The layout as a picture: elements, and the threads or the memory
         that hold them (docs/widgets.md).
@@ -141,6 +144,7 @@ class Layout(HasCard, LinearTile, MadeByHand):
         """
         return show(self, to=to, by=by)
 
+    @names_bad_arguments
     def plot(
         self,
         by: str | None = None,
@@ -254,6 +258,7 @@ class RegisterLayout(Layout):
     @overload
     def holders(self, index: ArrayLike) -> Any: ...
 
+    @names_bad_arguments
     def holders(self, index: ArrayLike) -> Any:
         """Every register that holds the element at `index`, by block, warp, lane and register.
 
@@ -299,6 +304,7 @@ class RegisterLayout(Layout):
         rest = reversed(range(len(self.shape)))
         return tuple(dict.fromkeys([*along, *rest]))
 
+    @names_bad_arguments
     def vector_width(self, element_bits: int, most_bits: int = 128) -> int:
         """Elements that one access of a thread could take at once,
         if memory is contiguous along the fastest dimension.
@@ -323,6 +329,7 @@ class RegisterLayout(Layout):
     def _unit(self, dim: int, step: int) -> Vector:
         return tuple(step if d == dim else 0 for d in range(len(self.shape)))
 
+    @names_bad_arguments
     def moves_to(self, other: RegisterLayout) -> Mapping[Move, int]:
         """How the registers of another layout of the tile, those of all threads together,
         get their elements from this one.
@@ -472,6 +479,7 @@ class SharedLayout(Layout):
     @overload
     def holders(self, index: ArrayLike) -> Any: ...
 
+    @names_bad_arguments
     def holders(self, index: ArrayLike) -> Any:
         """The places of the element at `index`: one, but for a layout that keeps copies.
 
@@ -547,6 +555,7 @@ class TensorMemoryLayout(Layout):
     @overload
     def holders(self, index: ArrayLike) -> Any: ...
 
+    @names_bad_arguments
     def holders(self, index: ArrayLike) -> Any:
         """The places of the element at `index`: several where it fills several columns,
         or where rows lie idle beside it.

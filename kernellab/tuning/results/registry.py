@@ -6,6 +6,7 @@ import weakref
 from dataclasses import replace
 from typing import Any
 
+from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.launch.autotuned_kernels import take_autotuned_launches
 from kernellab.launch.autotuner_timings import autotuner_timings
 from kernellab.launch.preparation import innermost
@@ -30,6 +31,7 @@ def remember(kernel: Any, tuning: Tuning) -> None:
     del made[:-_MOST]
 
 
+@names_bad_arguments
 def tunings(kernel: Any) -> Tunings:
     """The sweeps of a kernel in this process: what `@triton.autotune` timed around it,
     then those of `kernellab.tune`, the latest 100, each in order.

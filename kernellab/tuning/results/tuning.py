@@ -11,6 +11,7 @@ from typing import Any
 
 from kernellab import triton_api
 from kernellab.common.argument_checks import is_whole
+from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import counted, shown
 from kernellab.compiler.comparison import Comparison, compare
 from kernellab.compiler.pipeline import compile_bound
@@ -249,6 +250,7 @@ class Tuning(HasCard):
         other = self.recompiled if kernel is None else self._other_triton()
         return replace(found, told_apart=(first, second), notes=(other,) if other else ())
 
+    @names_bad_arguments
     def trial(self, number: int) -> Trial:
         """The config of that number.
 
@@ -359,6 +361,7 @@ class Tuning(HasCard):
         now = triton_api.source_now(plain)
         return now is not None and now != "".join(plain.raw_src)
 
+    @names_bad_arguments
     def show(self, **options: Any) -> Any:
         """The sweep to explore: its plots and its table, linked;
         a click on a config opens its IR (docs/widgets.md).
@@ -377,6 +380,7 @@ class Tuning(HasCard):
         """
         return show(self, **options)
 
+    @names_bad_arguments
     def plot(self, kind: str | None = None, **options: Any) -> Any:
         """A figure of the sweep; `docs/tuning.md` shows the kinds.
 
@@ -393,6 +397,7 @@ class Tuning(HasCard):
 
     # Files
 
+    @names_bad_arguments
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the sweep to a JSON file, which `Tuning.load` reads anywhere; returns its path.
 
@@ -412,6 +417,7 @@ class Tuning(HasCard):
         found = load_one(path, cls)
         return found if kernel is None else found.with_kernel(kernel)
 
+    @names_bad_arguments
     def merged(self, other: Tuning) -> Tuning:
         """Both sweeps' configs as one sweep: what two machines with the same GPU did of one space.
 

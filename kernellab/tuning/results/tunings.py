@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, overload
 
+from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.errors import ArgumentError
 from kernellab.records.showing import HasCard, plot, show
 from kernellab.tuning.files.saved_sweeps import load_all, save
@@ -43,6 +44,7 @@ class Tunings(HasCard, Sequence[Tuning]):
     def __iter__(self) -> Iterator[Tuning]:
         return iter(self._tunings)
 
+    @names_bad_arguments
     def apply(self, kernel: Any = None) -> AppliedTuning:
         """The kernel with the fastest config for each key;
         a launch with another key takes that of the nearest.
@@ -110,6 +112,7 @@ class Tunings(HasCard, Sequence[Tuning]):
         """
         return plot(self, kind=kind, **options)
 
+    @names_bad_arguments
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write all of them to one JSON file; returns its path."""
         return save(self, path)

@@ -18,6 +18,7 @@ from kernellab.common.argument_checks import (
     check_tolerance,
     is_whole,
 )
+from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
 from kernellab.common.system_faults import translated_system_faults
 from kernellab.common.temporary import nameless_file, path_of
@@ -69,6 +70,7 @@ from kernellab.tuning.sweep.spaces import (
 )
 
 
+@names_bad_arguments
 def tune(
     kernel: Any,
     grid: Grid,
@@ -260,9 +262,10 @@ def _check_options(own: _TuneOptions) -> None:
             f"seconds={shown(seconds)} is no time that a config may take",
             advice="30 is the default.",
         )
-    if workers is not None and (not is_whole(workers) or workers < 1):
+    if workers is not None and not (is_whole(workers) and 1 <= workers <= _MOST_WORKERS):
         raise ArgumentError(
-            f"workers={shown(workers)} leaves nobody to compile", advice="Give a number from 1."
+            f"workers={shown(workers)} is no number of processes that compile",
+            advice=f"Give a number from 1 to {_MOST_WORKERS:,}.",
         )
     check_flags(cache=own.cache)
     for name, value in (("check", own.check), ("progress", own.progress)):
@@ -274,6 +277,10 @@ def _check_options(own: _TuneOptions) -> None:
             advice=f"As in {_PRUNING}.",
         )
     _check_baselines(own.baselines)
+
+
+_MOST_WORKERS = 1024
+"""Each is a process that holds torch: more than any machine has cores."""
 
 
 def _check_baselines(baselines: Any) -> None:
