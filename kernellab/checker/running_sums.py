@@ -1,8 +1,11 @@
-"""Where a kernel adds up in floats of 16 bits: around a loop, or in memory."""
+"""Where a kernel adds up in floats of 16 bits: around a loop, also one that the compiler has
+unrolled, or in memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -12,6 +15,7 @@ from kernellab.checker.shadow.finite import is_float
 from kernellab.checker.slices import behind, function_of
 from kernellab.interpreter.analyses.pointers import underlying_objects
 from kernellab.ir import arith, math, tt
+from kernellab.ir.locations import locate
 from kernellab.ir.traits import PointerAccess, trait_of
 from kernellab.ir.types import dtype
 
@@ -21,12 +25,16 @@ class Addition:
     """An addition whose result comes back as one of its operands.
 
     Attributes:
+        operation: which one.
         position: of that operand.
         rounding: what rounds the result to 16 bits: the addition itself, or a conversion after it.
+        place: the operation; of the turns of an unrolled loop, their line and the calls to it.
     """
 
+    operation: Operation
     position: int
     rounding: Operation
+    place: Hashable
 
 
 def running_additions(op: Operation) -> Mapping[Operation, Addition]:
@@ -34,18 +42,32 @@ def running_additions(op: Operation) -> Mapping[Operation, Addition]:
     return _additions(function_of(op))
 
 
+def addition_of(op: Operation) -> Addition | None:
+    """The running addition that an operation is, or whose result it rounds."""
+    function = function_of(op)
+    return _additions(function).get(op) or _by_rounding(function).get(op)
+
+
+@lru_cache(maxsize=32)
+def _by_rounding(function: Operation) -> Mapping[Operation, Addition]:
+    return {one.rounding: one for one in _additions(function).values()}
+
+
 @lru_cache(maxsize=32)
 def _additions(function: Operation) -> Mapping[Operation, Addition]:
     found: dict[Operation, Addition] = {}
-    returning = _Returning(function)
+    returning, turns = _Returning(function), _Turns(function)
     for op in function.walk():
         rounding = _rounding(op)
         if rounding is None:
             continue
         for position, operand in enumerate(op.operands):
             is_product = isinstance(op, math.FmaOp) and position < 2
-            if not is_product and returning.comes_back(rounding.results[0], operand):
-                found[op] = Addition(position, rounding)
+            result = rounding.results[0]
+            if not is_product and (
+                returning.comes_back(result, operand) or turns.comes_from(operand, result)
+            ):
+                found[op] = Addition(op, position, rounding, turns.place(rounding) or op)
                 break
     return found
 
@@ -65,6 +87,36 @@ def _rounding(op: Operation) -> Operation | None:
 def is_half(value: SSAValue) -> bool:
     """True for floats of 16 bits."""
     return is_float(value) and dtype(value.type).itemsize == 2
+
+
+_UNROLLED = 8
+"""So many additions at one place are turns of a loop that was unrolled."""
+
+
+class _Turns:
+    """Additions that follow each other at one place of the source."""
+
+    def __init__(self, function: Operation) -> None:
+        self._results: dict[Hashable, set[SSAValue]] = defaultdict(set)
+        for op in function.walk():
+            rounding = _rounding(op)
+            if rounding is not None and (frames := locate(rounding.location).frames):
+                self._results[frames].add(rounding.results[0])
+
+    def place(self, rounding: Operation) -> Hashable | None:
+        """Where an addition stands with the other turns of its loop; None where there are none."""
+        frames = locate(rounding.location).frames
+        return frames if len(self._results.get(frames, ())) >= _UNROLLED else None
+
+    def comes_from(self, operand: SSAValue, result: SSAValue) -> bool:
+        """Whether an operand is the result of another turn."""
+        assert isinstance(result, OpResult)
+        place = self.place(result.op)
+        if place is None or not _is_of_halves(operand, result):
+            return False
+        if isinstance(operand, OpResult) and isinstance(operand.op, arith.ExtFOp):
+            operand = operand.op.operands[0]
+        return operand in self._results[place]
 
 
 class _Returning:

@@ -8,6 +8,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 import kernellab
 from kernellab.checker.records import Finding
@@ -230,6 +231,29 @@ def sum_that_the_store_rounds(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def sum_of_a_loop_without_turns(x_ptr, out_ptr, TURNS: tl.constexpr, BLOCK: tl.constexpr):
+    """The compiler unrolls it."""
+    lanes = tl.arange(0, BLOCK)
+    total = tl.load(out_ptr + lanes)
+    for turn in tl.static_range(TURNS):
+        total = total + tl.load(x_ptr + turn * BLOCK + lanes)
+    tl.store(out_ptr + lanes, total)
+
+
+@triton.jit
+def angle(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    cosine = tl.load(x_ptr + tl.arange(0, BLOCK)) * 1.5
+    tl.store(out_ptr + tl.arange(0, BLOCK), libdevice.acos(cosine))
+
+
+@triton.jit
+def turned(x_ptr, out_ptr, shift, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    place = (lanes - shift) % BLOCK
+    tl.store(out_ptr + lanes, tl.load(x_ptr + place))
+
+
+@triton.jit
 def sums_of_a_list(addresses_ptr, sizes_ptr, out_ptr, BLOCK: tl.constexpr):
     """The last program is out of its tensor in the first turn, those before it in a later one."""
     one = tl.program_id(0)
@@ -390,6 +414,29 @@ def test_a_sum_that_the_store_rounds_is_told_at_the_addition() -> None:
     assert found.kind == "stalled-sum"
     assert source_line(found.position) == "total = total + tl.load(x_ptr + lanes)"
     assert found.message.startswith("total stays 256 where 0.5 is added")
+
+
+def test_a_sum_stalls_in_an_unrolled_loop_too() -> None:
+    out = torch.full((4,), 256.0, dtype=torch.bfloat16)
+    x = torch.ones(24, 4, dtype=torch.bfloat16)
+    found = only(sum_of_a_loop_without_turns, x, out, TURNS=24, BLOCK=4)
+    assert found.kind == "stalled-sum"
+    assert source_line(found.position).startswith("total = total + ")
+    assert "out_ptr[0] becomes 256 instead of" in found.message
+    zero = torch.zeros(4, dtype=torch.bfloat16)
+    assert not kernellab.check(sum_of_a_loop_without_turns, (1,), x, zero, TURNS=24, BLOCK=4)
+
+
+def test_a_librarys_function_is_called_as_in_the_source() -> None:
+    found = only(angle, torch.tensor([0.1, 0.9]), zeros(2), BLOCK=2)
+    assert found.message.startswith("libdevice.acos(cosine) = libdevice.acos(1.35) is NaN")
+    assert "tl.clamp(cosine, -1.0, 1.0)" in found.advice
+
+
+def test_a_remainder_of_a_difference_is_told_as_negative() -> None:
+    found = only(turned, zeros(16), zeros(16), 5, BLOCK=16)
+    assert (found.kind, found.index) == ("out-of-bounds", (-5,))
+    assert "write ((lanes - shift) % 16 + 16) % 16" in found.advice
 
 
 def test_a_finding_names_the_program_that_it_describes_first() -> None:

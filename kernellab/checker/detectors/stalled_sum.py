@@ -9,7 +9,7 @@ sum in fp64.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from kernellab.checker.checked_run import Access, CheckedRun, Computed
 from kernellab.checker.exact_run import ExactRun, Harm, Suspecting
 from kernellab.checker.naming import name_of
 from kernellab.checker.outcomes import as_text, texts
-from kernellab.checker.running_sums import running_additions
+from kernellab.checker.running_sums import addition_of, running_additions
 from kernellab.checker.shadow.exact_values import Cause, Departure
 from kernellab.checker.shadow.origin_formatting import type_name
 from kernellab.checker.shadow.values import Array, lifted
@@ -70,14 +70,14 @@ class _Losing(Cause):
     adds_up = True
 
     def __init__(self) -> None:
-        self.stalled: set[Operation] = set()
-        """What rounds the sums that stall."""
-        self._losses: dict[Operation, _Losses] = {}
+        self.stalled: set[Hashable] = set()
+        """Where sums stall, see `Addition.place`."""
+        self._losses: dict[Hashable, _Losses] = {}
         self._before: dict[Operation, tuple[Array, Array]] = {}
         """Of a sum that is rounded afterwards: the sum before, and what it should become."""
 
     def concerns(self, op: Operation) -> bool:
-        return op in running_additions(op) or _rounds_a_sum(op)
+        return addition_of(op) is not None
 
     def departs(
         self, computed: Computed, operands: Sequence[Array], result: Array, exact: Array
@@ -97,24 +97,24 @@ class _Losing(Cause):
         return lost, exact
 
     def _note(self, computed: Computed, lost: Array, added: Array) -> None:
-        op = computed.operation
-        losses = self._losses.get(op)
+        place = _place(computed.operation)
+        losses = self._losses.get(place)
         if losses is None or losses.programs is not computed.programs:
-            losses = self._losses[op] = _Losses(computed.programs)
+            losses = self._losses[place] = _Losses(computed.programs)
         on: Any = True
         if computed.active is not None:
             on = computed.active.reshape((-1,) + (1,) * (added.ndim - 1))
         losses.count = losses.count + (lost & on)
         losses.lost = losses.lost + numpy.where(lost & on, added, 0.0)
         losses.everything = losses.everything + numpy.where(on, numpy.abs(added), 0.0)
-        if op not in self.stalled and losses.stall:
-            self.stalled.add(op)
+        if place not in self.stalled and losses.stall:
+            self.stalled.add(place)
 
 
-def _rounds_a_sum(op: Operation) -> bool:
-    if not isinstance(op, arith.TruncFOp):
-        return False
-    return any(one.rounding is op for one in running_additions(op).values())
+def _place(op: Operation) -> Hashable:
+    addition = addition_of(op)
+    assert addition is not None
+    return addition.place
 
 
 def _sum(op: Operation, operands: Sequence[Array]) -> Array:
@@ -138,20 +138,26 @@ class StallEffects(ExactRun):
     def end(self) -> None:
         """Tell the sums that stall."""
         departures = self.values.departures
-        for op in [op for op in departures if op not in self._losing.stalled]:
+        for op in [op for op in departures if _place(op) not in self._losing.stalled]:
             del departures[op]
         super().end()
 
     def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
         op, lane = departure.computed.operation, departure.lane
-        addition, position = _addition_at(op)
+        addition = addition_of(op)
+        assert addition is not None
+        lost = sum(
+            one.count
+            for other, one in self.values.departures.items()
+            if _place(other) == addition.place
+        )
         kind = dtype(op.results[0].type)
         before = departure.at(departure.result, lane)
         after = departure.at(departure.exact, lane)
         stays, added = as_text(before), as_text(after - before)
-        name = name_of(addition.operands[position], addition)
+        name = name_of(addition.operation.operands[addition.position], addition.operation)
         start = "a sum" if name is None else name
-        frames = list(locate(addition.location).frames)
+        frames = list(locate(addition.operation.location).frames)
         own = users_line(frames)
         places = frames if own is None else frames[frames.index(own) :]
         return {
@@ -161,20 +167,10 @@ class StallEffects(ExactRun):
             "message": (
                 f"{start} stays {stays} where {added} is added: the next number of "
                 f"{type_name(kind)} is {as_text(_next(before, kind))}; "
-                f"{departure.count:,} numbers are lost{harm.effect}"
+                f"{lost:,} numbers are lost{harm.effect}"
             ),
             "advice": _ADVICE,
         }
-
-
-def _addition_at(op: Operation) -> tuple[Operation, int]:
-    """The addition that an operation is, or whose result it rounds; and the operand that its
-    result comes back as.
-    """
-    found = running_additions(op)
-    if op not in found:
-        op = next(one for one, addition in found.items() if addition.rounding is op)
-    return op, found[op].position
 
 
 _ADVICE = "Add up in fp32, and convert the sum when it is complete; count in int32."
@@ -217,7 +213,7 @@ class StalledSum(Suspecting):
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)
         self._sums: dict[int, _AtomicSum] = {}
-        self._counts: dict[Operation, tuple[Programs | None, Any]] = {}
+        self._counts: dict[Hashable, tuple[Programs | None, Any]] = {}
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
@@ -229,12 +225,12 @@ class StalledSum(Suspecting):
         lost = self._lost(computed)
         if lost is None or not lost.any():
             return False
-        op = computed.operation
-        programs, counts = self._counts.get(op, (None, 0))
+        place = _place(computed.operation)
+        programs, counts = self._counts.get(place, (None, 0))
         if programs is not computed.programs:
             counts = 0
         counts = counts + lost.astype(numpy.int64)
-        self._counts[op] = computed.programs, counts
+        self._counts[place] = computed.programs, counts
         return bool((counts >= _LEAST).any())
 
     def _lost(self, computed: Computed) -> Array | None:

@@ -108,8 +108,18 @@ def _written(op: Operation, sign: str, operands: list[str]) -> str:
         return sign.join(operands)
     function = f"tl.{op.name.rpartition('.')[2]}"
     if isinstance(op, tt.ExternElementwiseOp):
-        function = op.symbol.data
+        function = f"libdevice.{_library_name(op)}"
     return f"{_FUNCTIONS.get(type(op), function)}({', '.join(operands)})"
+
+
+def _library_name(op: tt.ExternElementwiseOp) -> str:
+    """What Triton calls a function of a vendor's library: "acos" of __nv_acosf, __ocml_acos_f32."""
+    symbol = op.symbol.data
+    if symbol.startswith("__ocml_"):
+        return symbol.removeprefix("__ocml_").rpartition("_")[0]
+    name = symbol.removeprefix("__nv_")
+    is_short = name.endswith("f") and not name.startswith("fast_")
+    return name[:-1] if is_short and dtype(op.results[0].type).itemsize == 4 else name
 
 
 def _combination(op: tt.ReduceOp | tt.ScanOp, origin: Origin, lane: tuple[int, ...]) -> str:
@@ -174,6 +184,8 @@ def advice(origin: Origin, lane: tuple[int, ...]) -> str:
         )
     if isinstance(op, LOGARITHMS):
         return "Keep its argument above 0: tl.maximum(x, 1e-30)."
+    if origin.kind == "nan" and isinstance(op, tt.ExternElementwiseOp):
+        return _of_domain(_library_name(op), name_of(op.operands[0], op) or "x")
     if isinstance(op, math.RsqrtOp) and values[0] == 0:
         return "Add a small number to its argument: tl.rsqrt(x + 1e-6)."
     if isinstance(op, ROOTS):
@@ -200,4 +212,27 @@ def advice(origin: Origin, lane: tuple[int, ...]) -> str:
             f"Compute it in fp32, .to(tl.float32), and convert the result: {type_name(kind)} "
             "arithmetic overflows early."
         )
+    if origin.kind == "nan" and not isinstance(op, tt.ReduceOp | tt.ScanOp):
+        return _UNDEFINED
     return "Scale the values, or keep them from growing, before this line."
+
+
+_UNDEFINED = (
+    "It is not defined there: keep the values where it is, or leave these lanes out with tl.where."
+)
+
+
+def _of_domain(function: str, x: str) -> str:
+    """What keeps the argument of a library's function where that is defined."""
+    match function:
+        case "acos" | "asin" | "atanh" | "erfinv":
+            kept = f"tl.clamp({x}, -1.0, 1.0)"
+        case "acosh":
+            kept = f"tl.maximum({x}, 1.0)"
+        case "log" | "log2" | "log10" | "sqrt" | "rsqrt" | "y0" | "y1":
+            kept = f"tl.maximum({x}, 1e-30)"
+        case "log1p":
+            kept = f"tl.maximum({x}, -0.999999)"
+        case _:
+            return _UNDEFINED
+    return f"Keep its argument where it is defined: {kept}. Rounding may take it beyond."
