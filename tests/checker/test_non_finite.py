@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from typing import Any
 
 import ml_dtypes
 import numpy
@@ -13,6 +14,7 @@ import triton
 import triton.language as tl
 
 import kernellab
+from kernellab.checker.detectors.non_finite import NonFinite
 from kernellab.checker.shadow.finite import not_finite, too_large_for
 from tests.checker.corpus.dot_precision import product
 from tests.checker.corpus.non_finite import softmax_without_maximum
@@ -220,3 +222,32 @@ def test_what_comes_of_a_load_outside_memory_is_not_told() -> None:
     assert found.kinds == ("out-of-bounds", "infinity")
     assert found[1].index == (3,)
     assert found[1].count == 1
+
+
+@triton.jit
+def inverse_of_larger(a, b):
+    return tl.where(a > b, 1.0 / a, 1.0 / b)
+
+
+@triton.jit
+def handed_on(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    largest = tl.max(tl.abs(x), axis=0)
+    tl.store(out_ptr + tl.arange(0, BLOCK), tl.where(x > 0, tl.minimum(x, largest), x))
+
+
+@triton.jit
+def made_by_a_combiner(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    tl.store(out_ptr, tl.reduce(x, 0, inverse_of_larger))
+
+
+def test_what_is_only_handed_on_is_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    (told,) = kernellab.check(made_by_a_combiner, (1,), torch.zeros(2), torch.zeros(1), BLOCK=2)
+    assert told.kind == "infinity"
+    asked: list[Any] = []
+    monkeypatch.setattr(NonFinite, "ask", lambda self, _session: asked.append(self))
+    x = torch.tensor([1.0, float("inf"), float("nan"), -2.0])
+    found = kernellab.check(handed_on, (1,), x, torch.zeros(4), BLOCK=4)
+    assert not found, found
+    assert not asked

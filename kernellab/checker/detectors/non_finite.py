@@ -9,6 +9,7 @@ at that operation.
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -26,9 +27,10 @@ from kernellab.checker.shadow.finite import (
     too_large_for,
 )
 from kernellab.checker.shadow.origin_formatting import advice, message
-from kernellab.checker.shadow.origins import Origin, Origins
+from kernellab.checker.shadow.origins import Origin, Origins, may_begin
 from kernellab.checker.shadow.stored import StoredShadows
 from kernellab.checker.shadow.values import Array, lifted, swap_of_pairs
+from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.interpreter.memory.layers import Atomic, Load, Store
 from kernellab.interpreter.numerics.tiles import Value
 from kernellab.ir import arith, tt
@@ -46,6 +48,9 @@ if TYPE_CHECKING:
 
 _KINDS = ("nan", "infinity", "float-overflow")
 
+_may_begin: weakref.WeakKeyDictionary[ProgramCode, bool] = weakref.WeakKeyDictionary()
+"""Whether a code has an operation that makes of finite numbers what is not."""
+
 
 class NonFinite(Detector):
     """Notices that NaN or infinity is stored, or that a conversion to 8 bits saturates."""
@@ -55,6 +60,12 @@ class NonFinite(Detector):
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)
         self._seen = False
+
+    @classmethod
+    def concerns(cls, run: CheckedRun) -> bool:
+        if run.code not in _may_begin:
+            _may_begin[run.code] = any(map(may_begin, run.code.module.walk()))
+        return _may_begin[run.code]
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:

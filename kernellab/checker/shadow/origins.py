@@ -23,7 +23,7 @@ from kernellab.checker.shadow.values import (
     reach,
 )
 from kernellab.interpreter.numerics.numerics import widen
-from kernellab.ir import arith, tt
+from kernellab.ir import arith, math, tt
 from kernellab.ir.traits import DotLike, Elementwise, MovesElements, RegionsOfElements, has
 from kernellab.ir.types import dtype, shape
 
@@ -173,6 +173,29 @@ def _computes(op: Operation) -> bool:
     """Whether an operation computes numbers; whatever else gives some has them from somewhere."""
     computes = has(op, Elementwise, DotLike, RegionsOfElements)
     return computes or isinstance(op, tt.ElementwiseInlineAsmOp)
+
+
+_GIVES_AN_OPERAND = (
+    arith.MaximumFOp,
+    arith.MinimumFOp,
+    arith.MaxNumFOp,
+    arith.MinNumFOp,
+    arith.NegFOp,
+    arith.ExtFOp,
+    arith.SelectOp,
+    math.AbsFOp,
+    tt.ClampFOp,
+)
+"""Operations whose result is finite where their operands are."""
+
+
+def may_begin(op: Operation) -> bool:
+    """Whether an operation may make NaN, infinity or a number cut to its type of finite ones;
+    one with a function of elements only as operations there may.
+    """
+    if not _computes(op) or isinstance(op, _GIVES_AN_OPERAND) or has(op, RegionsOfElements):
+        return False
+    return any(is_float(result) for result in op.results)
 
 
 def _fresh_elements(computed: Computed, result: Array) -> list[tuple[str, Array]]:
