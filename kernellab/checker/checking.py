@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,16 +25,15 @@ from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.subjects import subject_of
 from kernellab.errors import ArgumentError, suggestion
-from kernellab.interpreter.execution.program import ProgramCode, program_code
+from kernellab.interpreter.execution.program import program_code
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.preparation import (
     EntryPoint,
     Grid,
-    PreparedLaunch,
     apart_from_parameters,
     prepare,
 )
-from kernellab.launch.right_results import Reference, right_results, usage_of
+from kernellab.launch.right_results import Reference, expected_results
 from kernellab.records import Target
 from kernellab.records.run_options import DEFAULT
 
@@ -104,7 +103,7 @@ def check(
 
     checked = CheckedRun(
         plain, call, code, sizes, chosen, named, marked, own.most_turns, restrided(call.values),
-        expected=_expected(own.expect, launch, code), tolerances=(own.rtol, own.atol),
+        expected=expected_results(own.expect, launch, code), tolerances=(own.rtol, own.atol),
     )  # fmt: skip
     session = CheckSession(checked, tuple(one for one in DETECTORS if one.guards))
     with ProgressBar(f"check {plain.__name__}", len(DETECTORS) + 1, "steps", UNTOUCHED) as work:
@@ -188,17 +187,6 @@ class _CheckOptions:
     expect: Any = None
     rtol: Any = None
     atol: Any = None
-
-
-def _expected(
-    expect: Reference | None, launch: PreparedLaunch, code: ProgramCode
-) -> Mapping[str, torch.Tensor]:
-    """The right results by parameter; none where nobody said any."""
-    if expect is None:
-        return {}
-    usage = usage_of(code, launch.call)
-    keywords = {name: one for name, one in launch.keywords.items() if name in launch.call.values}
-    return right_results(expect, launch.kernel, launch.args, keywords, usage, called="expect")
 
 
 def _outputs(kernel: Any, call: BoundCall, outputs: str | Sequence[str]) -> tuple[str, ...]:

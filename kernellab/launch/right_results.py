@@ -21,6 +21,7 @@ from kernellab.interpreter.execution.program import ProgramCode, entry_of
 from kernellab.ir.locations import argument_name
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.callbacks import what_it_raised
+from kernellab.launch.preparation import PreparedLaunch
 
 Reference = Mapping[str, Any] | Callable[..., Any]
 """Right results by parameter, or a function of the launch's arguments that gives them."""
@@ -60,6 +61,21 @@ def usage_of(code: ProgramCode, call: BoundCall) -> Usage:
         tuple(name for name in tensors if name in (read - written or read)),
         tuple(name for name in tensors if name in written),
     )
+
+
+def expected_results(
+    expect: Reference | None, launch: PreparedLaunch, code: ProgramCode
+) -> Results:
+    """What the author of a launch expects of it; nothing where nobody said any.
+
+    Raises:
+        ArgumentError: as `right_results`.
+    """
+    if expect is None:
+        return {}
+    usage = usage_of(code, launch.call)
+    keywords = {name: one for name, one in launch.keywords.items() if name in launch.call.values}
+    return right_results(expect, launch.kernel, launch.args, keywords, usage, called="expect")
 
 
 def right_results(

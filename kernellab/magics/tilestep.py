@@ -9,6 +9,7 @@ from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 from kernellab.common.option_values import read_program, read_whole_number
 from kernellab.magics import ipython_api
 from kernellab.magics.launch_line import read_launch
+from kernellab.magics.notebook_names import read_path, value_at
 from kernellab.magics.options import Option, Options
 
 if TYPE_CHECKING:
@@ -25,6 +26,13 @@ OPTIONS = Options(
             repeated=True,
         ),
         Option("--all", "", "Trace every program of the grid."),
+        Option(
+            "--expect",
+            "NAME",
+            "A variable that holds right results by parameter, or a function that computes them, "
+            "as for %tilecheck: the stepper opens where the first wrong element was written.",
+            read_path,
+        ),
         Option("--operations", "", "One step for each operation of the IR, not for each line."),
         Option(
             "--exact-bytes",
@@ -59,6 +67,9 @@ Examples:
 
   %tilestep --program 2,1 --operations matmul[grid](a, b, c)
       The operations of program (2, 1, 0).
+
+  %tilestep --expect torch.add add[grid](x, y, z, n, BLOCK=1024)
+      The step that wrote the first element of z that is not torch.add(x, y).
 """
 
 
@@ -78,6 +89,11 @@ class TileStepMagics(Magics):
 
         names = ("operations", "in_place", "exact_bytes")
         options: dict[str, Any] = {name: given[name] for name in names if given[name]}
+        if given["expect"] is not None:
+            place = position(given["expect"])
+            options["expect"] = value_at(
+                given["expect"], self.shell.user_ns, OPTIONS.magic, place, "--expect"
+            )
         if given["all"] or given["program"]:
             options["programs"] = "all" if given["all"] else given["program"]
         return trace(launch.kernel, launch.grid, *launch.args, **options, **launch.keywords)

@@ -18,12 +18,20 @@ from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import KernelFault
 from kernellab.interpreter.analyses.memory_effects import memory_effects
 from kernellab.interpreter.execution.grid import Programs, linear_ids
-from kernellab.interpreter.execution.launcher import Stepping, argument_names, launch_stepped
+from kernellab.interpreter.execution.launcher import (
+    Stepping,
+    argument_names,
+    launch_observed,
+    launch_stepped,
+)
 from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.observing import AccessObserver
 from kernellab.interpreter.stepping.code import SteppingCode
 from kernellab.launch.argument_copies import copied, copied_back, tensors_in
+from kernellab.launch.right_results import Results
 from kernellab.records.run_options import RunOptions
 from kernellab.tracing.checkpoints import Checkpoints
+from kernellab.tracing.expected import LastWriter, WrongElement, writing_step, wrong_element
 from kernellab.tracing.hooks import TracingHook, TracingObserver
 from kernellab.tracing.recording import MOST_STEPS, Enough, Recorder, SecondRecorder
 from kernellab.tracing.records import Trace
@@ -46,9 +54,11 @@ class TracedLaunch:
     options: RunOptions
     target: str
 
-    def traced(self, in_place: bool, exact_bytes: int, operations: bool) -> Trace:
-        """Run it and keep the steps; where a program that is not traced ends it by a fault,
-        run it once more with that one traced.
+    def traced(
+        self, in_place: bool, exact_bytes: int, operations: bool, expected: Results
+    ) -> Trace:
+        """Run it and keep the steps; where a program that is not traced ends it by a fault, or
+        writes the first element that is not as expected, run it once more with that one traced.
         """
         kept = replace(self, call=replace(self.call, values=copied(self.call.values)))
         run = _Run(replace(self.call, values=kept.to_work_on()), exact_bytes)
@@ -60,9 +70,47 @@ class TracedLaunch:
                 seen = closer.traced_once(second, operations, unseen)
             if seen.fault is not None and seen.fault.step is not None:
                 run, trace = second, seen
+        wrong = wrong_element(run.call.values, expected) if trace.fault is None else None
+        if wrong is not None:
+            trace = kept.opened_at(wrong, trace, exact_bytes, operations)
         if in_place:
             self._take_over(run.call.values)
         return trace
+
+    def opened_at(
+        self, wrong: WrongElement, trace: Trace, exact_bytes: int, operations: bool
+    ) -> Trace:
+        """A trace that says who wrote a wrong element, and opens at the step, if need be with the
+        program that did.
+        """
+        step = None
+        writer = self._last_writer(wrong)
+        if writer is not None and writer not in self.programs:
+            closer = replace(self, programs=(*self.programs, writer))
+            again = _Run(replace(self.call, values=self.to_work_on()), exact_bytes)
+            with redirect_stdout(io.StringIO()):
+                trace = closer.traced_once(again, operations)
+        if writer is not None:
+            step = writing_step(trace, wrong)
+        told = "No program writes it: look at the grid, the offsets and the store's mask."
+        if step is not None:
+            told = f"Step {step.number} of program {writer} writes it, on line {step.line}."
+        elif writer is not None:
+            told = f"Program {writer} writes it."
+        trace.notices = (*trace.notices, f"{wrong} {told}")
+        trace.first_shown = None if step is None else step.number
+        return trace
+
+    def _last_writer(self, wrong: WrongElement) -> Program | None:
+        """The program that writes an element last, of a further run."""
+        call = replace(self.call, values=self.to_work_on())
+        heard = LastWriter(wrong.address_in(call.values))
+        with redirect_stdout(io.StringIO()):
+            launch_observed(
+                self.kernel, self.grid, call, self.code.batch, AccessObserver(heard.see),
+                self.options,
+            )  # fmt: skip
+        return heard.program
 
     def traced_once(self, run: _Run, operations: bool, added: Program | None = None) -> Trace:
         """One run, and its trace; `added` is a program that is traced though nobody chose it."""

@@ -56,7 +56,9 @@ class Trace(Sequence[Step]):
         sources: the text of the functions that ran.
         fault: what stopped the run, or None.
         notices: sentences to know before one believes it: a source that has changed, steps
-            that were left out.
+            that were left out, a result that is not the expected one.
+        first_shown: number of the step that the stepper opens at: the one that wrote a wrong
+            result; None for the fault, else the first.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Trace(Sequence[Step]):
         self.sources = tuple(sources)
         self.fault = fault
         self.notices = tuple(notices)
+        self.first_shown: int | None = None
         self._compute_again = compute_again
         self._stale = stale
         self._computed: dict[tuple[int, str], Any] = {}
@@ -457,7 +460,8 @@ class Trace(Sequence[Step]):
         """The stepper: source, variables, arguments at a step, and a way to the others.
 
         Args:
-            step: the one that is shown first; None for the fault, else the first.
+            step: the one that is shown first; None for the fault, what wrote a result that is not
+                the expected one, else the first.
 
         Returns:
             What notebooks display as a widget, and terminals as text;

@@ -12,6 +12,7 @@ from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.interpreter.execution.grid import chosen_programs
 from kernellab.interpreter.stepping.code import stepping_code
 from kernellab.launch.preparation import EntryPoint, Grid, apart_from_parameters, prepare
+from kernellab.launch.right_results import Reference, expected_results
 from kernellab.records import Target
 from kernellab.tracing.launches import TracedLaunch
 from kernellab.tracing.records import Trace
@@ -28,6 +29,7 @@ def trace(
     in_place: bool = False,
     exact_bytes: int = LARGEST_EXACT,
     target: str | Target | None = None,
+    expect: Reference | None = None,
     **keywords: Any,
 ) -> Trace:
     """Run a launch on the interpreter and keep every step of chosen programs:
@@ -49,6 +51,9 @@ def trace(
             is kept, and when its elements are asked for, the kernel runs again. The arguments and
             what is written to them are kept whatever their size, up to 256 MiB.
         target: the GPU to emulate, "sm_90", ...; None means the one that a launch would emulate.
+        expect: right results, as for `kernellab.check`. Where an element is not as expected, the
+            program that wrote the first one is traced too, a notice says the step, and the stepper
+            opens there.
 
         A name that is also a parameter of the kernel is the parameter,
         unless that is given by position.
@@ -62,7 +67,7 @@ def trace(
         GridError, CompileError, UnsupportedOperation: as `kernellab.run`.
     """
     __tracebackhide__ = True
-    given = _TraceOptions(programs, operations, in_place, exact_bytes, target)
+    given = _TraceOptions(programs, operations, in_place, exact_bytes, target, expect)
     own, keywords = apart_from_parameters(given, kernel, args, keywords)
     check_flags(operations=own.operations, in_place=own.in_place)
     check_whole("exact_bytes", own.exact_bytes, meaning="number of bytes")
@@ -73,7 +78,8 @@ def trace(
     with ProgressBar(f"trace {plain.__name__}", None, "programs", UNTOUCHED):
         code = stepping_code(plain, call, emulated, traced=True, traces_operations=own.operations)
         traced = TracedLaunch(plain, sizes, call, code, wanted, launch.options, str(emulated))
-        return traced.traced(own.in_place, own.exact_bytes, own.operations)
+        expected = expected_results(own.expect, launch, code.batch)
+        return traced.traced(own.in_place, own.exact_bytes, own.operations, expected)
 
 
 _TRACE = EntryPoint(
@@ -92,3 +98,4 @@ class _TraceOptions:
     in_place: Any = False
     exact_bytes: Any = LARGEST_EXACT
     target: Any = None
+    expect: Any = None

@@ -57,6 +57,14 @@ def test_the_stepper_is_what_the_cell_gives(lab: NotebookSession) -> None:
     assert lab.ask("y.any().item()") == "False"
 
 
+def test_what_is_expected_opens_it_where_the_wrong_element_was_written(lab) -> None:
+    outcome = lab.run("%tilestep --expect torch.clone scale[(4,)](x, y, 60, BLOCK=16)")
+    assert outcome.still["text/plain"].splitlines()[1] == (
+        "  y_ptr[1] is 0.5, and 1 is expected; 63 of its 64 elements are off. Step 5 of program "
+        "(0, 0, 0) writes it, on line 12."
+    )
+
+
 def test_the_trace_can_be_kept_and_asked(lab: NotebookSession) -> None:
     outcome = lab.run("t = %tilestep --program 3 --program 1 scale[(4,)](x, y, 60, BLOCK=16)")
     assert outcome.result is None

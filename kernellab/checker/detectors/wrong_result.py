@@ -83,8 +83,8 @@ class WrongResult(Detector):
 
 
 _STEP = (
-    "Look at how it comes about: %tilestep --program {0} before the launch, or "
-    "kernellab.trace(..., programs={0})."
+    "Look at how it comes about: %tilestep --program {0} before the launch; with the same --expect "
+    "it opens at the step that wrote it, as does kernellab.trace(..., expect=...)."
 )
 
 

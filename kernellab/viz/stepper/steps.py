@@ -94,6 +94,8 @@ def _view(trace: Trace, focus: int | None, most_steps: int, *, is_still: bool) -
 def _first_shown(trace: Trace) -> int:
     if trace.fault is not None and trace.fault.step is not None:
         return trace.fault.step
+    if trace.first_shown is not None:
+        return trace.first_shown
     return len(trace) - 1 if trace.fault is not None and trace.steps else 0
 
 

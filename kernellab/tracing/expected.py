@@ -1,0 +1,139 @@
+"""Where a trace's results are not what its author expects: the first element that is off, and who
+wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import torch
+
+from kernellab.common.formatting import counted
+from kernellab.compiler.modules.pointers import pointers_of
+from kernellab.compiler.specialization.argument_values import tensor_of
+from kernellab.interpreter.memory.observing import ObservedAccess
+from kernellab.interpreter.numerics.tiles import full
+from kernellab.ir.traits import global_effect
+from kernellab.ir.types import shape
+from kernellab.launch.differences import tolerance
+from kernellab.launch.right_results import Results
+from kernellab.tracing.steps import Program, Step
+
+if TYPE_CHECKING:
+    from kernellab.tracing.records import Trace
+
+
+@dataclass(frozen=True)
+class WrongElement:
+    """The first element of an argument that is off.
+
+    Attributes:
+        argument: the parameter.
+        index: of the element.
+        offset: the same, counted from the tensor's first in memory.
+        found, expected: what it is, and should be.
+        count, size: how many elements of the argument are off, and how many it has.
+    """
+
+    argument: str
+    index: tuple[int, ...]
+    offset: int
+    found: Any
+    expected: Any
+    count: int
+    size: int
+
+    def address_in(self, values: Mapping[str, Any]) -> int:
+        """Of its first byte, where a run's arguments are these."""
+        tensor = _tensor(values[self.argument])
+        return tensor.data_ptr() + self.offset * tensor.element_size()
+
+    def __str__(self) -> str:
+        element = f"{self.argument}[{', '.join(map(str, self.index))}]"
+        verb = "is" if self.count == 1 else "are"
+        return (
+            f"{element} is {_text(self.found)}, and {_text(self.expected)} is expected; "
+            f"{self.count:,} of its {counted(self.size, 'element')} {verb} off."
+        )
+
+
+def _text(number: Any) -> str:
+    return f"{number:.9g}" if isinstance(number, float) else str(number)
+
+
+def _tensor(value: Any) -> torch.Tensor:
+    """The tensor that an argument is, or is about."""
+    if isinstance(value, numpy.ndarray):
+        return tensor_of(value)
+    inside: torch.Tensor = value if isinstance(value, torch.Tensor) else value.base
+    return inside
+
+
+def wrong_element(values: Mapping[str, Any], expected: Results) -> WrongElement | None:
+    """The first element that a run left otherwise than expected; None where there is none."""
+    for name, right in expected.items():
+        left = _tensor(values[name])
+        rtol, atol = tolerance(right, None, None)
+        near = torch.isclose(left.double(), right.double(), rtol, atol, equal_nan=True)
+        if right.is_floating_point() or rtol or atol:
+            off = ~near
+        else:
+            off = left != right
+        if off.any():
+            place = tuple(int(i) for i in off.nonzero()[0])
+            offset = sum(i * step for i, step in zip(place, left.stride()))
+            return WrongElement(
+                name,
+                place,
+                offset,
+                left[place].item(),
+                right[place].item(),
+                int(off.sum()),
+                off.numel(),
+            )
+    return None
+
+
+class LastWriter:
+    """Hears of a run's accesses which program writes one byte last.
+
+    Attributes:
+        program: its id; None where none does.
+    """
+
+    def __init__(self, address: int) -> None:
+        self._address = address
+        self.program: Program | None = None
+
+    def see(self, seen: ObservedAccess) -> None:
+        """Hear of an access."""
+        if global_effect(seen.operation) == "load":
+            return
+        extents = seen.shape or shape(pointers_of(seen.operation).type)
+        rank = len(extents)
+        addresses = full(seen.addresses, extents)
+        here = (addresses <= self._address) & (self._address < addresses + seen.size)
+        if seen.mask is not None:
+            here = here & full(seen.mask, extents)
+        programs = numpy.ones(seen.programs.count, numpy.bool_)
+        if seen.active is not None:
+            programs = programs & seen.active
+        if here.ndim > rank:
+            programs = programs & here.reshape(len(here), -1).any(axis=1)
+        elif not here.any():
+            return
+        if programs.any():
+            self.program = seen.programs.id(int(numpy.flatnonzero(programs)[-1]))
+
+
+def writing_step(trace: Trace, wrong: WrongElement) -> Step | None:
+    """The last step of a trace that writes an element; None where none does."""
+    for step in reversed(trace.steps):
+        for one in step.accesses:
+            writes = one.kind != "load" and one.argument == wrong.argument
+            if writes and one.has_elements and (one.elements == wrong.offset).any():
+                return step
+    return None
