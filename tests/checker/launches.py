@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,10 +51,8 @@ class Launch:
         return found
 
     def marked(self) -> set[tuple[str, int]]:
-        """(kind, line) of every fault that the source of the kernel,
-        and of the helpers that it calls, is marked with.
-        """
-        return {fault for function in _with_helpers(self.kernel.fn) for fault in _marks(function)}
+        """See `marked_faults`."""
+        return marked_faults(self.kernel)
 
 
 @dataclass(frozen=True)
@@ -92,12 +91,21 @@ def all_pairs() -> list[Pair]:
     return [one for module in modules for one in module.PAIRS]
 
 
+def marked_faults(kernel: Any) -> set[tuple[str, int]]:
+    """(kind, line) of every fault that the source of a kernel, and of the helpers that it calls, is
+    marked with.
+    """
+    return {fault for function in _with_helpers(kernel.fn) for fault in _marks(function)}
+
+
 def _with_helpers(function: Any) -> Iterator[Any]:
     yield function
     for name in function.__code__.co_names:
         called = function.__globals__.get(name)
-        if isinstance(called, JITFunction):
-            yield from _with_helpers(called.fn)
+        inside = vars(called) if isinstance(called, types.ModuleType) else {}
+        for one in (called, *(inside.get(other) for other in function.__code__.co_names)):
+            if isinstance(one, JITFunction):
+                yield from _with_helpers(one.fn)
 
 
 def _marks(function: Any) -> Iterator[tuple[str, int]]:

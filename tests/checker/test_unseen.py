@@ -1,0 +1,33 @@
+"""Kernels that were written from docs/checking.md alone: every fault is found on its line, and
+nothing is found in the twins, whose results are right.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.checker.launches import marked_faults
+from tests.checker.unseen import memory, numbers, order  # noqa: F401 - they add their twins
+from tests.checker.unseen.twins import TWINS, Twins
+
+
+@pytest.mark.parametrize("case", TWINS, ids=lambda case: case.name)
+def test_the_fault_is_found_on_its_line(case: Twins) -> None:
+    torch.manual_seed(3)
+    faulty = case.faulty()
+    expected = marked_faults(faulty.kernel)
+    assert expected, f"no line of {case.name} is marked"
+    found = faulty.check()
+    assert {(one.kind, one.line) for one in found} == expected, f"{found}\n{found.notes}"
+
+
+@pytest.mark.parametrize("case", TWINS, ids=lambda case: case.name)
+def test_its_twin_is_right_and_has_no_finding(case: Twins) -> None:
+    torch.manual_seed(3)
+    clean = case.clean()
+    names = clean.kernel.arg_names
+    right = {names[place]: one for place, one in case.right(clean).items()}
+    expected = {"expect": right, "rtol": case.tolerance, "atol": case.tolerance} if right else {}
+    found = clean.check(**expected)
+    assert not found, str(found)

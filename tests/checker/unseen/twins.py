@@ -1,0 +1,67 @@
+"""Pairs of launches, one with a fault and one that is right, and what the right one computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+import kernellab
+from kernellab.checker.records import Findings
+
+
+@dataclass(frozen=True)
+class Call:
+    """A launch with arguments of its own."""
+
+    kernel: Any
+    grid: Any
+    args: tuple[Any, ...]
+    keywords: Mapping[str, Any]
+
+    def check(self, **more: Any) -> Findings:
+        """Check it, with further keywords."""
+        found = kernellab.check(self.kernel, self.grid, *self.args, **{**self.keywords, **more})
+        assert not any(" failed: " in note for note in found.notes), found.notes
+        return found
+
+
+@dataclass(frozen=True)
+class Twins:
+    """A faulty launch, whose lines are marked as those of the corpus, and a right one.
+
+    Attributes:
+        right: what the right one computes, by the position of the parameter.
+        tolerance: relative, and absolute.
+    """
+
+    faulty: Callable[[], Call]
+    clean: Callable[[], Call]
+    right: Callable[[Call], Mapping[int, torch.Tensor]]
+    tolerance: float
+
+    @property
+    def name(self) -> str:
+        """The faulty kernel's."""
+        return str(self.faulty().kernel.__name__)
+
+
+TWINS: list[Twins] = []
+"""All that the modules beside this one have."""
+
+
+def call(kernel: Any, grid: Any, *args: Any, **keywords: Any) -> Call:
+    """A launch."""
+    return Call(kernel, grid, args, keywords)
+
+
+def twins(
+    faulty: Callable[[], Call],
+    clean: Callable[[], Call],
+    right: Callable[[Call], Mapping[int, torch.Tensor]],
+    tolerance: float = 1e-3,
+) -> None:
+    """Add a pair."""
+    TWINS.append(Twins(faulty, clean, right, tolerance))
