@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from kernellab import triton_api
+from kernellab.common.latest import Latest
 from kernellab.compiler.passes.snapshots import module_after
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import UnsupportedOperation
@@ -130,7 +131,10 @@ class ProgramCode:
         return dataclasses.replace(self, prepare=prepare, codes=frozenset(nested_codes(code)))
 
 
-_kept: weakref.WeakKeyDictionary[triton_api.MadeOf, dict[Hashable, ProgramCode]] = (
+MOST_KEPT = 256
+"""Specialisations of a kernel whose code is kept."""
+
+_kept: weakref.WeakKeyDictionary[triton_api.MadeOf, Latest[ProgramCode]] = (
     weakref.WeakKeyDictionary()
 )
 """By what the kernel was made of: a source or a helper that has changed since is compiled."""
@@ -154,14 +158,15 @@ def program_code(
         UnsupportedOperation: the interpreter does not know one of its operations.
         KernelLabError: a global that the kernel was compiled with has changed since.
     """
-    programs = _kept.setdefault(triton_api.check_globals(kernel), {})
+    programs = _kept.setdefault(triton_api.check_globals(kernel), Latest(MOST_KEPT))
     key = key_of(kernel, call, target, stage, after)
     if key is None:
         return make_program(kernel, call, target, stage, after)
     known = programs.get(key)
     if known is not None:
         return known
-    made = programs[key] = make_program(kernel, call, target, stage, after)
+    made = make_program(kernel, call, target, stage, after)
+    programs.keep(key, made)
     return made
 
 

@@ -7,7 +7,7 @@ import builtins
 import dataclasses
 import types
 import weakref
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -18,6 +18,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from kernellab import triton_api
+from kernellab.common.latest import Latest
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter.analyses.pointers import ADDRESS, underlying_objects
@@ -206,7 +207,10 @@ class OneProgram:
 # Making the code
 
 
-_kept: weakref.WeakKeyDictionary[triton_api.MadeOf, dict[Hashable, SteppingCode]] = (
+MOST_KEPT = 64
+"""Specialisations of a kernel whose code for stepping is kept."""
+
+_kept: weakref.WeakKeyDictionary[triton_api.MadeOf, Latest[SteppingCode]] = (
     weakref.WeakKeyDictionary()
 )
 
@@ -236,9 +240,10 @@ def stepping_code(
             position=triton_api.definition_of(kernel),
         )
     key = key_of(kernel, call, target, f"stepping {traced} {traces_operations}")
-    known = _kept.setdefault(triton_api.check_globals(kernel), {})
-    if key is not None and key in known:
-        return known[key]
+    codes = _kept.setdefault(triton_api.check_globals(kernel), Latest(MOST_KEPT))
+    known = None if key is None else codes.get(key)
+    if known is not None:
+        return known
     batch = program_code(kernel, call, target)
     module, records = triton_api.make_ttir_with_debug_info(
         kernel, call.specialization, target, call.options
@@ -247,7 +252,7 @@ def stepping_code(
         read = read_module(triton_api.generic_text(module))
     code = _Maker(read, records, batch, traced, traces_operations).code()
     if key is not None:
-        known[key] = code
+        codes.keep(key, code)
     return code
 
 
