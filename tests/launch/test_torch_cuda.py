@@ -386,6 +386,32 @@ def test_events_and_streams(gpu: None) -> None:
         start.elapsed_time(torch.cuda.Event())
 
 
+def test_other_peoples_code_for_torchs_operations(gpu: None) -> None:
+    """As of a library that replaces them on the GPU: only there, and not within its own code."""
+    taken: list[Any] = []
+
+    def multiplied(one: torch.Tensor, other: Any) -> torch.Tensor:
+        taken.append(other)
+        return one + (one if other == 2 else torch.zeros_like(one))
+
+    def random(size: list[int], device: Any = None, **_: Any) -> torch.Tensor:
+        assert device == CUDA
+        on_cpu = torch.ones(size) * 3  # torch's own: nothing of it is on the GPU
+        assert not on_cpu.is_cuda
+        return on_cpu.cuda()
+
+    library = torch.library.Library("aten", "IMPL")
+    try:
+        library.impl("mul.Tensor", multiplied, "CUDA")
+        library.impl("rand", random, "CUDA")
+        assert (torch.ones(2, device="cuda") * 2).tolist() == [2.0, 2.0]
+        assert len(taken) == 1
+        assert torch.rand(2, device="cuda").tolist() == [3.0, 3.0]
+        assert len(taken) == 1
+    finally:
+        library._destroy()
+
+
 def test_events_and_streams_of_any_device(gpu: None) -> None:
     start = torch.Event("cuda", enable_timing=True)
     end = torch.Event(enable_timing=True)

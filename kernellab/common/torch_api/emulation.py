@@ -140,7 +140,25 @@ def runs_on_gpu_alone(operation: Any) -> bool:
 def run_as(key: str, operation: Any, args: Any, kwargs: Any) -> Any:
     """The result of the code that is registered for "CUDA" or "CPU", whatever the tensors are."""
     keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
-    return operation.redispatch(keys, *args, **kwargs)
+    tensors = _taken_as_tensors(operation)
+    given = (
+        torch.scalar_tensor(value) if place in tensors and _is_number(value) else value
+        for place, value in enumerate(args)
+    )
+    return operation.redispatch(keys, *given, **kwargs)
+
+
+@functools.cache
+def _taken_as_tensors(operation: Any) -> frozenset[int]:
+    """Which arguments are tensors, for which a call takes numbers too: those of `x + 1`."""
+    arguments = operation._schema.arguments
+    return frozenset(
+        place for place, one in enumerate(arguments) if isinstance(one.type, torch.TensorType)
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, bool | int | float | complex)
 
 
 # Files

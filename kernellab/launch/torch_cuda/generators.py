@@ -138,6 +138,17 @@ def making_on_gpu() -> Iterator[None]:
         _under_way.making -= 1
 
 
+@contextmanager
+def other_peoples_code() -> Iterator[None]:
+    """While active, other people's code runs, whose own calls say themselves what they are for."""
+    before = _under_way.making, _under_way.named
+    _under_way.making = _under_way.named = 0
+    try:
+        yield
+    finally:
+        _under_way.making, _under_way.named = before
+
+
 def makes_on_gpu() -> bool:
     """Whether that is so."""
     return _under_way.making > 0

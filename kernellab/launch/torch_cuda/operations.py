@@ -16,7 +16,12 @@ from kernellab.common.torch_api.emulation import (
 )
 from kernellab.launch.torch_cuda import marks
 from kernellab.launch.torch_cuda.functions import FUNCTIONS
-from kernellab.launch.torch_cuda.generators import default_generator, is_named, makes_on_gpu
+from kernellab.launch.torch_cuda.generators import (
+    default_generator,
+    is_named,
+    makes_on_gpu,
+    other_peoples_code,
+)
 from kernellab.launch.torch_cuda.sessions import current_session
 
 
@@ -42,11 +47,13 @@ class GpuOperations(OperationMode):
     def _by_torch_or_others(self, operation: Any, on_gpu: bool, args: Any, kwargs: Any) -> Any:
         if on_gpu and runs_on_gpu_alone(operation):
             key = "CUDA"
+            if makes_on_gpu() and "device" in kwargs:
+                kwargs = kwargs | {"device": marks.GPU}
         elif operation.namespace in _TORCHS_OWN:
             return operation(*args, **kwargs)
         else:
             key = "CPU"
-        with modes_pushed(FUNCTIONS, self):
+        with modes_pushed(FUNCTIONS, self), other_peoples_code():
             return run_as(key, operation, args, kwargs)
 
 
