@@ -17,6 +17,7 @@ from kernellab.records import Specialization, Target
 from kernellab.triton_api.assembling import careful_assembler
 from kernellab.triton_api.diagnostics import TTGIR_FILE_SUFFIX, captured_output, translated_errors
 from kernellab.triton_api.emulation import current_target_is
+from kernellab.triton_api.front_end_warnings import told_once
 from kernellab.triton_api.functions import reachable_functions
 from kernellab.triton_api.kernel_contents import check_globals, note_compiled
 from kernellab.triton_api.option_values import check_options
@@ -105,7 +106,7 @@ def compile_natively(
     asked = options_of_launch(kernel, options)
     check_options(asked, target)
     source = make_source(kernel, specialization, None if for_launch else variant)
-    make_ir = source.make_ir
+    make_ir = told_once()(source.make_ir)
     with (
         translated_errors(kernel, target),
         careful_assembler(backend_for(target)),
