@@ -66,8 +66,7 @@ class FloatSums(Detector):
             stored = numpy.asarray(request.value)
             if stored.dtype != access.buffer.elements.dtype:
                 stored = stored.view(access.buffer.elements.dtype)
-            with numpy.errstate(invalid="ignore"):
-                added = widen(stored) - before
+            added = _added(before, widen(stored))
             self._add(access, added, numpy.broadcast_shapes(access.index.shape, added.shape))
 
     def _add(self, access: Access, numbers: object, everyone: tuple[int, ...]) -> None:
@@ -102,6 +101,15 @@ class FloatSums(Detector):
             return torch.where(number > 0, of_sums, derived)
 
         return allowed
+
+
+def _added(before: numpy.ndarray, stored: numpy.ndarray) -> numpy.ndarray:
+    """What stores add to what was there: all that they store where that was no number, in memory
+    that nobody has set; nothing where the sum is none any more.
+    """
+    with numpy.errstate(invalid="ignore", over="ignore"):
+        added = numpy.where(numpy.isfinite(before), stored - before, stored)
+    return numpy.where(numpy.isfinite(added), added, 0.0)
 
 
 def _largest(tensor: torch.Tensor) -> float:

@@ -87,3 +87,28 @@ def test_how_far_a_scan_looks_back_is_a_matter_of_rounding() -> None:
     counters = torch.zeros(16, dtype=torch.int32)
     arguments = normal(16 * 8), zeros(16 * 8), counters, zeros(32)
     assert not kernellab.check(waiting.look_back, (16,), *arguments, N=8)
+
+
+@triton.jit
+def adds_rows(x_ptr, total_ptr, lock_ptr, WIDTH: tl.constexpr, GROUPS: tl.constexpr):
+    """As the tutorial's layer norm: the first program of a group stores, the others add."""
+    row, lanes = tl.program_id(0), tl.arange(0, WIDTH)
+    lock = lock_ptr + row % GROUPS
+    places = total_ptr + row % GROUPS * WIDTH + lanes
+    part = tl.load(x_ptr + row * WIDTH + lanes)
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    if tl.load(lock + GROUPS) == 0:
+        tl.atomic_xchg(lock + GROUPS, 1)
+    else:
+        part += tl.load(places)
+    tl.store(places, part)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock, 0)
+
+
+@pytest.mark.parametrize("content", [float("nan"), float("inf"), 0.0, 1.0])
+def test_what_memory_held_before_the_first_number_of_a_sum_is_no_part_of_it(content: float) -> None:
+    totals = torch.full((3, 16), content)
+    locks = torch.zeros(6, dtype=torch.int32)
+    assert not kernellab.check(adds_rows, (12,), normal(12, 16), totals, locks, WIDTH=16, GROUPS=3)
