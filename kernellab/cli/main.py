@@ -104,6 +104,12 @@ class _Parser(argparse.ArgumentParser):
             message = f"there is no command {word!r}. {advice}"
         super().error(message)
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Without argparse's silence where nothing can be written."""
+        stream = file or sys.stderr
+        if stream is not None:
+            stream.write(message)
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="kernellab", description="A lab for tile kernels.")

@@ -298,7 +298,13 @@ def check_place(
     file = saved_path(path, refused)
     if os.path.isdir(file):
         raise refused(f"{file} is a folder.", advice="Name a file in it.")
-    folder = file.absolute().parent
+    try:
+        folder = file.absolute().parent
+    except OSError as error:  # of os.getcwd()
+        raise refused(
+            f"{shown(str(file))} names a file in this process's folder, which was removed.",
+            advice="Name it from the root on, or change to another folder (os.chdir).",
+        ) from error
     if not os.path.isdir(folder):
         raise refused(f"There is no folder {folder} to write {file.name} in.")
 

@@ -4,31 +4,8 @@ whose import was cut off stays broken in this process.
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
-
+from kernellab.common.interrupts import interrupted_afterwards
 from kernellab.common.system_faults import translated_system_faults
-
-
-@contextmanager
-def interrupted_afterwards() -> Iterator[None]:
-    """Let a Ctrl-C within the block count at its end."""
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield
-        return
-    noted: list[Any] = []
-    signal.signal(signal.SIGINT, lambda number, frame: noted.append((number, frame)))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if noted:
-            before(*noted[0])
-
 
 with translated_system_faults("pandas cannot be imported"), interrupted_afterwards():
     import pandas as pandas

@@ -23,6 +23,7 @@ from triton.runtime.errors import PTXASError
 
 from kernellab.common.escapes import string_of_assembly, string_of_ir
 from kernellab.common.forking import hold_while_forking
+from kernellab.common.interrupts import interrupted_afterwards
 from kernellab.common.standard_streams import (
     flush_errors,
     hold_standard_descriptors,
@@ -537,21 +538,25 @@ def captured_output(replay: bool = True) -> Iterator[_Output]:
     MLIR reports its errors only there.
     """
     with _capturing:
-        with translated_machine_errors(_CANNOT_RUN):
-            hold_standard_descriptors()
-            output = _Output()
-            flush_errors()
-            original = os.dup(2)
-        os.dup2(output.native_file.fileno(), 2)
+        original = -1
         try:
+            # Ctrl-C in between would leave a descriptor open, or stderr led away for good.
+            with interrupted_afterwards(), translated_machine_errors(_CANNOT_RUN):
+                hold_standard_descriptors()
+                output = _Output()
+                flush_errors()
+                original = os.dup(2)
+                os.dup2(output.native_file.fileno(), 2)
             with redirect_stdout(output.python):
                 yield output
         finally:
-            os.dup2(original, 2)
-            os.close(original)
-            if replay:
-                _replay(output)
-            output.native_file.close()
+            if original >= 0:
+                with interrupted_afterwards():
+                    os.dup2(original, 2)
+                    os.close(original)
+                    if replay:
+                        _replay(output)
+                    output.native_file.close()
 
 
 def _replay(output: _Output) -> None:

@@ -40,6 +40,22 @@ def test_output_that_cannot_be_written_is_one_line(command: str, tmp_path: Path)
     assert (done.returncode, done.stderr) == (2, told)
 
 
+def test_help_that_cannot_be_written_is_one_line_too(tmp_path: Path) -> None:
+    for option in ("--help", "--version"):
+        done = shell(f"KERNELLAB {option} > /dev/full", tmp_path, PYTHONUNBUFFERED="1")
+        told = "kernellab: the output cannot be written: No space left on device\n"
+        assert (done.returncode, done.stderr) == (2, told)
+
+
+@pytest.mark.timeout(300)
+def test_a_report_beside_a_removed_folder_is_one_line(tmp_path: Path) -> None:
+    gone = "mkdir gone; cd gone; rmdir ../gone"
+    done = shell(f"{gone}; KERNELLAB {COMPILE} -o page.html", tmp_path)
+    assert done.returncode == 2
+    assert "'page.html' names a file in this process's folder, which was removed" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.timeout(300)
 def test_commands_work_without_any_stream(tmp_path: Path) -> None:
     done = shell(f"KERNELLAB {COMPILE} -o page.html <&- >&- 2>&-", tmp_path)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kernellab.common.whole_imports import interrupted_afterwards
+from kernellab.common.interrupts import interrupted_afterwards
 
 PROGRAM = textwrap.dedent("""
     import torch
@@ -231,6 +231,52 @@ def test_with_tritons_own_interpreter_one_line_says_what_to_do(tmp_path: Path) -
     done = run(tmp_path, TRITON_INTERPRET="1")
     (line,) = [one for one in done.stderr.splitlines() if "TRITON_INTERPRET=1 is set" in one]
     assert "unset TRITON_INTERPRET" in line
+
+
+INTERRUPTED = textwrap.dedent("""
+    import gc, os, random, signal, threading
+    import torch
+    import kernellab
+    from tests.kernels.tuned import double
+
+    x, z = torch.ones(64), torch.zeros(64)
+    stages = iter(range(1, 999))  # another compilation each time
+
+    def run():
+        kernellab.run(double, (1,), x, z, 64, BLOCK=64, num_stages=next(stages) % 20 + 1)
+        kernellab.check(double, (1,), x, z, 64, BLOCK=64)
+        str(kernellab.trace(double, (1,), x, z, 64, BLOCK=64))
+
+    def descriptors():
+        gc.collect()
+        found = [f"/proc/self/fd/{one}" for one in os.listdir("/proc/self/fd")]
+        return sorted(os.readlink(one) for one in found if os.path.exists(one))
+
+    for _ in range(3):
+        run()
+    before, moments, stopped = descriptors(), random.Random(7), 0
+    for _ in range(40):
+        timer = threading.Timer(moments.uniform(0, 0.2), os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        try:
+            while True:
+                run()
+        except KeyboardInterrupt:
+            stopped += 1
+        timer.join()
+        z.zero_()
+        run()
+        assert z.tolist() == [2.0] * 64
+    assert descriptors() == before, (before, descriptors())
+    print(stopped, threading.active_count() <= 3)
+""")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_at_any_moment_leaves_nothing_open_and_the_next_call_works(tmp_path: Path) -> None:
+    done = run(tmp_path, program=INTERRUPTED)
+    assert (done.stdout, done.stderr) == ("40 True\n", "")
 
 
 @pytest.mark.usefixtures("ctrl_c")
