@@ -108,6 +108,41 @@ export interface IrView {
   readonly metric: string;
 }
 
+/** Leads from a row of a table to a place in another view of the same launch. */
+export interface Link {
+  readonly row: number;
+  readonly words: string;
+  readonly title: string;
+  readonly room: string;
+  readonly at: Readonly<Record<string, number | string | readonly number[]>>;
+}
+
+/** The way to a room: to another view of the same launch. */
+export interface Door {
+  readonly room: string;
+  readonly words: string;
+  readonly title: string;
+}
+
+/** A table of a card. */
+export interface TableData {
+  readonly title: string;
+  readonly columns: readonly string[];
+  readonly rows: readonly (readonly string[])[];
+  readonly numbers: readonly number[];
+  readonly is_listing: boolean;
+  readonly links: readonly Link[];
+}
+
+/** A card whose rows lead elsewhere. */
+export interface CardData {
+  readonly kind: "card";
+  readonly title: string;
+  readonly subtitle: string;
+  readonly notes: readonly string[];
+  readonly tables: readonly TableData[];
+}
+
 /** One input of a linear layout. */
 export interface LayoutInput {
   readonly name: string;
@@ -351,4 +386,4 @@ export interface TuningView {
 }
 
 /** What a view can be asked to draw. */
-export type ViewData = IrView | LayoutView | StepperView | TuningView;
+export type ViewData = IrView | CardData | LayoutView | StepperView | TuningView;

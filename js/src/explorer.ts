@@ -10,6 +10,7 @@ import { barsOf } from "./metrics";
 import { followWidth } from "./narrow";
 import { neighbour, notedLines, noteList } from "./notes";
 import { PassList, type Row, rowsOf } from "./pass_list";
+import type { At, Seen } from "./rooms";
 import { Side, type Sources } from "./side";
 import { splitter } from "./splitter";
 import type { Margin } from "./text_pane";
@@ -22,7 +23,7 @@ export interface Host {
 
 const MOST_PANES = 4;
 
-export class Explorer {
+export class Explorer implements Seen {
   private readonly sides: Side[];
   private readonly rows: Row[];
   private readonly list: PassList | null;
@@ -63,6 +64,27 @@ export class Explorer {
   destroy(): void {
     this.width.disconnect();
     this.panes.clear();
+  }
+
+  turnTo({ stage, pass, line }: At): boolean {
+    if (typeof stage === "string" && this.sides[0]?.stage(stage)) {
+      const shown = ["source", ...(stage === "source" ? [] : [stage])];
+      this.columns.stages = shown.map((name) => ({ side: 0, what: `stage:${name}` }));
+      this.setMode("stages");
+    }
+    const row = typeof pass === "string" ? this.rows.findIndex(({ label }) => label === pass) : -1;
+    if (row >= 0) {
+      this.mode = "diff";
+      this.list?.select(row);
+    }
+    if (typeof line === "number" && line !== this.here()["line"]) this.goToLine(0, line);
+    return true;
+  }
+
+  here(): At {
+    const { chosen } = this;
+    const line = chosen === null ? undefined : chosen.place === "source" ? chosen.line : chosen.side.map.lines(chosen.place, "source", chosen.line)[0];
+    return line === undefined ? {} : { line };
   }
 
   // The frame

@@ -5,6 +5,7 @@ import { colourings, firstColouring, legendEntry, scaleLegend, scaleOf } from ".
 import { TileLayout, MOVES, type Move, moves } from "./layout_math";
 import { LayoutPanel, type Picture } from "./layout_panel";
 import { BLIND_SAFE } from "./palette";
+import type { At, Seen } from "./rooms";
 
 const MOVE_WORDS: Record<Move, string> = {
   stays: "stays where it is",
@@ -26,7 +27,7 @@ interface Pointed {
   from: number | null;
 }
 
-export class LayoutExplorer {
+export class LayoutExplorer implements Seen {
   private readonly tiles: readonly TileData[];
   private left: number;
   private right: number | null;
@@ -73,7 +74,23 @@ export class LayoutExplorer {
     this.watcher.disconnect();
   }
 
+  turnTo({ tile }: At): boolean {
+    const found = typeof tile === "string" ? this.tiles.findIndex(({ name }) => name === tile || name.startsWith(`${tile},`)) : -1;
+    if (found >= 0 && found !== this.left) this.choose(found);
+    return true;
+  }
+
   // What is shown
+
+  /** Look at another tile, alone. */
+  private choose(tile: number): void {
+    this.left = tile;
+    this.right = null;
+    this.plane = 0;
+    this.bytes = this.bytesOf(tile);
+    this.pointed = null;
+    this.reset();
+  }
 
   /** Read the chosen tiles anew, and choose colours that they have. */
   private reset(): void {
@@ -107,14 +124,7 @@ export class LayoutExplorer {
     const others = all.filter(({ value }) => String(this.tiles[Number(value)]!.shape) === shape);
     const parts: Node[] = [];
     if (this.tiles.length > 1) {
-      parts.push(choice("Tile", all, String(this.left), (value) => {
-        this.left = Number(value);
-        this.right = null;
-        this.plane = 0;
-        this.bytes = this.bytesOf(this.left);
-        this.pointed = null;
-        this.reset();
-      }));
+      parts.push(choice("Tile", all, String(this.left), (value) => this.choose(Number(value))));
       parts.push(choice("Compared with", [{ value: "", words: "alone" }, ...others.map((one) => ({ ...one, words: `to ${one.words}` }))], this.right === null ? "" : String(this.right), (value) => {
         this.right = value === "" ? null : Number(value);
         this.colourBy = "";

@@ -4,6 +4,7 @@ import type { StepData, StepperView } from "./data";
 import { button, choice, element } from "./dom";
 import type { Ask } from "./kernel";
 import { followWidth } from "./narrow";
+import type { At, Beside, Seen } from "./rooms";
 import { GridMap } from "./stepper_grid";
 import { LeftOut } from "./stepper_left_out";
 import { SourcePane } from "./stepper_source";
@@ -25,7 +26,7 @@ const HELP: readonly (readonly [string, string])[] = [
   ["?", "these keys"],
 ];
 
-export class StepperExplorer {
+export class StepperExplorer implements Seen {
   private readonly reader: TraceReader;
   private readonly unit: string;
   private at = 0;
@@ -48,8 +49,10 @@ export class StepperExplorer {
   private readonly theme: MutationObserver;
   private readonly width: ResizeObserver;
   private pointed: Pointed | null = null;
+  /** What is to be said once the step is drawn. */
+  private late = "";
 
-  constructor(dom: HTMLElement, private readonly data: StepperView, numbers: ArrayBuffer, ask: Ask | null) {
+  constructor(dom: HTMLElement, private readonly data: StepperView, numbers: ArrayBuffer, ask: Ask | null, private readonly beside: Beside) {
     this.reader = new TraceReader(data, numbers);
     const { reader } = this;
     this.unit = data.unit;
@@ -97,6 +100,34 @@ export class StepperExplorer {
     this.width.disconnect();
     this.leftOut.destroy();
     cancelAnimationFrame(this.frame);
+  }
+
+  turnTo({ program, line, step, finding }: At): boolean {
+    const { reader, data } = this;
+    const isOf = (one: StepData): boolean => program === undefined || String(data.frames[one.frame]!.program) === String(program);
+    if (typeof step === "number") {
+      if (!reader.isEmpty) this.goTo(step);
+      return reader.isEmpty || step === this.at;
+    }
+    if (finding !== undefined || (Array.isArray(program) && !data.programs.some((one) => String(one) === String(program)))) return false;
+    if (reader.isEmpty || (line === undefined && program === undefined)) return true;
+    const now = reader.step(this.at);
+    if (isOf(now) && (line === undefined || now.line === line)) return true;
+    const found = reader.find(reader.first - 1, true, (one) => isOf(one) && (line === undefined || one.line === line)) ?? (line === undefined ? null : reader.find(reader.first - 1, true, isOf));
+    if (found !== null) this.goTo(found);
+    if (found === null || (line !== undefined && reader.step(found).line !== line)) this.late = found === null ? this.notRunWords(program) : `No ${this.unit} ${program === undefined ? "here" : `of program (${String(program)})`} runs line ${String(line)}.`;
+    if (found === null) this.say(this.late);
+    return true;
+  }
+
+  here(): At {
+    if (this.reader.isEmpty) return {};
+    return { line: this.reader.step(this.at).line, program: this.reader.frame(this.at).program };
+  }
+
+  private notRunWords(program: unknown): string {
+    const why = this.data.fault === "" ? "" : ": a fault stopped the launch before";
+    return `Program (${String(program).replaceAll(",", ", ")}) has no ${this.unit}s here${why}.`;
   }
 
   // What it is made of
@@ -198,6 +229,8 @@ export class StepperExplorer {
   private goToProgram(program: readonly number[]): void {
     const first = this.reader.firstOf(program);
     if (first !== null) this.goTo(first);
+    else if (this.data.programs.some((one) => String(one) === String(program))) this.say(this.notRunWords(program));
+    else if (this.beside.isLive && this.beside.has("steps")) this.beside.open("steps", { program });
     else this.say(`Program (${program.join(", ")}) was not traced: %tilestep --program ${program.join(",")} does.`);
   }
 
@@ -251,7 +284,8 @@ export class StepperExplorer {
     this.accesses.textContent = step.accesses.map((one) => one.words).join("\n");
     this.tensors.show(this.at);
     this.leftOut.look([...this.values.inSight, ...this.watch.inSight(this.at)]);
-    this.status.textContent = this.pointed === null ? "" : this.pointed();
+    this.status.textContent = this.pointed === null ? this.late : this.pointed();
+    this.late = "";
   }
 
   private point(pointed: Pointed | null): void {

@@ -34,7 +34,7 @@ from kernellab.launch.preparation import (
     prepare,
 )
 from kernellab.launch.right_results import Reference, expected_results
-from kernellab.records import Target
+from kernellab.records import AskedLaunch, Target
 from kernellab.records.run_options import DEFAULT
 
 
@@ -121,7 +121,8 @@ def check(
     notes = (*(() if stopped is None else (_UNASKED,)), *said, *failures.notes())
     subject = subject_of(plain, launch.own_call, chosen)
     compared = tuple(checked.expected) if stopped is None else ()
-    return Findings(plain.__name__, str(chosen), sizes, found, notes, subject, compared)
+    asked = AskedLaunch(kernel, grid, args, keywords, chosen)
+    return Findings(plain.__name__, str(chosen), sizes, found, notes, subject, compared, asked)
 
 
 _UNASKED = (

@@ -13,7 +13,7 @@ from typing import Any, overload
 
 from kernellab.common.formatting import counted
 from kernellab.errors import Diagnostic, ProgramId, Severity, SourcePosition
-from kernellab.records import Subject
+from kernellab.records import AskedLaunch, Subject
 from kernellab.records.showing import HasCard
 from kernellab.records.tables import data_frame
 
@@ -163,6 +163,7 @@ class Findings(HasCard, Sequence[Finding]):
         notes: what was not asked, and which detector failed, and why.
         subject: what was checked; None where nobody said.
         compared: the arguments whose contents were compared with what was expected.
+        asked: the launch, to be made again; None where it is not at hand.
     """
 
     kernel: str
@@ -172,6 +173,7 @@ class Findings(HasCard, Sequence[Finding]):
     notes: tuple[str, ...] = ()
     subject: Subject | None = field(default=None, repr=False, compare=False)
     compared: tuple[str, ...] = ()
+    asked: AskedLaunch | None = field(default=None, repr=False, compare=False)
 
     @overload
     def __getitem__(self, index: int) -> Finding: ...

@@ -56,3 +56,9 @@ def compile_kept(kernel: Any, call: BoundCall, target: Target) -> Compilation:
     while len(kept) > _MOST:
         del kept[next(iter(kept))]
     return found
+
+
+def keeps(kernel: Any, compilation: Compilation) -> bool:
+    """Whether a compilation is one that `compile_kept` made of this very kernel."""
+    kept: dict[_Asked, Compilation] = vars(kernel).get(_KEPT, {})
+    return any(one is compilation for one in kept.values())

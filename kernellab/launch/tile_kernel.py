@@ -30,7 +30,7 @@ from kernellab.launch.preparation import (
     innermost,
     prepare,
 )
-from kernellab.records import Launch, Run, Target
+from kernellab.records import AskedLaunch, Launch, Run, Target
 from kernellab.triton_api import GluonJITFunction, JITFunction
 
 
@@ -53,6 +53,9 @@ class TileKernel(JITFunction):
     _last: Run | GpuLaunch | None = None
     _stopped: BoundCall | None = None
     """What the latest launch was bound to, where something stopped it."""
+    _asked: list[AskedLaunch] | None = None
+    """The latest launch while the cell runs that made the kernel, which holds its tensors; later
+    launches hold none."""
 
     @names_bad_arguments
     def __init__(self, function: Callable[..., Any] | JITFunction, **settings: Any) -> None:
@@ -138,6 +141,8 @@ class TileKernel(JITFunction):
             KernelFault: the kernel left its tensors, or the like.
         """
         __tracebackhide__ = True
+        if self._asked is not None:
+            self._asked[:] = [AskedLaunch(self, grid, args, dict(keywords), self.target)]
         launch = prepare(self, grid, args, keywords, self.target, RUN)
         if launch.bound is None:
             natively = super().run
@@ -156,6 +161,11 @@ class TileKernel(JITFunction):
             raise
         self._stopped = None
         return self._last
+
+    def take_asked(self) -> AskedLaunch | None:
+        """The latest launch by the cell that made the kernel, and from now on no launch is kept."""
+        asked, self._asked = self._asked, None
+        return asked[0] if asked else None
 
     @property
     def last_run(self) -> Run | None:
@@ -242,10 +252,16 @@ def tile_kernels_in(file: str, target: Target) -> Iterator[list[TileKernel]]:
     def adopt(kernel: JITFunction) -> None:
         kernel.__class__ = _tile_class(kernel)
         kernel.target = target
+        kernel._asked = []
         made.append(kernel)
 
-    with triton_api.kernels_become(adopt, file):
-        yield made
+    try:
+        with triton_api.kernels_become(adopt, file):
+            yield made
+    except BaseException:
+        for kernel in made:
+            kernel.take_asked()
+        raise
 
 
 @dataclass(frozen=True)

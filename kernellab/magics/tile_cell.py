@@ -11,6 +11,7 @@ from typing import Any
 from kernellab.compiler.kept import compile_kept
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import ArgumentError, CompileError, KernelLabError, OptionError, suggestion
+from kernellab.launch.latest import keep
 from kernellab.launch.tile_kernel import TileKernel, tile_kernels_in
 from kernellab.magics import ipython_api
 from kernellab.magics.compile_options import (
@@ -24,6 +25,8 @@ from kernellab.records import Compilation, Run, Target
 from kernellab.triton_api import definition_of, reachable_functions
 from kernellab.viz.kernels.card import kernel_card, plain_card
 from kernellab.viz.kit.card import Card
+from kernellab.viz.kit.view import CardView
+from kernellab.viz.launch_rooms import FindLaunch, live_card
 
 
 def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> None:
@@ -45,6 +48,7 @@ def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> 
         has_card = not given["no_compile"]
         ipython_api.execute(running, body, lambda value: has_card and _is_last_run(value, made))
     kernels = _latest(made)
+    launches = _kept(made)
     if not kernels:
         raise KernelLabError(
             "this cell defines no kernel",
@@ -55,7 +59,13 @@ def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> 
         )
     if not given["no_compile"]:
         _check_constants(compile_options, kernels, running)
-        _show_cards(kernels, compile_options)
+        _show_cards(kernels, compile_options, launches)
+
+
+def _kept(made: Iterable[TileKernel]) -> Mapping[int, FindLaunch]:
+    """By the identity of its kernel, the latest launch of each, kept for what its card leads to."""
+    asked = {id(kernel): kernel.take_asked() for kernel in made}
+    return {number: keep(one) for number, one in asked.items() if one is not None}
 
 
 def _is_last_run(value: Any, made: Iterable[TileKernel]) -> bool:
@@ -82,7 +92,11 @@ def _check_constants(
             )
 
 
-def _show_cards(kernels: Sequence[TileKernel], compile_options: CompileOptions) -> None:
+def _show_cards(
+    kernels: Sequence[TileKernel],
+    compile_options: CompileOptions,
+    launches: Mapping[int, FindLaunch],
+) -> None:
     """Show a card for each kernel, then raise the first error:
     one bad kernel hides no other's card.
     """
@@ -92,7 +106,8 @@ def _show_cards(kernels: Sequence[TileKernel], compile_options: CompileOptions) 
         if kernel.last_launch is None and (id(kernel) in called or _returns_value(kernel)):
             continue
         try:
-            ipython_api.show(_card(kernel, compile_options))
+            find = launches.get(id(kernel), _no_launch)
+            ipython_api.show(_card(kernel, compile_options, find))
         except KernelLabError as error:
             failures.append(error)
     if failures:
@@ -119,7 +134,11 @@ def _returns_value(kernel: TileKernel) -> bool:
     return any(isinstance(node, ast.Return) and node.value is not None for node in ast.walk(tree))
 
 
-def _card(kernel: TileKernel, compile_options: CompileOptions) -> Card:
+def _no_launch() -> None:
+    """Of a kernel that its cell does not launch."""
+
+
+def _card(kernel: TileKernel, compile_options: CompileOptions, find: FindLaunch) -> Card | CardView:
     """The card of one kernel, for the launch that the cell made of it,
     or else for what is stated or assumed.
 
@@ -130,7 +149,8 @@ def _card(kernel: TileKernel, compile_options: CompileOptions) -> Card:
     run = kernel.last_run
     if run is not None:
         call = launched_call(run.launch, compile_options)
-        return kernel_card(compile_kept(kernel, call, compile_options.target), run=run)
+        compilation = compile_kept(kernel, call, compile_options.target)
+        return live_card(kernel_card(compilation, run=run), compilation, find)
     try:
         call = stated_call(kernel, compile_options)
     except ArgumentError as error:
@@ -141,11 +161,13 @@ def _card(kernel: TileKernel, compile_options: CompileOptions) -> Card:
             "Launch it in its cell, or say what is missing: --constexpr NAME=VALUE, --sig TYPES.",
         ]
         return plain_card(kernel.__name__, compile_options.target, notes)
-    return kernel_card(
-        _compile_unlaunched(kernel, call, compile_options.target),
+    compilation = _compile_unlaunched(kernel, call, compile_options.target)
+    card = kernel_card(
+        compilation,
         known_from=_known_from(kernel, call, compile_options.constants),
         notes=["Not launched in this cell."],
     )
+    return live_card(card, compilation, find)
 
 
 def _compile_unlaunched(kernel: TileKernel, call: BoundCall, target: Target) -> Compilation:

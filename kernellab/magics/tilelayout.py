@@ -6,6 +6,7 @@ from typing import Any
 
 from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 
+from kernellab.common import doors
 from kernellab.errors import OptionError, SourcePosition
 from kernellab.magics import ipython_api
 from kernellab.magics.kernel_line import compilation_of, evaluated, read_line, refuse_no_kernel
@@ -68,7 +69,8 @@ class TileLayoutMagics(Magics):
         if is_kernel(thing):
             thing = compilation_of(thing, given, position(""))
         if isinstance(thing, Compilation):
-            return show(thing.layouts(given["after"] or "ttgir"), name=name)
+            view = show(thing.layouts(given["after"] or "ttgir"), name=name)
+            return doors.views().beside(view, thing)
         refuse_no_kernel(thing, expression, self.shell.user_ns, OPTIONS.magic, position(""))
         _refuse_rest(name, given, position(""))
         return show(thing)

@@ -11,6 +11,7 @@ from kernellab.records.compilations import (
     CompilationProvider,
 )
 from kernellab.records.launches import (
+    AskedLaunch,
     Backend,
     Launch,
     Origin,
@@ -39,6 +40,7 @@ from kernellab.records.stages import (
 
 __all__ = [
     "Analyst",
+    "AskedLaunch",
     "Backend",
     "Capability",
     "Chain",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -74,6 +74,41 @@ class Launch(HasCard):
     """Parameter name -> a short description of the value: "float32[98432]", "98432"."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Launch options that are no kernel parameters: num_warps, num_stages, ..."""
+
+
+@dataclass(frozen=True, eq=False)
+class AskedLaunch:
+    """A launch as somebody wrote it: what it takes to make it again. It holds the arguments, as
+    they are now.
+    """
+
+    kernel: Any
+    """With its autotuner and heuristics."""
+    grid: Any
+    args: tuple[Any, ...] = field(repr=False)
+    keywords: Mapping[str, Any] = field(repr=False)
+    target: Target
+
+    @property
+    def name(self) -> str:
+        """The kernel's."""
+        return str(self.plain.__name__)
+
+    @property
+    def plain(self) -> Any:
+        """The kernel inside autotuners and heuristics."""
+        inside = self.kernel
+        while not hasattr(inside, "arg_names") and hasattr(inside, "fn"):
+            inside = inside.fn
+        return inside
+
+    def given_to(self, function: Callable[..., Any], **own: Any) -> Any:
+        """What `trace`, `check` or `accesses` make of it, emulating the same GPU; `own` are
+        keywords of the function's own.
+        """
+        asked = {"target": self.target, **own}
+        own = {name: one for name, one in asked.items() if name not in self.plain.arg_names}
+        return function(self.kernel, self.grid, *self.args, **own, **self.keywords)
 
 
 @dataclass(frozen=True)

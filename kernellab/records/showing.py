@@ -58,6 +58,12 @@ class HasCard:
 
     __slots__ = ()
 
+    def _ipython_display_(self) -> None:
+        view = doors.views().displayed(self)
+        if view is None:
+            raise NotImplementedError  # IPython asks `_repr_mimebundle_` then
+        view._ipython_display_()
+
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         del include, exclude  # IPython picks from what is given
         card = doors.views().card(self)

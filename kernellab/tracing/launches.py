@@ -139,6 +139,9 @@ class TracedLaunch:
             [*_notices(recorder), *_why_traced(added), *map(triton_api.format_edited, edited)],
             self.computed_again,
             functools.partial(_stale, self.kernel, later),
+            lambda programs: replace(self, programs=tuple(programs)).traced(
+                False, run.exact_bytes, operations, {}
+            ),
         )
 
     def to_work_on(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from kernellab.common.argument_checks import check_flags, check_tolerance, is_te
 from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import counted, joined_sizes, shown
 from kernellab.errors import ArgumentError, NoSuchStep, NotRecorded, OptionError, suggestion
+from kernellab.records import AskedLaunch
 from kernellab.records.showing import show
 from kernellab.tracing.files.writing import save_trace
 from kernellab.tracing.replayed_memory import ReplayedMemory
@@ -59,6 +60,7 @@ class Trace(Sequence[Step]):
             that were left out, a result that is not the expected one.
         first_shown: number of the step that the stepper opens at: the one that wrote a wrong
             result; None for the fault, else the first.
+        asked: the launch, to be made again; None where it is not at hand.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Trace(Sequence[Step]):
         notices: Sequence[str] = (),
         compute_again: ComputeAgain | None = None,
         stale: Callable[[], Sequence[str]] = tuple,
+        trace_again: Callable[[Sequence[Program]], Trace] | None = None,
     ) -> None:
         self.facts = facts
         self.steps = tuple(steps)
@@ -87,6 +90,8 @@ class Trace(Sequence[Step]):
         self.first_shown: int | None = None
         self._compute_again = compute_again
         self._stale = stale
+        self._trace_again = trace_again
+        self.asked: AskedLaunch | None = None
         self._computed: dict[tuple[int, str], Any] = {}
 
     # As a sequence
@@ -111,6 +116,29 @@ class Trace(Sequence[Step]):
         that it was defined anew, that its file has changed.
         """
         return tuple(dict.fromkeys([*self.notices, *self._stale()]))
+
+    def of_programs(self, programs: Any) -> Trace:
+        """The same launch, with the arguments that it began with, traced once more.
+
+        Args:
+            programs: as for `kernellab.trace`.
+
+        Raises:
+            OptionError: a program outside the grid.
+            NotRecorded: the trace is from a file: there is no kernel.
+        """
+        from kernellab.interpreter.execution.grid import chosen_programs
+
+        wanted = chosen_programs(programs, self.facts.grid, "programs")
+        if self._trace_again is None:
+            raise NotRecorded(
+                "other programs of this launch cannot be traced: the trace was read from a file, "
+                "which does not hold the kernel",
+                advice="Trace them where the kernel is: kernellab.trace(..., programs=...).",
+            )
+        found = self._trace_again(wanted)
+        found.asked = self.asked
+        return found
 
     # Time travel
 

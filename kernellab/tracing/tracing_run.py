@@ -13,7 +13,7 @@ from kernellab.interpreter.execution.grid import chosen_programs
 from kernellab.interpreter.stepping.code import stepping_code
 from kernellab.launch.preparation import EntryPoint, Grid, apart_from_parameters, prepare
 from kernellab.launch.right_results import Reference, expected_results
-from kernellab.records import Target
+from kernellab.records import AskedLaunch, Target
 from kernellab.tracing.launches import TracedLaunch
 from kernellab.tracing.records import Trace
 from kernellab.tracing.values import LARGEST_EXACT
@@ -79,7 +79,9 @@ def trace(
         code = stepping_code(plain, call, emulated, traced=True, traces_operations=own.operations)
         traced = TracedLaunch(plain, sizes, call, code, wanted, launch.options, str(emulated))
         expected = expected_results(own.expect, launch, code.batch)
-        return traced.traced(own.in_place, own.exact_bytes, own.operations, expected)
+        found = traced.traced(own.in_place, own.exact_bytes, own.operations, expected)
+    found.asked = AskedLaunch(kernel, grid, args, keywords, emulated)
+    return found
 
 
 _TRACE = EntryPoint(

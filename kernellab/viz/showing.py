@@ -22,6 +22,7 @@ import kernellab.viz.layouts.card  # noqa: F401
 from kernellab.errors import ArgumentError, OptionError, suggestion
 from kernellab.records.showing import described
 from kernellab.viz.kit.card import Card, card_of
+from kernellab.viz.kit.place import in_notebook
 from kernellab.viz.kit.view import View, view_of
 
 
@@ -62,7 +63,41 @@ def show(record: Any, *annotations: Any, **options: Any) -> View | Card:
             advice=f"Views that do: {', '.join(sorted(takers))}.",
         )
     _check_options(record, maker, options)
-    return maker(record, *annotations, **options)
+    view = maker(record, *annotations, **options)
+    return view if isinstance(view, Card) else _joined(view, record)
+
+
+def plain_view(record: Any, *annotations: Any) -> Any:
+    """The view of a record by itself: who joins views to each other asks for it."""
+    _import_views()
+    return view_of(record, *annotations)
+
+
+def _joined(view: View, record: Any) -> View:
+    """A view that leads to others of the same launch, where there are some."""
+    from kernellab.viz.launch_rooms import room_of, rooms_for
+
+    rooms = rooms_for(record)
+    return view if rooms is None else rooms.add(room_of(record), view)
+
+
+def displayed(record: Any) -> View | None:
+    """The live card of a record that leads to other views; None where a notebook shows the card
+    as it is, or nothing shows widgets.
+    """
+    if not in_notebook():
+        return None
+    from kernellab.viz.launch_rooms import displayed
+
+    return displayed(record)
+
+
+def beside(view: View, record: Any) -> View:
+    """A view of something that belongs to a record, with the record's other views beside it."""
+    from kernellab.viz.launch_rooms import rooms_for
+
+    rooms = rooms_for(record)
+    return view if rooms is None else rooms.add("layouts", view)
 
 
 def can_show(record: Any) -> bool:

@@ -291,8 +291,7 @@ def test_tilecheck_in_a_notebook(notebook: StartNotebook) -> None:
     assert not session.run(CELL).error
     session.run("x, out = torch.ones(1000), torch.zeros(1000)")
     shown = session.run("%tilecheck --outputs out_ptr copy[(4,)](x, out, 1000, BLOCK=256)")
-    assert shown.result is not None
-    for text in (shown.result["text/plain"], shown.result["text/html"]):
+    for text in (shown.card["text/plain"], shown.card["text/html"]):
         assert "out-of-bounds, Cell In[2], line 5" in text
         assert "x = tl.load(x_ptr + offsets)" in text
     kept = session.run(

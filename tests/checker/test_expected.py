@@ -186,18 +186,15 @@ def test_the_magic(notebook: StartNotebook) -> None:
     call = "add_short[(7,)](x, y, z, 50, BLOCK=8)"
     session.run("def twice(x_ptr, y_ptr): return x_ptr + 2 * y_ptr")
     right = session.run(f"%tilecheck --expect twice {call}")
-    assert right.result is not None
-    assert "nothing found" in right.result["text/plain"]
-    assert "z_ptr is as expected." in right.result["text/plain"]
+    assert "nothing found" in right.card["text/plain"]
+    assert "z_ptr is as expected." in right.card["text/plain"]
     unasked = session.run(f"%tilecheck {call}")
-    assert unasked.result is not None
-    assert "compare" in unasked.result["text/plain"]
+    assert "compare" in unasked.card["text/plain"]
     wrong = session.run(f"%tilecheck --expect torch.add {call}")
-    assert wrong.result is not None
     assert (
         "z_ptr[0] is 3, and 2 is expected; 50 of its 50 elements are off"
-        in (wrong.result["text/plain"])
+        in (wrong.card["text/plain"])
     )
-    assert "Cell In[3], line 7" in wrong.result["text/plain"]
+    assert "Cell In[3], line 7" in wrong.card["text/plain"]
     refused = session.run(f"%tilecheck --expect torch.addd {call}")
     assert "Did you mean 'torch.add'" in refused.message

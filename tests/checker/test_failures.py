@@ -140,7 +140,6 @@ def test_the_card_in_a_notebook_has_the_note(notebook: StartNotebook) -> None:
     assert not session.run(CELL).error
     session.run(FAULT)
     shown = session.run("%tilecheck twice[(2,)](torch.ones(12), torch.zeros(16), BLOCK=8)")
-    assert shown.result is not None
-    for text in (shown.result["text/plain"], shown.result["text/html"]):
+    for text in (shown.card["text/plain"], shown.card["text/html"]):
         assert "out-of-bounds" in text
         assert "LaneCollision (lane-collision) failed: IndexError" in text

@@ -31,17 +31,14 @@ def test_lines_are_those_of_the_cell(notebook: StartNotebook) -> None:
     assert not session.run(CELL).error
     session.run("x = torch.ones(64)\nx[17] = 0.0")
     clean = session.run(CALL.format(24).replace("x,", "torch.ones(64),"))
-    assert clean.result is not None
-    assert "nothing found" in clean.result["text/plain"]
+    assert "nothing found" in clean.card["text/plain"]
     shown = session.run(CALL.format(4))
-    assert shown.result is not None
-    for text in (shown.result["text/plain"], shown.result["text/html"]):
+    for text in (shown.card["text/plain"], shown.card["text/html"]):
         assert "broken-hint, Cell In[2], line 12" in text
         assert "start = tl.multiple_of(start, 8)" in text
         assert "start is a multiple of 8, and it is 4" in text
     zero = session.run(CALL.format(16))
-    assert zero.result is not None
-    assert "infinity, Cell In[2], line 14" in zero.result["text/plain"]
+    assert "infinity, Cell In[2], line 14" in zero.card["text/plain"]
     far = CALL.format(1_000_000_008).replace("x,", "torch.ones(64),")
     told = session.run(f"found = {far}\nprint(found.kinds, found[0].line, found[0].message)")
     assert told.streams["stdout"].startswith(

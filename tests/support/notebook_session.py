@@ -56,8 +56,15 @@ class Outcome:
 
     @property
     def cards(self) -> list[str]:
-        """The displays as plain text."""
-        return [bundle["text/plain"] for bundle in self.displays]
+        """The displays as plain text, without the widgets that stand for them where they live."""
+        return [bundle["text/plain"] for bundle in self.displays if WIDGET not in bundle]
+
+    @property
+    def card(self) -> dict[str, str]:
+        """The MIME bundle of the record that is the cell's last expression: its result, or what is
+        saved before a card that is alive.
+        """
+        return self.still if self.result is None else self.result
 
     @property
     def still(self) -> dict[str, str]:

@@ -54,7 +54,7 @@ from kernellab.profiling.accesses.shared_costs import SharedCost, may_share, sha
 from kernellab.profiling.accesses.shared_counting import shared_accesses
 from kernellab.profiling.accesses.shared_records import SharedAccess
 from kernellab.profiling.accesses.tallying import Tally
-from kernellab.records import Target
+from kernellab.records import AskedLaunch, Target
 from kernellab.records.run_options import DEFAULT
 from kernellab.triton_api.layouts import layouts_of
 
@@ -107,7 +107,8 @@ def accesses(
     except KernelFault as error:
         fault = error
     else:
-        return replace(found, subject=subject_of(plain, call, chosen))
+        asked = AskedLaunch(kernel, grid, args, keywords, chosen)
+        return replace(found, subject=subject_of(plain, call, chosen), asked=asked)
     # In the words of a plain run: passes have left few of the kernel's names in the TTGIR.
     interpret(plain, sizes, replace(call, values=copied(call.values)), chosen, DEFAULT)
     raise fault

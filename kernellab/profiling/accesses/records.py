@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from kernellab.errors import Diagnostic, SourcePosition
 from kernellab.profiling.accesses.shared_records import Fault, SharedAccess, what_is_wrong
-from kernellab.records import Subject
+from kernellab.records import AskedLaunch, Subject
 from kernellab.records.showing import HasCard
 from kernellab.records.tables import data_frame
 
@@ -216,6 +216,8 @@ class Accesses(HasCard):
     """The accesses to shared memory."""
     subject: Subject | None = field(default=None, repr=False, compare=False)
     """What was counted; None for a TTGIR that came as text."""
+    asked: AskedLaunch | None = field(default=None, repr=False, compare=False)
+    """The launch, to be made again; None where it is not at hand."""
 
     @property
     def shared_wavefronts(self) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kernellab.common.formatting import joined_sizes
 from kernellab.errors import SourcePosition, source_line
 from kernellab.profiling.accesses.records import Accesses, GlobalAccess
 from kernellab.profiling.accesses.shared_records import SharedAccess
 from kernellab.viz.kit.card import Card, Table, card_of
+from kernellab.viz.kit.data import Link
 
 _COLUMNS = (
     "access", "line", "elements at once", "requests", "sectors", "a request", "useful",
@@ -27,9 +30,11 @@ def accesses_card(accesses: Accesses) -> Card:
         ("written to DRAM", f"{accesses.dram_bytes_written:,} bytes"),
     ]
     in_shared = f", {len(accesses.shared)} to shared memory" if accesses.shared else ""
-    tables = [Table("", _COLUMNS, [_row(one) for one in accesses])]
+    rows = [_row(one) for one in accesses]
+    tables = [Table("", _COLUMNS, rows, links=_links(accesses.accesses))]
     if accesses.shared:
-        tables.append(Table("", _SHARED_COLUMNS, [_shared_row(one) for one in accesses.shared]))
+        rows = [_shared_row(one) for one in accesses.shared]
+        tables.append(Table("", _SHARED_COLUMNS, rows, links=_links(accesses.shared)))
         total += [
             ("wavefronts of shared memory", f"{accesses.shared_wavefronts:,}"),
             ("bank conflicts among them", f"{accesses.bank_conflicts:,}"),
@@ -55,6 +60,17 @@ def accesses_card(accesses: Accesses) -> Card:
             *dict.fromkeys(one.notice for one in places if one.notice),
         ),
     )
+
+
+def _links(accesses: Sequence[GlobalAccess | SharedAccess]) -> list[Link]:
+    """From each access to its line in the explorer."""
+    return [
+        Link(
+            row, "IR", f"What became of line {one.position.line}", "ir", {"line": one.position.line}
+        )
+        for row, one in enumerate(accesses)
+        if one.position
+    ]
 
 
 def _row(one: GlobalAccess) -> tuple[str, ...]:

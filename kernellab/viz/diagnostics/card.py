@@ -9,13 +9,17 @@ from kernellab.errors import Diagnostic, source_line
 from kernellab.profiling.accesses.records import AccessFinding
 from kernellab.records.remarks import Remark
 from kernellab.viz.kit.card import Card, Table, card_of
+from kernellab.viz.kit.data import Link
 
 
 def diagnostics_card(
     title: str, diagnostics: Sequence[Diagnostic], subtitle: str = "", notes: Sequence[str] = ()
 ) -> Card:
     """One table a diagnostic, in the order in which they are given."""
-    tables = [Table(_title(one), (), list(_facts(one))) for one in diagnostics]
+    tables = [
+        Table(_title(one), (), list(_facts(one)), links=_links(number, one))
+        for number, one in enumerate(diagnostics)
+    ]
     return Card(title, subtitle, tables, notes)
 
 
@@ -25,6 +29,17 @@ def diagnostics_card(
 def diagnostic_card(one: Diagnostic) -> Card:
     """The card of a single one."""
     return Card(_title(one), one.severity, [Table("", (), list(_facts(one)))])
+
+
+def _links(number: int, one: Diagnostic) -> list[Link]:
+    """From a finding to its step, and to its line."""
+    if not isinstance(one, Finding) or one.position is None:
+        return []
+    line = one.position.line
+    return [
+        Link(-1, "step", "The step of the trace that does it", "steps", {"finding": number}),
+        Link(-1, "IR", f"What became of line {line}", "ir", {"line": line}),
+    ]
 
 
 def _title(one: Diagnostic) -> str:

@@ -21,6 +21,7 @@ from kernellab.records import (
 )
 from kernellab.viz.explorer.stage_size import size_of
 from kernellab.viz.kit.card import Card, Table, card_of
+from kernellab.viz.kit.data import Link
 
 _ORIGINS: Mapping[Origin, str] = {
     "launch": "launch",
@@ -175,7 +176,16 @@ def _stage_table(compilation: Compilation) -> Table:
         for stage in compilation.stages.made()
     ]
     rows += [(name, "not made", why.what) for name, why in compilation.stages.failed.items()]
-    return Table("Stages", ("stage", "size", "what it is"), rows)
+    links = [
+        Link(row, name, f"Open the IR explorer at {name}", "ir", {"stage": name})
+        for row, (name, size, _) in enumerate(rows)
+        if size.endswith(_OF_TEXTS)
+    ]
+    return Table("Stages", ("stage", "size", "what it is"), rows, links=links)
+
+
+_OF_TEXTS = ("line", "lines", "instruction", "instructions")
+"""How the size of a stage ends that the explorer shows."""
 
 
 def _resource_table(compilation: Compilation) -> Table:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import singledispatch
 from html import escape
 
+from kernellab.viz.kit.data import CardData, Link, TableData
+
 
 @dataclass(frozen=True)
 class Table:
@@ -19,6 +21,8 @@ class Table:
     """Columns of numbers, counted from 0: they stand to the right, each on one line."""
     is_listing: bool = False
     """Whether the first column is code whose spaces mean something; it has the whole width."""
+    links: Sequence[Link] = ()
+    """Where rows lead in a live view."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,22 @@ class Card:
             if table.rows:
                 lines += _table_text(table)
         return "\n".join(lines)
+
+    def data(self) -> CardData:
+        """What the live card draws."""
+        tables = tuple(
+            TableData(
+                one.title,
+                tuple(one.columns),
+                tuple(map(tuple, one.rows)),
+                tuple(sorted(one.numbers)),
+                one.is_listing,
+                tuple(one.links),
+            )
+            for one in self.tables
+            if one.rows
+        )
+        return CardData("card", self.title, self.subtitle, tuple(self.notes), tables)
 
     def _repr_html_(self) -> str:
         return self.html()

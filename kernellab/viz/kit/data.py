@@ -12,7 +12,8 @@ import dataclasses
 import gzip
 import json
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
 
 
 class ViewData:
@@ -26,6 +27,55 @@ class ViewData:
     def in_parts(self) -> tuple[Self, list[bytes]]:
         """The data that travels as JSON, and what travels beside it, as parts of their own."""
         return self, []
+
+
+At = Mapping[str, int | str | tuple[int, ...]]
+"""What of a view is to be seen: {"stage": "ptx"}, {"line": 8}, {"program": (3, 0, 0)}, ...
+Each view knows some of the names."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """Leads from a row of a table to a place in another view of the same launch."""
+
+    row: int
+    """From 0; -1 for the table's title."""
+    words: str
+    title: str
+    room: str
+    at: At
+
+
+@dataclass(frozen=True)
+class Door:
+    """The way to a room: to another view of the same launch."""
+
+    room: str
+    words: str
+    title: str
+
+
+@dataclass(frozen=True)
+class TableData:
+    """A table of a card."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numbers: tuple[int, ...]
+    is_listing: bool
+    links: tuple[Link, ...]
+
+
+@dataclass(frozen=True)
+class CardData(ViewData):
+    """A card whose rows lead elsewhere."""
+
+    kind: Literal["card"]
+    title: str
+    subtitle: str
+    notes: tuple[str, ...]
+    tables: tuple[TableData, ...]
 
 
 def as_json(data: Any) -> Any:

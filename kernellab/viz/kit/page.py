@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import base64
 import gzip
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from kernellab.viz.kit.bundle import SCRIPT, STYLE
+from kernellab.viz.kit.data import as_json
 from kernellab.viz.kit.report import Html, escape, join, page
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ class Section:
 
 def page_of_views(title: str, sections: Sequence[Section], lead: Html | None = None) -> str:
     """A whole document: its views, which share one bundle."""
-    parts = [_section(number, section) for number, section in enumerate(sections)]
+    parts = [_section(number, section, sections) for number, section in enumerate(sections)]
     data = [
         Html(
             '<script type="text/plain" '
@@ -43,14 +45,31 @@ def page_of_views(title: str, sections: Sequence[Section], lead: Html | None = N
     return page(title, lead or Html(""), [wide, _THEME, *parts, *data, _bundle(), _START])
 
 
-def _section(number: int, section: Section) -> Html:
+def _section(number: int, section: Section, all_sections: Sequence[Section]) -> Html:
+    group, doors = _beside(section.view, [one.view for one in all_sections])
+    place = Html(f' id="{group}{escape(section.view.room)}"') if group else Html("")
     heading = Html(f"<h2>{escape(section.title)}</h2>\n") if section.title else Html("")
     return Html(
-        f"<section>\n{heading}{join(section.words)}"
+        f"<section{place}>\n{heading}{join(section.words)}"
         '<div class="kernellab-view" '
-        f'data-view="{number}"><noscript>{section.view.still_html()}</noscript></div>\n'
+        f'data-view="{number}"{doors}><noscript>{section.view.still_html()}</noscript></div>\n'
         "</section>"
     )
+
+
+def _beside(view: View, views: Sequence[View]) -> tuple[str, Html]:
+    """How the places in the page begin of the views that this one leads to, and the attributes that
+    say so; "" and nothing for one that leads nowhere.
+    """
+    if view.rooms is None:
+        return "", Html("")
+    group = [one for one in views if one.rooms is view.rooms]
+    there = {one.room for one in group}
+    doors = [door for door in view.rooms.doors if door.room in there]
+    name = f"kernellab-{views.index(group[0])}-"
+    words = escape(json.dumps(as_json(doors)))
+    attributes = f' data-room="{escape(view.room)}" data-group="{name}" data-doors="{words}"'
+    return name, Html(attributes)
 
 
 @cache
@@ -82,7 +101,8 @@ const address = URL.createObjectURL(script);
 const views = (await import(address)).default;
 URL.revokeObjectURL(address);
 for (const place of document.querySelectorAll("[data-view]")) {
-  await views.mountPacked(place, bytes(`kernellab-data-${place.dataset.view}`));
+  const { view, room, group, doors } = place.dataset;
+  await views.mountPacked(place, bytes(`kernellab-data-${view}`), room, group, doors && JSON.parse(doors));
 }
 document.getElementById("kernellab-theme").addEventListener("change", (event) => {
   document.documentElement.dataset.klTheme = event.target.value;

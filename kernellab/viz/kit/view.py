@@ -7,6 +7,7 @@ A live notebook gets the widget, a saved one the still, a terminal the text;
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, singledispatch
@@ -20,10 +21,14 @@ from kernellab.viz.kit.card import Card, card_of
 from kernellab.viz.kit.data import ViewData, packed
 from kernellab.viz.kit.place import in_notebook
 from kernellab.viz.kit.requests import Handler
+from kernellab.viz.kit.rooms import Rooms
 
 _SENT_AT_ONCE = 1_000_000
 """Bytes of packed data that a widget sends; of more, the largest texts stay here until somebody
 asks for them."""
+
+
+_numbers = itertools.count()
 
 
 class View:
@@ -42,6 +47,11 @@ class View:
         self._make_data = make_data
         self._make_still = still
         self._widget: Any = None
+        self.number = next(_numbers)
+        self.room = ""
+        """What other views of the same launch call this one."""
+        self.rooms: Rooms | None = None
+        """Those views, where there are any."""
 
     @cached_property
     def data(self) -> Any:
@@ -73,23 +83,37 @@ class View:
         from kernellab.viz.kit.widget import ViewWidget, is_closed
 
         if self._widget is None or is_closed(self._widget):
-            self._widget = ViewWidget(self.lightened(_SENT_AT_ONCE), self.handlers)
+            self._widget = ViewWidget(
+                self.sent(), self.handlers, self.room, self.number, self.rooms
+            )
         return self._widget
 
-    def to_html(self, path: str | os.PathLike[str]) -> Path:
+    def sent(self) -> bytes:
+        """The packed data, as a widget sends it."""
+        return self.lightened(_SENT_AT_ONCE)
+
+    def to_html(self, path: str | os.PathLike[str], rooms: Sequence[str] | None = None) -> Path:
         """Write the view as one HTML file: no network, every interaction alive, every text in it.
+
+        Args:
+            path: the file's.
+            rooms: the views of the same launch that stand below it and are linked with it, as
+                their bar names them: "ir", "steps", ... None for those that were opened.
 
         Returns the file's path.
 
         Raises:
-            KernelLabError: the file cannot be written.
+            KernelLabError: the file cannot be written, or there is no such view.
         """
         from kernellab.viz.kit import page  # with pandas, which takes a while
 
         check_place(path)  # before the work of making it
-        return save_whole(
-            path, page.page_of_views(self.title, [page.Section("", self, ())]).encode()
-        )
+        others = [] if self.rooms is None else self.rooms.chosen(rooms)
+        sections = [page.Section("", self, ())]
+        sections += [
+            page.Section(door.words, view, ()) for door, view in others if view is not self
+        ]
+        return save_whole(path, page.page_of_views(self.title, sections).encode())
 
     def still_html(self) -> str:
         """The still as HTML: tables and `pre`, no script."""
@@ -122,6 +146,13 @@ class View:
 
     def __repr__(self) -> str:
         return "\n\n".join(card.text() for card in self.still)
+
+
+class CardView(View):
+    """A card that is alive: its rows lead to other views."""
+
+    def __init__(self, card: Card) -> None:
+        super().__init__(card.title, card.data, lambda: (card,))
 
 
 @singledispatch

@@ -12,7 +12,9 @@ import ipywidgets
 import traitlets
 
 from kernellab.viz.kit.bundle import DIGEST, LOADER, SCRIPT, STYLE
+from kernellab.viz.kit.data import as_json
 from kernellab.viz.kit.requests import Answer, Handler, answer
+from kernellab.viz.kit.rooms import Rooms
 
 
 class SharedBundle(ipywidgets.Widget):
@@ -51,16 +53,36 @@ class ViewWidget(anywidget.AnyWidget):
     bundle = traitlets.Instance(SharedBundle).tag(sync=True, **ipywidgets.widget_serialization)
     digest = traitlets.Unicode(DIGEST).tag(sync=True)
     data = traitlets.Bytes().tag(sync=True)
+    room = traitlets.Unicode().tag(sync=True)
+    number = traitlets.Int(-1).tag(sync=True)
+    doors: Any = traitlets.List().tag(sync=True)
 
-    def __init__(self, data: bytes, handlers: Mapping[str, Handler]) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        handlers: Mapping[str, Handler],
+        room: str = "",
+        number: int = -1,
+        rooms: Rooms | None = None,
+    ) -> None:
         """
         Args:
             data: what is drawn, packed.
             handlers: what answers the requests of this kind of view; those for the bundle are
-                answered here.
+                answered here, those for other views of the same launch by `rooms`.
+            room, number: what those call this one.
+            rooms: they; None for a view that stands alone.
         """
-        self._handlers = {"bundle": _bundle, **handlers}
-        super().__init__(data=data, bundle=SharedBundle.current())
+        beside = {} if rooms is None else rooms.handlers
+        self._handlers = {"bundle": _bundle, **handlers, **beside}
+        doors = () if rooms is None else rooms.doors
+        super().__init__(
+            data=data,
+            bundle=SharedBundle.current(),
+            room=room,
+            number=number,
+            doors=as_json(tuple(doors)),
+        )
         self.on_msg(self._answer)
 
     def close(self) -> None:

@@ -1,0 +1,129 @@
+"""The views of one launch in a real JupyterLab: from a card to a stage, from a finding to its step,
+from the map to a program that was not traced; and the wheel over a view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.support.notebook_session import ADD
+from tests.viz.browser import Watched
+from tests.viz.jupyter import Jupyter, show_cell
+
+CELLS = [
+    "%load_ext kernellab\nimport torch, triton, triton.language as tl, kernellab",
+    f"%%tilekernel\n{ADD}x = torch.arange(1000.0); z = torch.zeros(1000)\n"
+    "add[(8,)](x, x, z, 1000, BLOCK=128)",
+    "%tilecheck add[(8,)](x[:900], x, z, 1000, BLOCK=128)",
+    "from kernellab.compiler import kept\n"
+    "def refuse(*args, **keywords): raise AssertionError('compiled again')\n"
+    "kept.compile_bound = refuse",
+]
+CARD, CHECK = 1, 2
+
+
+@pytest.fixture(scope="module")
+def shown(chromium: Browser, server: Jupyter) -> Iterator[Watched]:
+    with server.run_watched(chromium, *CELLS) as watched:
+        expect(view(watched.page, CHECK, "card")).to_be_visible(timeout=90_000)
+        yield watched
+
+
+@pytest.fixture
+def page(shown: Watched) -> Iterator[Page]:
+    yield shown.page
+    shown.check()
+
+
+def view(page: Page, cell: int, kind: str) -> Locator:
+    return show_cell(page, cell).locator(f".kl-{kind}[data-ready]:not([hidden])")
+
+
+def go(page: Page, cell: int, kind: str, door: str) -> Locator:
+    """Through a door of the view that the cell shows."""
+    show_cell(page, cell).locator(".kl-root:not([hidden])").get_by_role(
+        "button", name=door, exact=True
+    ).click()
+    found = view(page, cell, kind)
+    expect(found).to_be_visible(timeout=60_000)
+    return found
+
+
+def test_a_stage_of_a_card_opens_the_explorer_there_and_nothing_is_compiled(page: Page) -> None:
+    view(page, CARD, "card").get_by_role("button", name="ptx").click()
+    explorer = view(page, CARD, "ir")
+    expect(explorer).to_be_visible(timeout=60_000)
+    expect(explorer.locator(".kl-pane").nth(1)).to_contain_text(".version")
+    expect(view(page, CARD, "card")).to_have_count(0)
+    go(page, CARD, "card", "Card").get_by_role("button", name="ttir").click()
+    expect(explorer.locator(".kl-pane").nth(1)).to_contain_text("tt.func")
+
+
+def test_the_line_that_is_looked_at_goes_along(page: Page) -> None:
+    go(page, CARD, "card", "Card").get_by_role("button", name="source").click()
+    line = view(page, CARD, "ir").locator(".cm-line", has_text="y = tl.load")
+    line.first.click(position={"x": 60, "y": 6})
+    steps = go(page, CARD, "steps", "Steps")
+    expect(steps.locator(".kl-source-line[aria-current]")).to_contain_text("y = tl.load")
+    steps.press("ArrowRight")
+    expect(steps.locator(".kl-source-line[aria-current]")).to_contain_text("tl.store")
+    explorer = go(page, CARD, "ir", "IR")
+    expect(explorer.locator(".kl-chosen", has_text="tl.store")).to_be_visible()
+    go(page, CARD, "layout", "Layouts")
+    go(page, CARD, "card", "Accesses").locator(".kl-way", has_text="IR").first.click()
+    expect(explorer.locator(".kl-chosen", has_text="x = tl.load")).to_be_visible()
+
+
+def test_a_finding_opens_the_stepper_at_its_step(page: Page) -> None:
+    view(page, CHECK, "card").get_by_role("button", name="step", exact=True).first.click()
+    steps = view(page, CHECK, "steps")
+    expect(steps).to_be_visible(timeout=60_000)
+    expect(steps.locator(".kl-source-line[aria-current]")).to_contain_text("x = tl.load")
+    expect(steps.locator(".kl-programs")).to_contain_text("(7, 0, 0) of 8")
+
+
+def test_a_click_on_the_map_traces_the_program(page: Page) -> None:
+    go(page, CHECK, "card", "Check").get_by_role("button", name="step", exact=True).first.click()
+    steps = view(page, CHECK, "steps")
+    expect(steps).to_be_visible(timeout=60_000)
+    steps.locator(".kl-map canvas").click(position={"x": 2.5 * 16, "y": 4})
+    expect(steps.locator(".kl-programs")).to_contain_text("(2, 0, 0) of 8 × 1 × 1, 2 traced")
+    expect(steps.locator('.kl-vars tr[data-name="i"] .kl-value-words')).to_have_text("256 .. 383")
+
+
+def test_what_cannot_be_opened_says_why_above_the_view(page: Page) -> None:
+    show_cell(page, CHECK).locator(".kl-root:not([hidden])").get_by_role(
+        "button", name="Sweep"
+    ).click()
+    words = show_cell(page, CHECK).locator(".kl-root:not([hidden]) .kl-door-words")
+    expect(words).to_contain_text("There is no sweep of add yet.")
+
+
+SCROLLED = "document.querySelector('.jp-WindowedPanel-outer').scrollTop"
+
+
+def test_the_wheel_scrolls_the_notebook_until_the_view_has_the_focus(page: Page) -> None:
+    steps = view(page, CHECK, "steps")
+    expect(steps).to_be_visible(timeout=60_000)
+    page.set_viewport_size({"width": 1000, "height": 500})
+    steps.locator(".kl-steps-scrolled").scroll_into_view_if_needed()
+    page.evaluate("document.activeElement.blur()")
+    steps.locator(".kl-steps-scrolled").hover(position={"x": 20, "y": 60})
+    before = page.evaluate(SCROLLED)
+    for _ in range(4):
+        page.mouse.wheel(0, -50)
+    page.wait_for_function(f"before => before - {SCROLLED} >= 199", arg=before)
+    assert steps.locator(".kl-steps-scrolled").evaluate("one => one.scrollTop") == 0
+
+
+def test_a_view_fills_the_screen(page: Page) -> None:
+    steps = view(page, CHECK, "steps")
+    steps.get_by_role("button", name="Fill the screen").click()
+    page.wait_for_function("document.fullscreenElement?.classList.contains('kl-house')")
+    expect(steps).to_be_visible()
+    assert steps.evaluate("one => one.clientHeight >= innerHeight - 2")
+    steps.get_by_role("button", name="Fill the screen").click()
+    page.wait_for_function("document.fullscreenElement === null")
