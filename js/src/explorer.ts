@@ -6,6 +6,7 @@ import { headOf, passFacts } from "./explorer_head";
 import { Panes } from "./explorer_panes";
 import { Toolbar } from "./explorer_toolbar";
 import { type Chosen, chosenWords, errorLine } from "./linked_lines";
+import { recalled, remember } from "./memory";
 import { barsOf } from "./metrics";
 import { followWidth } from "./narrow";
 import { neighbour, notedLines, noteList } from "./notes";
@@ -33,6 +34,8 @@ export class Explorer implements Seen {
   private chosen: Chosen | null;
   /** The pane in which it was chosen; -1 for none of those that are shown. */
   private origin = -1;
+  /** Whether control codes stand beside SASS. */
+  private codes = false;
   /** A difference at the end of a long line is to be seen; texts side by side are easier to read unwrapped. */
   private readonly wraps: Record<Mode, boolean> = { pass: false, diff: true, stages: false };
   private readonly toolbar: Toolbar;
@@ -48,6 +51,7 @@ export class Explorer implements Seen {
     this.metric = data.metric;
     this.columns = firstColumns(this.sides);
     this.mode = this.rows.length > 0 ? "pass" : "stages";
+    this.recall();
     const names = data.sides.length === 2 ? data.sides.map((side) => side.name) : [];
     this.list = this.rows.length > 0 ? new PassList(this.rows, names, () => this.draw()) : null;
     this.toolbar = this.makeToolbar();
@@ -58,6 +62,7 @@ export class Explorer implements Seen {
     this.list?.select(firstRow(this.sides, this.rows), false);
     this.chosen = errorLine(this.sides);
     this.draw();
+    this.list?.reveal();
     dom.addEventListener("keydown", (event) => this.key(event));
   }
 
@@ -87,14 +92,34 @@ export class Explorer implements Seen {
     return line === undefined ? {} : { line };
   }
 
+  /** Begin as the reader of this notebook left the explorer before. */
+  private recall(): void {
+    const [side] = this.sides;
+    const { mode, stages, codes } = recalled();
+    this.codes = codes === true;
+    if (this.sides.length !== 1 || side!.data.failure) return;
+    if (mode === "stages" || (this.rows.length > 0 && (mode === "pass" || mode === "diff"))) this.mode = mode;
+    const there = Array.isArray(stages) ? stages.filter((name): name is string => typeof name === "string" && side!.stage(name) !== null) : [];
+    if (there.length > 0) this.columns.stages = there.map((name) => ({ side: 0, what: `stage:${name}` }));
+  }
+
+  /** The reader chose what is to be seen. */
+  private keep(): void {
+    remember({ codes: this.codes });
+    if (this.sides.length !== 1) return;
+    const stages = this.columns.stages.flatMap(({ what }) => (what.startsWith("stage:") ? [what.slice("stage:".length)] : []));
+    remember({ mode: this.mode, stages });
+  }
+
   // The frame
 
   private makeToolbar(): Toolbar {
     const withPasses: readonly Mode[] = ["pass", "diff", "stages"];
     const withoutPasses: readonly Mode[] = this.sides.length === 2 ? ["diff", "stages"] : ["stages"];
     return new Toolbar(this.data, this.rows.length > 0 ? withPasses : withoutPasses, this.metric, {
-      setMode: (mode) => this.setMode(mode),
+      setMode: (mode) => this.chooseMode(mode),
       resize: (by) => this.resize(by),
+      toggleCodes: () => this.toggleCodes(),
       goToChange: (forward) => this.panes.goToChange(forward),
       chooseMetric: (name) => {
         this.metric = name;
@@ -110,6 +135,7 @@ export class Explorer implements Seen {
       chooseLine: (pane, line) => this.choose(pane, line),
       chooseColumn: (pane, column) => {
         this.columns[this.mode][pane] = column;
+        this.keep();
         this.drawWhole();
       },
       redraw: () => this.draw(),
@@ -134,7 +160,7 @@ export class Explorer implements Seen {
     return {
       notes: data.notes,
       bars: barsOf(shown.side, this.metric, shown.place),
-      controls: shown.place === "sass" ? new Map(data.controls.map((one) => [one.line, one.codes])) : new Map(),
+      controls: shown.place === "sass" && this.codes ? new Map(data.controls.map((one) => [one.line, one.codes])) : new Map(),
       layoutWords: (shape, encoding) => shown.side.layoutWords(shape, encoding),
     };
   }
@@ -166,7 +192,8 @@ export class Explorer implements Seen {
   }
 
   private drawFrame(): void {
-    this.toolbar.show(this.mode, this.wraps[this.mode]);
+    const hasCodes = this.columns[this.mode].some(({ side, what }) => what === "stage:sass" && this.sides[side]!.data.controls.length > 0);
+    this.toolbar.show(this.mode, this.wraps[this.mode], hasCodes ? this.codes : null);
     const row = this.list === null ? undefined : this.rows[this.list.selected];
     this.facts.replaceChildren(...(row === undefined ? [] : passFacts(row, this.sides, this.data.pass_notes[row.pass.name])));
     // Where no pane shows what a pass made, the list of passes only takes room.
@@ -214,6 +241,17 @@ export class Explorer implements Seen {
     this.drawWhole();
   }
 
+  private toggleCodes(): void {
+    this.codes = !this.codes;
+    this.keep();
+    this.drawWhole();
+  }
+
+  private chooseMode(mode: Mode): void {
+    this.setMode(mode);
+    this.keep();
+  }
+
   private setMode(mode: Mode): void {
     this.mode = mode;
     this.drawWhole();
@@ -223,6 +261,7 @@ export class Explorer implements Seen {
     const columns = this.columns[this.mode];
     if (by < 0 && columns.length > 1) columns.pop();
     if (by > 0 && columns.length < MOST_PANES) columns.push(nextColumn(this.sides, columns));
+    this.keep();
     this.drawWhole();
   }
 
@@ -240,7 +279,7 @@ export class Explorer implements Seen {
     if (event.target instanceof HTMLElement && event.target.closest("input, select, textarea, .cm-panel")) return;
     const modes: Record<string, Mode> = { "1": "pass", "2": "diff", "3": "stages" };
     const mode = modes[event.key];
-    if (mode !== undefined && (mode === "stages" || this.rows.length > 0)) this.setMode(mode);
+    if (mode !== undefined && (mode === "stages" || this.rows.length > 0)) this.chooseMode(mode);
     else if ("[]{}".includes(event.key)) this.step(event.key);
     else if (event.key === "n" || event.key === "p") this.panes.goToChange(event.key === "n");
     else if (event.key === "m" || event.key === "M") this.goToNote(event.key === "m");

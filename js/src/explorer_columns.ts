@@ -45,12 +45,19 @@ export function isOfPass({ label }: Shown): boolean {
 
 // What there is to see at first
 
+/** The passes that make a kernel what it is on a GPU, the most telling first: those of Triton for NVIDIA's and for AMD's. */
+const MADE_BY = ["accelerate_matmul", "pipeline", "coalesce"];
+
 /** The row of the list of passes that is selected at first. */
 export function firstRow(sides: readonly Side[], rows: readonly Row[]): number {
   if (sides[0]?.data.failure) return rows.length - 1;
   const changed = rows.findIndex((row) => row.mark === "changed");
   if (sides.length === 2) return Math.max(0, changed);
-  // The first pass over layouts that adds or removes operations: there is something to see, and the list begins at its beginning.
+  for (const name of MADE_BY) {
+    const made = rows.findIndex((row) => row.name === name && row.mark === "changed");
+    if (made >= 0) return made;
+  }
+  // The first pass over layouts that adds or removes operations: there is something to see.
   const telling = rows.findIndex(({ stage, mark, pass }) => stage === "ttgir" && mark === "changed" && Object.keys(pass.op_changes).length > 0);
   return Math.max(0, telling >= 0 ? telling : changed);
 }

@@ -161,7 +161,8 @@ export class Panes {
       this.nameFailed(heads[number]!.parentElement!, one);
       heads[number]!.textContent = `${isOfPass(one) ? `${one.label}, ` : ""}${lineWords(one.text)}`;
       const same = before?.text === one.text && before.place === one.place && pane.view.state.doc.length > 0;
-      if (!same || again) pane.show(one.text, one.label, this.marginOf(one), wrap);
+      // An instruction is to be seen whole: its operands are its end.
+      if (!same || again) pane.show(one.text, one.label, this.marginOf(one), wrap || one.place === "sass");
     });
   }
 

@@ -11,6 +11,7 @@ export interface ToolbarListener {
   resize(by: 1 | -1): void;
   goToChange(forward: boolean): void;
   chooseMetric(name: string): void;
+  toggleCodes(): void;
   toggleWrap(): void;
   find(): void;
 }
@@ -40,6 +41,7 @@ export class Toolbar {
   private readonly modes: HTMLElement;
   private readonly paneCount: HTMLElement;
   private readonly change: HTMLElement;
+  private readonly codes: HTMLButtonElement;
   private readonly wrap: HTMLButtonElement;
   private readonly helpButton: HTMLButtonElement;
 
@@ -49,6 +51,7 @@ export class Toolbar {
       button("−", "One pane fewer", () => listener.resize(-1)), button("+", "One pane more", () => listener.resize(1)));
     this.change = group("change",
       button("▲", "Previous change (p)", () => listener.goToChange(false)), button("▼", "Next change (n)", () => listener.goToChange(true)));
+    this.codes = button("Codes", "Control codes beside each instruction of SASS", () => listener.toggleCodes());
     this.wrap = button("Wrap", "Wrap long lines (w)", () => listener.toggleWrap());
     this.helpButton = button("?", "Keys (?)", () => this.toggleHelp());
     this.helpButton.setAttribute("aria-label", "Keys");
@@ -59,6 +62,7 @@ export class Toolbar {
       this.modes, this.change, this.paneCount,
       ...(bars === null ? [] : [bars]),
       element("span", { class: "kl-space" }),
+      this.codes,
       this.wrap,
       button("Find", "Find in a text (/)", () => listener.find()),
       this.helpButton,
@@ -67,8 +71,8 @@ export class Toolbar {
     this.help = element("div", { class: "kl-help", hidden: true, role: "note" }, ...rows);
   }
 
-  /** Show which mode is on, and whether long lines are wrapped. */
-  show(mode: Mode, wraps: boolean): void {
+  /** Show which mode is on, whether long lines are wrapped, and whether control codes are shown; null where there are none to show. */
+  show(mode: Mode, wraps: boolean, codes: boolean | null): void {
     for (const one of this.modes.children) {
       const is = (one as HTMLElement).dataset["mode"] === mode;
       one.setAttribute("aria-checked", String(is));
@@ -77,6 +81,8 @@ export class Toolbar {
     this.paneCount.hidden = mode === "diff";
     this.change.hidden = mode !== "diff";
     this.wrap.setAttribute("aria-pressed", String(wraps));
+    this.codes.hidden = codes === null;
+    this.codes.setAttribute("aria-pressed", String(codes === true));
   }
 
   toggleHelp(): void {

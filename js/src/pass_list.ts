@@ -120,6 +120,12 @@ export class PassList {
     if (tell) this.onSelect(row);
   }
 
+  /** Bring the selected row into sight: before the list was drawn it could not be. */
+  reveal(): void {
+    const item = this.items[this.selected];
+    if (item !== undefined) this.scrollTo(item);
+  }
+
   /** The next row in a direction that is shown, or that did something; none where the list ends. */
   step(by: 1 | -1, changedOnly = false): void {
     for (let row = this.selected + by; row >= 0 && row < this.rows.length; row += by) {

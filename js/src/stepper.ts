@@ -44,6 +44,7 @@ export class StepperExplorer implements Seen {
   private readonly number: HTMLInputElement;
   private readonly where = element("div", { class: "kl-where" });
   private readonly accesses = element("div", { class: "kl-accesses kl-soft" });
+  private readonly scrolled = element("div", { class: "kl-steps-scrolled" });
   private readonly help: HTMLElement;
   private readonly status = element("div", { class: "kl-status", role: "status", "aria-live": "polite" });
   private readonly theme: MutationObserver;
@@ -98,6 +99,7 @@ export class StepperExplorer implements Seen {
   destroy(): void {
     this.theme.disconnect();
     this.width.disconnect();
+    this.source.destroy();
     this.leftOut.destroy();
     cancelAnimationFrame(this.frame);
   }
@@ -177,8 +179,8 @@ export class StepperExplorer implements Seen {
   private main(): HTMLElement {
     const left = element("div", { class: "kl-steps-left" }, this.source.dom, this.map.dom);
     const memory = element("div", { class: "kl-memory" }, this.accesses, this.tensors.dom);
-    const scrolled = element("div", { class: "kl-steps-scrolled" }, this.values.dom, memory, legend());
-    const right = element("div", { class: "kl-steps-right" }, this.where, this.watch.dom, scrolled);
+    this.scrolled.append(this.values.dom, memory, legend());
+    const right = element("div", { class: "kl-steps-right" }, this.where, this.watch.dom, this.scrolled);
     return element("div", { class: "kl-main" }, left, splitter("Width of the source"), right);
   }
 
@@ -271,7 +273,8 @@ export class StepperExplorer implements Seen {
     if (this.scrubber.value !== text) this.scrubber.value = text;
     this.scrubber.setAttribute("aria-valuetext", `${this.unit} ${this.at} of ${this.range()}, line ${step.line}`);
     // What came late is drawn at the same step: then a number that is being written stays.
-    if (this.drawn !== this.at) this.number.value = text;
+    const isOther = this.drawn !== this.at;
+    if (isOther) this.number.value = text;
     this.drawn = this.at;
     this.map.show(frame.program); // before the source, which it leaves the rest of the height
     this.source.show(frame.source, step.line, `${frame.function} · ${frame.place}`);
@@ -282,7 +285,10 @@ export class StepperExplorer implements Seen {
     this.values.show(this.at);
     this.watch.show(this.at);
     this.accesses.textContent = step.accesses.map((one) => one.words).join("\n");
+    this.accesses.hidden = step.accesses.length === 0;
     this.tensors.show(this.at);
+    // What the step did stands on top.
+    if (isOther) this.scrolled.scrollTop = 0;
     this.leftOut.look([...this.values.inSight, ...this.watch.inSight(this.at)]);
     this.status.textContent = this.pointed === null ? this.late : this.pointed();
     this.late = "";

@@ -30,6 +30,7 @@ export class SourcePane {
   readonly dom = element("div", { class: "kl-source", role: "group", "aria-label": "Source" });
   private readonly title = element("div", { class: "kl-pane-head" });
   private readonly lines = element("div", { class: "kl-source-lines", tabindex: "0", role: "listbox", "aria-label": "Lines: arrows choose one, Enter runs to it" });
+  private readonly size: ResizeObserver;
   private readonly drawn = new Map<number, Map<number, HTMLElement>>();
   private readonly breakpoints = new Set<string>();
   private shown: number | null = -1;
@@ -41,6 +42,9 @@ export class SourcePane {
     this.dom.append(this.title, this.lines);
     this.lines.addEventListener("keydown", (event) => this.key(event));
     this.lines.addEventListener("blur", () => this.moveCursor(null));
+    // The line of the step stays in sight when the view gets another size.
+    this.size = new ResizeObserver(() => this.current !== null && this.reveal(this.current));
+    this.size.observe(this.lines);
   }
 
   hasBreakpoint(source: number | null, line: number): boolean {
@@ -60,6 +64,10 @@ export class SourcePane {
     next?.setAttribute("aria-current", "step");
     this.current = next;
     if (next !== null) this.reveal(next);
+  }
+
+  destroy(): void {
+    this.size.disconnect();
   }
 
   /** Scroll within the pane alone: the notebook stays where it is. */

@@ -38,6 +38,7 @@ export class TensorsPane {
     for (const pane of this.panes) {
       pane.tensor.goTo(number);
       const mine = pane.tensor.accesses(number);
+      pane.dom.classList.toggle("kl-touched", mine.length > 0);
       const wasTouched = pane.wasTouched || (last >= this.reader.first && pane.tensor.accesses(last).length > 0);
       if (isFar || mine.length > 0 || wasTouched || pane.version !== pane.tensor.version) this.draw(pane, mine);
     }

@@ -34,7 +34,9 @@ function elementWords(reader: TraceReader, leftOut: LeftOut, name: string, value
 
 export class ValuesPane {
   readonly dom = element("div", { class: "kl-values" });
+  private readonly changed = element("tbody");
   private readonly body = element("tbody");
+  private readonly first: HTMLElement;
   private readonly below = element("div", { class: "kl-soft kl-constants" });
   private readonly rows = new Map<string, Row>();
   private order = "";
@@ -44,7 +46,8 @@ export class ValuesPane {
   readonly inSight = new Set<number>();
 
   constructor(private readonly reader: TraceReader, private readonly leftOut: () => LeftOut, private readonly onpoint: (pointed: Pointed | null) => void, private readonly onwatch: (name: string) => void) {
-    this.dom.append(element("table", { class: "kl-vars", "aria-label": "Variables" }, this.body), this.below);
+    this.first = element("table", { class: "kl-vars kl-vars-changed", "aria-label": "Variables that the step changed" }, this.changed);
+    this.dom.append(this.first, element("div", { class: "kl-rest" }, element("table", { class: "kl-vars", "aria-label": "Variables" }, this.body), this.below));
   }
 
   show(number: number): void {
@@ -63,10 +66,16 @@ export class ValuesPane {
         this.update(name, value, Object.hasOwn(step.changed, name));
       }
     }
-    const order = shown.join("\n");
+    // What the step changed comes first: it is what a reader looks for.
+    const [changed, others] = [shown.filter((name) => Object.hasOwn(step.changed, name)), shown.filter((name) => !Object.hasOwn(step.changed, name))];
+    const order = `${changed.join("\n")}\n\n${others.join("\n")}`;
     if (order !== this.order) {
       this.order = order;
-      this.body.replaceChildren(...shown.map((name) => this.rows.get(name)!.dom));
+      const focused = (this.dom.getRootNode() as Document | ShadowRoot).activeElement;
+      this.changed.replaceChildren(...changed.map((name) => this.rows.get(name)!.dom));
+      this.body.replaceChildren(...others.map((name) => this.rows.get(name)!.dom));
+      this.first.hidden = changed.length === 0;
+      if (focused instanceof HTMLElement && this.dom.contains(focused)) focused.focus({ preventScroll: true });
     }
     const words = constants.join(", ");
     if (this.below.textContent !== words) this.below.textContent = words;

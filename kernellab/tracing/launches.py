@@ -36,7 +36,7 @@ from kernellab.tracing.hooks import TracingHook, TracingObserver
 from kernellab.tracing.recording import MOST_STEPS, Enough, Recorder, SecondRecorder
 from kernellab.tracing.records import Trace
 from kernellab.tracing.sources import changed_sources, compiled_sources
-from kernellab.tracing.steps import Program, SourceText, TracedFault, TraceFacts
+from kernellab.tracing.steps import Frame, Program, SourceText, TracedFault, TraceFacts
 from kernellab.tracing.values import ValueStore
 
 
@@ -136,7 +136,12 @@ class TracedLaunch:
             memory.checkpoints,
             recorder.sources,
             fault,
-            [*_notices(recorder), *_why_traced(added), *map(triton_api.format_edited, edited)],
+            [
+                *_notices(recorder),
+                *_why_traced(added),
+                *([] if fault is None else _not_run(self.programs, recorder.frames)),
+                *map(triton_api.format_edited, edited),
+            ],
             self.computed_again,
             functools.partial(_stale, self.kernel, later),
             lambda programs: replace(self, programs=tuple(programs)).traced(
@@ -259,6 +264,29 @@ def _why_traced(program: Program | None) -> list[str]:
             "that were chosen."
         )
     ]
+
+
+def _not_run(programs: Sequence[Program], frames: Sequence[Frame]) -> list[str]:
+    """That chosen programs are not there, since a fault stopped the launch before their turn."""
+    ran = {frame.program for frame in frames}
+    missing = [one for one in programs if one not in ran]
+    if not missing:
+        return []
+    more = len(missing) - _PROGRAMS_NAMED
+    named = ", ".join(map(str, missing[:_PROGRAMS_NAMED])) + (
+        f" and {more:,} more" if more > 0 else ""
+    )
+    plural = len(missing) > 1
+    return [
+        (
+            f"Program{'s' if plural else ''} {named} did not run: the fault stopped the launch "
+            f"before {'their' if plural else 'its'} turn."
+        )
+    ]
+
+
+_PROGRAMS_NAMED = 4
+"""So many programs are named one by one."""
 
 
 def _notices(recorder: Recorder) -> list[str]:

@@ -483,6 +483,27 @@ def test_a_fault_of_a_program_that_nobody_chose_is_traced_too() -> None:
     assert f"step {len(found) - 1} of 0 to {len(found) - 1} (the fault) · program (2, 0, 0)" in text
 
 
+def test_programs_beyond_the_fault_are_said_not_to_have_run() -> None:
+    x, y = torch.arange(96.0), torch.zeros(40)
+    found = kernellab.trace(traced.beyond, (6,), x, y, BLOCK=16, programs=[1, 4, 5])
+    text = found.show().text()
+    assert (
+        "Programs (4, 0, 0), (5, 0, 0) did not run: the fault stopped the launch before their turn."
+    ) in text
+    assert "steps of 2 programs" in text
+
+
+def test_other_programs_of_the_same_launch_are_traced_with_what_it_began_with() -> None:
+    x, y = torch.arange(64.0), torch.zeros(64)
+    found = kernellab.trace(traced.beyond, (4,), x, y, BLOCK=16)
+    x.fill_(-1)
+    more = found.of_programs([2, 3])
+    assert more.facts.programs == ((2, 0, 0), (3, 0, 0))
+    assert more.history("doubled", 3)[0].value.tolist() == [2.0 * n for n in range(48, 64)]
+    with pytest.raises(OptionError):
+        found.of_programs([9])
+
+
 def test_what_a_kernel_prints_before_a_fault_is_printed_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

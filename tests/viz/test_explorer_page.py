@@ -59,19 +59,36 @@ def test_a_click_lights_the_related_lines_everywhere(chromium: Browser, matmul_p
         assert lit_numbers(pane(page, 0)) == set(source_map.lines("sass", "source", instruction))
 
 
-def test_the_first_pass_shown_is_one_that_changed_operations(
+def test_the_first_pass_shown_is_the_one_that_made_the_kernel_what_it_is(
     chromium: Browser, matmul_page: Path
 ) -> None:
-    passes = of_corpus("matmul", "sm_90").passes
-    first = next(
-        run
-        for run in passes
-        if run.stage == "ttgir" and run.changed and run.op_counts_before != run.op_counts_after
-    )
     with opened(chromium, matmul_page.as_uri()) as page:
-        expect(page.locator(".kl-facts b")).to_have_text(first.label)
+        expect(page.locator(".kl-facts b")).to_have_text("ttgir.accelerate_matmul")
         expect(page.locator(".kl-op-changes")).to_be_visible()
-        expect(page.locator(".kl-pass").first).to_be_in_viewport()
+        expect(page.locator(".kl-pass[aria-selected=true]")).to_be_in_viewport()
+
+
+def test_what_was_chosen_is_remembered(chromium: Browser, matmul_page: Path) -> None:
+    with opened(chromium, matmul_page.as_uri()) as page:
+        page.locator(".kl-explorer").press("3")
+        page.get_by_label("Text of pane 2").select_option(label="PTX")
+        panes = page.locator(".kl-pane")
+        expect(panes.nth(1)).to_contain_text(".version")
+        expect(page.locator(".kl-controls")).to_have_count(0)
+        page.get_by_role("button", name="Codes").click()
+        expect(page.locator(".kl-controls").first).to_be_visible()
+        page.reload()
+        expect(panes.nth(1).locator("select")).to_have_value("0 stage:ptx")
+        expect(page.locator(".kl-controls").first).to_be_visible()
+        expect(page.get_by_role("button", name="Codes")).to_have_attribute("aria-pressed", "true")
+
+
+def test_every_instruction_is_whole_in_a_narrow_cell(chromium: Browser, matmul_page: Path) -> None:
+    with opened(chromium, matmul_page.as_uri(), width=700) as page:
+        page.locator(".kl-explorer").press("3")
+        sass = page.locator(".kl-pane:has(.cm-content[aria-label^=SASS]) .cm-scroller")
+        expect(sass).to_be_attached()
+        assert sass.evaluate("one => one.scrollWidth <= one.clientWidth")
 
 
 def test_passes_are_chosen_filtered_and_searched(chromium: Browser, matmul_page: Path) -> None:

@@ -102,7 +102,7 @@ def test_what_cannot_be_opened_says_why_above_the_view(page: Page) -> None:
     expect(words).to_contain_text("There is no sweep of add yet.")
 
 
-SCROLLED = "document.querySelector('.jp-WindowedPanel-outer').scrollTop"
+SCROLLED = "jupyterapp.shell.currentWidget.content.outerNode.scrollTop"
 
 
 def test_the_wheel_scrolls_the_notebook_until_the_view_has_the_focus(page: Page) -> None:
@@ -113,6 +113,7 @@ def test_the_wheel_scrolls_the_notebook_until_the_view_has_the_focus(page: Page)
     page.evaluate("document.activeElement.blur()")
     steps.locator(".kl-steps-scrolled").hover(position={"x": 20, "y": 60})
     before = page.evaluate(SCROLLED)
+    assert before > 200
     for _ in range(4):
         page.mouse.wheel(0, -50)
     page.wait_for_function(f"before => before - {SCROLLED} >= 199", arg=before)

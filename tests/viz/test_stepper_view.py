@@ -25,6 +25,7 @@ from kernellab.viz.stepper.data import ElementsData, StepperView
 from kernellab.viz.stepper.lightening import lightened, lightened_steps
 from kernellab.viz.stepper.requests import step_handlers
 from kernellab.viz.stepper.steps import step_view
+from tests.kernels.basic import matmul
 from tests.kernels.traced import beyond, counted, filled, nothing
 from tests.support.trace_events import Events
 from tests.viz.browser import opened
@@ -478,7 +479,7 @@ def test_a_fault_no_steps_one_element_odd_numbers_and_foreign_text(
     trace = events.trace(TracedFault("Fault", f"failed: {evil}", None, 0), notices=[evil])
     with opened(chromium, trace.show().to_html(tmp_path / "evil.html").as_uri()) as page:
         assert page.locator("img").count() == 0
-        for place in (".kl-failure", ".kl-general", ".kl-vars", ".kl-source", ".kl-constants"):
+        for place in (".kl-failure", ".kl-general", ".kl-values", ".kl-source", ".kl-constants"):
             expect(page.locator(place)).to_contain_text(evil)
         expect(page.locator(".kl-where")).to_contain_text("the fault")
         canvas = page.locator(".kl-vars canvas")
@@ -528,6 +529,36 @@ def test_a_narrow_cell_shows_everything_by_scrolling(
             box = page.locator(place).bounding_box()
             assert box is not None
             assert (box["x"] >= 0, box["x"] + box["width"] <= 400) == (True, True), place
+
+
+@pytest.mark.parametrize(("width", "height"), [(900, 800), (700, 600), (900, 300)])
+def test_what_a_step_did_stands_first_and_its_line_is_in_sight(
+    chromium: Browser, tmp_path: Path, width: int, height: int
+) -> None:
+    trace = kernellab.trace(
+        matmul, (2, 2), *(torch.ones(64, 64) for _ in range(3)), 64, 64, 64,
+        *(64, 1, 64, 1, 64, 1), BLOCK_M=32, BLOCK_N=32, BLOCK_K=16,
+    )  # fmt: skip
+    loads = [one.number for one in trace if any(a.argument == "b_ptr" for a in one.accesses)]
+    page_file = trace.show().to_html(tmp_path / "s.html").as_uri()
+    with opened(chromium, page_file, width=width) as page:
+        root = page.locator(".kl-root[data-ready]")
+        root.evaluate("(one, height) => { one.style.height = `${height}px`; }", height)
+        step_to(page, loads[1])
+        assert page.locator(".kl-values tr").first.get_attribute("data-name") == "b"
+        expect(page.locator("figure.kl-touched")).to_have_attribute("data-name", "b_ptr")
+        in_sight = """one => {
+            const box = one.getBoundingClientRect(), x = box.left + 30, y = box.top + box.height / 2;
+            return one.contains(document.elementFromPoint(x, y));
+        }"""
+        line = page.locator(".kl-source-line[aria-current]")
+        root.scroll_into_view_if_needed()
+        assert line.evaluate(in_sight)
+        if height > 300:
+            assert page.locator("figure.kl-touched figcaption").evaluate(in_sight)
+        step_to(page, len(trace) - 1)
+        expect(page.locator("figure.kl-touched")).to_have_attribute("data-name", "c_ptr")
+        assert line.evaluate(in_sight)
 
 
 def test_the_programs_of_a_large_grid_are_named_in_a_narrow_cell(

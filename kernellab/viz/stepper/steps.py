@@ -446,7 +446,9 @@ def _place(file: str, line: int) -> str:
 
 def _heading(trace: Trace) -> str:
     facts = trace.facts
-    programs, unit = facts.programs, "operation" if facts.operations else "step"
+    ran = {frame.program for frame in trace.frames}
+    programs = [one for one in facts.programs if one in ran] or facts.programs
+    unit = "operation" if facts.operations else "step"
     who = f"program {programs[0]}" if len(programs) == 1 else f"{len(programs):,} programs"
     steps = counted(len(trace), unit)
     return f"{steps} of {who}, grid {facts.grid}, on the CPU as {facts.target} would"
