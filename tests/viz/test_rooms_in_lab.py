@@ -108,16 +108,22 @@ SCROLLED = "jupyterapp.shell.currentWidget.content.outerNode.scrollTop"
 def test_the_wheel_scrolls_the_notebook_until_the_view_has_the_focus(page: Page) -> None:
     steps = view(page, CHECK, "steps")
     expect(steps).to_be_visible(timeout=60_000)
-    page.set_viewport_size({"width": 1000, "height": 500})
-    steps.locator(".kl-steps-scrolled").scroll_into_view_if_needed()
+    page.set_viewport_size({"width": 1400, "height": 500})
+    steps.evaluate("one => { one.style.height = '300px'; }")
+    right = steps.locator(".kl-steps-scrolled")
+    right.scroll_into_view_if_needed()
     page.evaluate("document.activeElement.blur()")
-    steps.locator(".kl-steps-scrolled").hover(position={"x": 20, "y": 60})
+    right.hover(position={"x": 20, "y": 10})
+    assert right.evaluate("one => one.scrollHeight > one.clientHeight")
     before = page.evaluate(SCROLLED)
     assert before > 200
-    for _ in range(4):
+    for _ in range(2):
         page.mouse.wheel(0, -50)
-    page.wait_for_function(f"before => before - {SCROLLED} >= 199", arg=before)
-    assert steps.locator(".kl-steps-scrolled").evaluate("one => one.scrollTop") == 0
+    page.wait_for_function(f"before => before - {SCROLLED} >= 99", arg=before)
+    assert right.evaluate("one => one.scrollTop") == 0
+    right.click(position={"x": 2, "y": 2})
+    page.mouse.wheel(0, 40)
+    page.wait_for_function("one => one.scrollTop > 0", arg=right.element_handle())
 
 
 def test_a_view_fills_the_screen(page: Page) -> None:
