@@ -499,7 +499,7 @@ def test_other_programs_of_the_same_launch_are_traced_with_what_it_began_with() 
     x.fill_(-1)
     more = found.of_programs([2, 3])
     assert more.facts.programs == ((2, 0, 0), (3, 0, 0))
-    assert more.history("doubled", 3)[0].value.tolist() == [2.0 * n for n in range(48, 64)]
+    assert more.history("doubled", (3, 0, 0))[0].value.tolist() == [2.0 * n for n in range(48, 64)]
     with pytest.raises(OptionError):
         found.of_programs([9])
 

@@ -13,9 +13,10 @@ from playwright.sync_api import Browser, expect
 
 import kernellab
 from kernellab.errors import KernelLabError, OptionError
+from kernellab.records.showing import show
+from kernellab.tracing.records import Trace
 from kernellab.viz.kit.requests import Answer, answer
 from kernellab.viz.launch_rooms import LaunchRooms, rooms_for
-from kernellab.viz.showing import show
 from tests.viz.browser import opened
 
 
@@ -49,6 +50,12 @@ def rooms_of(record: Any) -> LaunchRooms:
     return rooms
 
 
+def trace_in(rooms: LaunchRooms) -> Trace:
+    stepper: Any = rooms.enter("steps", {})[0]
+    trace: Trace = stepper._trace
+    return trace
+
+
 def opens(rooms: LaunchRooms, room: str, shown: int = -1, **at: Any) -> Answer:
     found = answer(rooms.handlers, {"kind": "open", "room": room, "at": at, "shown": shown})
     assert found is not None
@@ -72,7 +79,7 @@ def test_a_finding_leads_to_the_step_that_does_it(findings: Any) -> None:
     at = found.content["at"]
     assert at["program"] == [3, 0, 0]
     assert at["line"] == LOAD
-    trace = rooms.enter("steps", {})[0]._trace
+    trace = trace_in(rooms)
     step = trace[at["step"]]
     assert (step.line, step.frame.program) == (LOAD, (3, 0, 0))
     assert trace.at(step).turn == 1, "the first turn stays inside"
@@ -102,7 +109,7 @@ def test_an_untraced_program_is_traced_with_the_arguments_of_the_launch() -> Non
     more = opens(rooms, "steps", shown=first.content["view"], program=[2, 0, 0])
     assert more.content["view"] != first.content["view"]
     assert len(more.buffers) == 1
-    both = rooms.enter("steps", {})[0]._trace
+    both = trace_in(rooms)
     assert both.facts.programs == ((0, 0, 0), (2, 0, 0))
     assert both.history("x", (2, 0, 0))[0].value.tolist() == [float(n) for n in range(32, 48)]
     outside = opens(rooms, "steps", program=[9, 0, 0])
