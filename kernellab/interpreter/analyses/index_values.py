@@ -9,8 +9,9 @@ each value: a value that was broadcast along a row has one lane for all of the r
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy
@@ -101,10 +102,24 @@ def parts_of(op: Operation, lane: Lane) -> Iterator[Part]:
     """
     for value, element, assigned in _behind(op, lane):
         variable, line = _variable(value)
-        has_name = variable not in (None, assigned) and not _is_step(value)
-        name = variable if has_name else described(value)
-        if name is not None and not is_pointer(value.type):
+        name = _name_of(value, variable, assigned, _is_step)
+        if name is not None:
             yield Part(name, value, element, line)
+
+
+def _name_of(
+    value: SSAValue,
+    variable: str | None,
+    assigned: str | None,
+    is_step: Callable[[SSAValue], bool],
+) -> str | None:
+    """What to call a value that goes into what is assigned to a variable; None for what is not
+    worth telling.
+    """
+    if is_pointer(value.type):
+        return None
+    has_name = variable not in (None, assigned) and not is_step(value)
+    return variable if has_name else described(value)
 
 
 def all_parts_of(op: Operation, lane: Lane) -> Iterator[Part]:
@@ -133,12 +148,25 @@ def _behind(op: Operation, lane: Lane) -> Iterator[tuple[SSAValue, Lane, str | N
 
 def kept_values(function: tt.FuncOp) -> set[SSAValue]:
     """Values that a fault would tell of, so that they must not be let go before."""
-    return {
-        part.value
-        for op in function.walk()
-        if (index := index_of(op)) is not None and not isinstance(op, tt.AssertOp | llvm.AssumeOp)
-        for part in parts_of(op, (0,) * len(shape(index.type)))
-    }
+    kept: set[SSAValue] = set()
+    # Thousands of accesses may share what their indices are made of: it is looked at once.
+    seen: set[tuple[SSAValue, str | None]] = set()
+    is_step = cache(_is_step)
+    for op in function.walk():
+        index = index_of(op)
+        if index is None or isinstance(op, tt.AssertOp | llvm.AssumeOp):
+            continue
+        pending = [(index, (0,) * len(shape(index.type)), locate(op.location).name)]
+        while pending:
+            value, lane, assigned = pending.pop()
+            if (value, assigned) in seen:
+                continue
+            seen.add((value, assigned))
+            variable, _ = _variable(value)
+            if _name_of(value, variable, assigned, is_step) is not None:
+                kept.add(value)
+            pending += [(source, where, variable) for source, where in _sources(value, lane)]
+    return kept
 
 
 def _variable(value: SSAValue) -> tuple[str | None, int | None]:
