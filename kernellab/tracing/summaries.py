@@ -184,8 +184,8 @@ def _averaged(part: numpy.ndarray, down: numpy.ndarray, across: numpy.ndarray) -
     """The means of the cells between edges, float64; of single elements these themselves."""
     if part.dtype.kind not in "fiub":
         part = part.astype(numpy.float32)
-    result = part.astype(numpy.float64)
-    with numpy.errstate(all="ignore"):
+    with numpy.errstate(all="ignore"):  # memory that nobody wrote may hold any bits
+        result = part.astype(numpy.float64)
         for axis, edges in enumerate((down, across)):
             if edges.size - 1 < result.shape[axis]:
                 counts = numpy.diff(edges)

@@ -73,6 +73,17 @@ def all_cases() -> list[Case]:
     ]
 
 
+def small_cases() -> list[Case]:
+    """Each kernel of the demo once, on so little that every step of a program can be looked at."""
+    return [
+        vector_add_case(3000),
+        softmax_case(6, 781),
+        matmul_case(torch.float16, 128),
+        layer_norm_case(4, 3000),
+        dropout_case(3000, 0.5),
+    ]
+
+
 def random_normal(
     *shape: int, dtype: torch.dtype = torch.float32, seed: int = SEED
 ) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""The demo as one HTML page."""
+"""The demo as one HTML page: of each kernel an IR explorer and a stepper, alive."""
 
 from __future__ import annotations
 
@@ -7,32 +7,61 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from kernellab.cli.demo.runner import Result, results_table
-from kernellab.viz.kernels.report import compilation_section
+from kernellab.cli.demo.cases import Case
+from kernellab.cli.demo.runner import Result, results_table, small_traces
+from kernellab.tracing.records import Trace
+from kernellab.viz.explorer.view import compilation_view
+from kernellab.viz.kernels.card import kernel_card
+from kernellab.viz.kernels.report import stage_details
 from kernellab.viz.kit import report
 from kernellab.viz.kit.figure import theme
+from kernellab.viz.kit.page import Section, page_of_views
 from kernellab.viz.kit.palette import BLUE, INK, ORANGE
 from kernellab.viz.kit.report import Html
+from kernellab.viz.stepper.view import stepper_of
 
 COLOURS = {"interpreter": BLUE, "torch, one thread": ORANGE}
 
 
 def demo_report(results: Sequence[Result]) -> str:
-    """The whole page: the table, the times as a figure, then each kernel with its stages."""
+    """The whole page: the table, the times as a figure, then each kernel to look into."""
     lead = report.paragraph(
         "Each kernel ran on the CPU, in KernelLab's interpreter, which executed the IR that "
         f"Triton's own compiler made for {results[0].run.target}; the outputs were compared with "
         "torch. Then the same compiler took it to machine code. No GPU took part."
     )
-    sections = [_case_section(result) for result in results]
-    return report.page(
-        "KernelLab demo",
-        lead,
-        [report.table(results_table(results)), times_figure(results), *sections],
+    head = [lead, report.table(results_table(results)), times_figure(results)]
+    sections: list[Section] = []
+    traces = {case.kernel: (case, trace) for case, trace in small_traces()}
+    for result in results:
+        sections += _case_sections(result, traces.pop(result.case.kernel, None))
+    return page_of_views("KernelLab demo", sections, report.join(head))
+
+
+_STEPS_OF_STILL = 6
+"""Steps that a reader without scripts sees of each kernel."""
+
+
+def _case_sections(result: Result, stepped: tuple[Case, Trace] | None) -> list[Section]:
+    """A case: what came out, its card, and where its kernel is new, that to look into."""
+    case, compilation = result.case, result.compilation
+    title = f"{case.name}, {case.size}"
+    card = Html(kernel_card(compilation, run=result.run).html())
+    if stepped is None:
+        stages = (stage_details(stage) for stage in compilation.stages.made())
+        return [Section(title, None, (*_outcome(result), card, *stages))]
+    small, trace = stepped
+    words = report.paragraph(
+        f"Its first program step by step, on {small.size}: arrow keys go forwards and backwards."
     )
+    return [
+        Section(title, compilation_view(compilation), (*_outcome(result), card)),
+        Section("", stepper_of(trace, len(trace) // 2, _STEPS_OF_STILL), (words,)),
+    ]
 
 
-def _case_section(result: Result) -> Html:
+def _outcome(result: Result) -> list[Html]:
+    """What is to be said of a case's run."""
     case = result.case
     errors = "; ".join(
         (
@@ -51,10 +80,7 @@ def _case_section(result: Result) -> Html:
     ]
     if result.remark:
         lines.append(f"It {result.remark}.")
-    words = (report.paragraph(line) for line in lines)
-    return compilation_section(
-        result.compilation, f"{case.name}, {case.size}", *words, run=result.run
-    )
+    return [report.paragraph(line) for line in lines]
 
 
 def _milliseconds(seconds: float) -> str:

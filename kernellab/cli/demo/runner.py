@@ -11,13 +11,15 @@ from typing import Any
 
 import torch
 
-from kernellab.cli.demo.cases import Case
+from kernellab.cli.demo.cases import Case, small_cases
 from kernellab.cli.demo.checking import OutputCheck, check_outputs
 from kernellab.common.whole_imports import pandas
 from kernellab.compiler.pipeline import compile as compile_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.launch.tile_kernel import run
 from kernellab.records import Compilation, Run
+from kernellab.tracing.records import Trace
+from kernellab.tracing.tracing_run import trace
 from kernellab.viz.kernels.card import format_matrix_instructions
 
 REPEATS = 5
@@ -78,6 +80,15 @@ def run_case(case: Case, repeats: int = REPEATS) -> Result:
         torch_seconds=torch_seconds,
         compilation=compilation,
     )
+
+
+def small_traces() -> Iterator[tuple[Case, Trace]]:
+    """Each kernel's first program on a small input, step by step."""
+    for case in small_cases():
+        arguments = case.make_arguments()
+        for name in case.tolerance:
+            arguments[name].zero_()  # whatever was in the memory is nothing to look at
+        yield case, trace(case.kernel, case.grid, **arguments, **case.constants, **case.options)
 
 
 def _launch(case: Case, arguments: dict[str, Any]) -> Run:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernellab.common.whole_imports import pandas
-from kernellab.records import Compilation, Run, Stage
+from kernellab.records import Compilation, Stage
 from kernellab.viz.explorer.view import compilation_view
 from kernellab.viz.kernels.card import format_matrix_instructions, kernel_card
 from kernellab.viz.kit.page import Section, page_of_views
-from kernellab.viz.kit.report import Html, escape, join, paragraph, section, table
+from kernellab.viz.kit.report import Html, escape, join, paragraph, table
 
 
 def stage_details(stage: Stage, is_open: bool = False) -> Html:
@@ -62,14 +62,6 @@ def resources_table(compilations: Sequence[Compilation]) -> pandas.DataFrame:
             }
         )
     return pandas.DataFrame(rows)
-
-
-def compilation_section(
-    compilation: Compilation, title: str, *words: Html, run: Run | None = None
-) -> Html:
-    """One compilation: what there is to say of it, its card, and every stage."""
-    stages = [stage_details(stage) for stage in compilation.stages.made()]
-    return section(title, *words, Html(kernel_card(compilation, run=run).html()), *stages)
 
 
 def compilation_report(compilations: Sequence[Compilation]) -> str:

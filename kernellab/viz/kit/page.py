@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Section:
-    """One view of a page."""
+    """A part of a page: words, and a view below them."""
 
     title: str
-    """"" for a page that is the view alone."""
-    view: View
+    """"" for a page that is the view alone, and for a further view of what is above."""
+    view: View | None
     words: Sequence[Html]
     """What stands between the title and the view."""
 
@@ -40,15 +40,33 @@ def page_of_views(title: str, sections: Sequence[Section], lead: Html | None = N
             f'id="kernellab-data-{number}">{_base64(section.view.packed_data())}</script>'
         )
         for number, section in enumerate(sections)
+        if section.view is not None
     ]
+    titled = [(number, one.title) for number, one in enumerate(sections) if one.title]
+    contents = _contents(titled) if len(titled) >= _MOST_WITHOUT_CONTENTS else Html("")
     wide = Html("<style>body { max-width: none; }</style>")
-    return page(title, lead or Html(""), [wide, _THEME, *parts, *data, _bundle(), _START])
+    return page(title, lead or Html(""), [wide, _THEME, contents, *parts, *data, _bundle(), _START])
+
+
+_MOST_WITHOUT_CONTENTS = 3
+"""Parts of a page that is scrolled through without links to each."""
+
+
+def _contents(titled: Sequence[tuple[int, str]]) -> Html:
+    """Links to the parts of a long page."""
+    links = (Html(f'<a href="#part-{number}">{escape(title)}</a>') for number, title in titled)
+    return Html(f"<nav>{join(links, between=' · ')}</nav>")
 
 
 def _section(number: int, section: Section, all_sections: Sequence[Section]) -> Html:
-    group, doors = _beside(section.view, [one.view for one in all_sections])
+    heading = Html("")
+    if section.title:
+        heading = Html(f'<h2 id="part-{number}">{escape(section.title)}</h2>\n')
+    if section.view is None:
+        return Html(f"<section>\n{heading}{join(section.words)}</section>")
+    views = [one.view for one in all_sections if one.view is not None]
+    group, doors = _beside(section.view, views)
     place = Html(f' id="{group}{escape(section.view.room)}"') if group else Html("")
-    heading = Html(f"<h2>{escape(section.title)}</h2>\n") if section.title else Html("")
     return Html(
         f"<section{place}>\n{heading}{join(section.words)}"
         '<div class="kernellab-view" '
