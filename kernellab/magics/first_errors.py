@@ -15,6 +15,7 @@ from itertools import islice
 from types import FunctionType, TracebackType
 from typing import Any
 
+from kernellab.common.torch_api.inductor import is_inductor_kernel
 from kernellab.errors import label_file
 from kernellab.triton_api import JITFunction
 
@@ -133,6 +134,28 @@ def _no_grid(_: re.Match[str], place: _Place) -> str:
         f"A kernel is launched on a grid, the number of its programs: {name}[(programs,)]"
         f"({arguments}). Where BLOCK elements are a program's: {name}[(triton.cdiv(n, BLOCK),)]."
     )
+
+
+@_advises(RuntimeError, r"^Could not find an active GPU backend")
+@_advises(TypeError, r"^CachingAutotuner\.run\(\) missing")
+def _inductor_asks(_: re.Match[str], place: _Place) -> str:
+    tree = _parsed(place.expression)
+    names = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)] if tree else []
+    for name in names:
+        if is_inductor_kernel(place.names.get(name)):
+            return (
+                f"Inductor launches on a GPU. On the CPU: kernellab.run({name}, None, ...), with "
+                "the same arguments; None stands for the grid that Inductor takes."
+            )
+    return (
+        "There is no GPU here, and the lab needs none for a kernel that Inductor generated: leave "
+        "out triton_helpers.set_driver_to_gpu()."
+    )
+
+
+@_advises(NameError, r"name '__file__' is not defined")
+def _no_file(_: re.Match[str], __: _Place) -> str:
+    return "A cell is no file. In what Inductor generated, write filename=None."
 
 
 @_advises(NameError, r"name '(\w+)' is not defined")

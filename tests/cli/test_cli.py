@@ -130,8 +130,9 @@ def test_compile_for_several_targets_shows_them_side_by_side(file, capsys) -> No
     assert "v_mfma_f32" in printed
     page = (file.parent / "product.html").read_text()
     assert_loads_nothing(page)
-    for heading in ("product for sm_80", "product for sm_90", "product for gfx942"):
-        assert f"<h2>{heading}</h2>" in page
+    for number, target in enumerate(("sm_80", "sm_90", "gfx942")):
+        assert f'<h2 id="part-{number}">product for {target}</h2>' in page
+        assert f'<a href="#part-{number}">product for {target}</a>' in page
 
 
 def test_a_report_of_a_compilation_that_failed_shows_how_far_it_came(file, capsys) -> None:

@@ -92,6 +92,30 @@ MISTAKES: tuple[Mistake, ...] = (
         "tl.store(y_ptr + i, x * x)",
     ),
     Mistake(
+        "element of a pointer",
+        "tl.store(y_ptr + i, x_ptr[i])",
+        ("x_ptr is a pointer to fp32, and [] does not load.", "Write tl.load(x_ptr + i)."),
+        "tl.store(y_ptr + i, tl.load(x_ptr + i))",
+    ),
+    Mistake(
+        "a list that grows",
+        "xs = [i]\nxs.append(x)\ntl.store(y_ptr + i, xs[1])",
+        ("xs is a tuple in a kernel, and has no append", "Write xs = xs + [value]"),
+        "xs = [i]\nxs = xs + [x]\ntl.store(y_ptr + i, xs[1])",
+    ),
+    Mistake(
+        "a store the wrong way round",
+        "tl.store(x, y_ptr + i)",
+        ("x is a tile of 64 fp32", "Write tl.store(y_ptr + i, x)."),
+        "tl.store(y_ptr + i, x)",
+    ),
+    Mistake(
+        "zeros of no type",
+        "tl.store(y_ptr + i, tl.zeros((64,)) + x)",
+        ("tl.zeros was not given dtype.", "Write tl.zeros((64,), dtype=tl.float32), or"),
+        "tl.store(y_ptr + i, tl.zeros((64,), dtype=tl.float32) + x)",
+    ),
+    Mistake(
         "undefined name",
         "offsets = i\ntl.store(y_ptr + offset, x)",
         ("offset is not defined", "Did you mean 'offsets'?"),
@@ -619,6 +643,21 @@ def test_what_stands_for_a_function_of_torch_computes_it(name, expected, tmp_pat
     torch.testing.assert_close(y, expected(x), rtol=1e-5, atol=1e-5)
 
 
+def compiled(lines, folder):
+    return kernellab.compile(
+        kernel_of(lines, folder), "*fp32", "*fp32", "i32", target="sm_90", record="stages"
+    )
+
+
+def test_a_kernel_that_returns_is_told_to_store(tmp_path):
+    """Triton refuses it where layouts are given, in words about these."""
+    with pytest.raises(kernellab.CompileError) as caught:
+        compiled("return x * 2", tmp_path)
+    assert "a kernel returns nothing, and this one returns x * 2." in str(caught.value)
+    assert "tl.store(out_ptr + offsets, x * 2), without the return" in caught.value.advice
+    assert compiled("tl.store(y_ptr + i, x * 2)", tmp_path).resources.registers
+
+
 def test_every_rule_is_provoked(tmp_path, monkeypatch):
     """A rule that no mistake here meets might be one that nothing does."""
     answering = set()
@@ -638,5 +677,7 @@ def test_every_rule_is_provoked(tmp_path, monkeypatch):
     for mistake in MISTAKES:
         with pytest.raises(kernellab.CompileError):
             launch(kernel_of(mistake.wrong, tmp_path))
+    with pytest.raises(kernellab.CompileError):
+        compiled("return x", tmp_path)
     unmet = {function.__name__ for _, function in registered} - answering
     assert unmet == ({"_chained"} if CHAINS_COMPARISONS else set())

@@ -56,6 +56,13 @@ def test_a_call_of_a_tile_kernel_without_a_grid(lab):
     succeeds(lab, "scale[(1,)](x, y, BLOCK=16)")
 
 
+def test_lines_of_a_generated_kernel_that_a_cell_does_not_take(lab):
+    words = "Could not find an active GPU backend"
+    told = advice(lab, f"def set_driver():\n    raise RuntimeError({words!r})\nset_driver()")
+    assert "leave out triton_helpers.set_driver_to_gpu()" in told
+    assert "write filename=None" in advice(lab, "print(__file__)")
+
+
 def test_a_missing_import(lab):
     assert "Write import numpy as np first." in advice(lab, "np.zeros(3)")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from kernellab.triton_api.mends.refusal import Mend, Refusal, is_tile, kind_of
+from kernellab.triton_api.mends.refusal import Mend, Refusal, is_pointer, is_tile, kind_of
 from kernellab.triton_api.mends.rules import rule
 
 
@@ -168,6 +168,46 @@ def _assigned_element(refused: Refusal, _: re.Match[str]) -> Mend:
         f"elements of a tile cannot be assigned ({name} is one).",
         f"Write {name} = tl.where(offsets == {index or 'k'}, value, {name}), with the offsets of "
         "its lanes.",
+    )
+
+
+@rule(r"`_semantic` argument must be provided outside of JIT functions")
+def _read_element(refused: Refusal, _: re.Match[str]) -> Mend | None:
+    """x_ptr[i], which Triton takes for a call of its own method."""
+    element = next((node for node in refused.nodes() if isinstance(node, ast.Subscript)), None)
+    name = refused.text(element.value, 24) if element is not None else ""
+    value = refused.scope.get(name)
+    if element is None or not is_pointer(value):
+        return None
+    index = refused.text(element.slice, 16) or "offsets"
+    reason = f"{name} is {kind_of(value)}, and [] does not load."
+    return Mend(reason, f"Write tl.load({name} + {index}).", replaces=True)
+
+
+@rule(r"'tuple' object has no attribute '?(append|extend|insert|pop|remove|clear|sort)\b")
+def _grown_list(refused: Refusal, told: re.Match[str]) -> Mend:
+    method = next((node for node in refused.nodes() if isinstance(node, ast.Attribute)), None)
+    name = refused.text(method.value, 24) if method is not None else ""
+    name = name if name.isidentifier() else "values"
+    return Mend(
+        f"{name} is a tuple in a kernel, and has no {told[1]}: how long it is, is compiled in.",
+        f"Write {name} = {name} + [value], outside of loops or in tl.static_range.",
+        replaces=True,
+    )
+
+
+@rule(r"type of return operand \d+ .*doesn't match function result type")
+def _returned_value(refused: Refusal, _: re.Match[str]) -> Mend | None:
+    tree = ast.walk(refused.function.parse())
+    given = next((node.value for node in tree if isinstance(node, ast.Return) and node.value), None)
+    if given is None:
+        return None
+    value = refused.text(given) or "value"
+    return Mend(
+        f"a kernel returns nothing, and this one returns {value}.",
+        f"Store it in a tensor of the launch: tl.store(out_ptr + offsets, {value}), without the "
+        "return.",
+        replaces=True,
     )
 
 

@@ -92,6 +92,8 @@ def _no_pointer(refused: Refusal, told: re.Match[str]) -> Mend:
     written = refused.text(first) if first is not None else ""
     parameters = [name for name in refused.names() if refused.is_parameter(name)]
     what = f"{written or 'its first argument'} is {kind_of(pointer)}"
+    if (swapped := _swapped(refused)) is not None:
+        return Mend(f"tl.{operation} takes an address first, and {what}.", f"Write {swapped}.")
     advice = "It is made by a tensor of the launch and offsets: x_ptr + offsets."
     if parameters:
         order = ", ".join(refused.function.arg_names)
@@ -99,6 +101,33 @@ def _no_pointer(refused: Refusal, told: re.Match[str]) -> Mend:
             f"Give a tensor for {parameters[0]} at the launch; its order of arguments is {order}."
         )
     return Mend(f"tl.{operation} takes an address, and {what}.", advice)
+
+
+def _swapped(refused: Refusal) -> str | None:
+    """The refused store with its first two arguments in the other order, where the second is made
+    of a pointer.
+    """
+    given = getattr(refused.node, "args", [])
+    if len(given) < 2 or not any(
+        is_pointer(refused.scope.get(name)) for name in refused.names(given[1])
+    ):
+        return None
+    value, address = (refused.text(one, 32) for one in given[:2])
+    more = ", ..." if given[2:] or getattr(refused.node, "keywords", []) else ""
+    return f"tl.store({address}, {value}{more})" if value and address else None
+
+
+@rule(r"^TypeError: missing a required argument: '(\w+)'")
+def _missing_argument(refused: Refusal, told: re.Match[str]) -> Mend | None:
+    call = next((node for node in refused.nodes() if isinstance(node, ast.Call)), None)
+    function = refused.text(call.func) if call is not None else ""
+    if not function:
+        return None
+    written = refused.text(call)
+    advice = f"Give it: {function}(..., {told[1]}=...)."
+    if told[1] == "dtype" and written:
+        advice = f"Write {written[:-1].rstrip(', ')}, dtype=tl.float32), or the type it shall have."
+    return Mend(f"{function} was not given {told[1]}.", advice, replaces=True)
 
 
 @rule(r"Both operands must be same dtype\. Got (\S+) and (\S+)")
