@@ -113,9 +113,34 @@ def compile_natively(
         ExitStack() as made,
     ):
         source.make_ir = lambda *asked: made.enter_context(freed_after(make_ir(*asked)))
-        compiled = triton.compile(source, target=gpu_target(target), options=asked)
+        compiled = _compiled(source, target=gpu_target(target), options=asked)
     note_compiled(kernel)
     return compiled
+
+
+def _compiled(source: Any, **asked: Any) -> Any:
+    """`triton.compile`, to which an entry of its cache that is damaged, or that another process is
+    removing, is as good as none.
+    """
+    try:
+        return triton.compile(source, **asked)
+    except (ValueError, LookupError, TypeError, AttributeError, OSError) as error:
+        if not _is_of_cache(error):
+            raise
+    with knobs.compilation.scope():
+        knobs.compilation.always_compile = True
+        return triton.compile(source, **asked)
+
+
+def _is_of_cache(error: BaseException) -> bool:
+    """Whether an error was raised where Triton reads an entry of its cache."""
+    reader = triton.compiler.CompiledKernel.__init__.__code__
+    entry = error.__traceback__
+    while entry is not None:
+        if entry.tb_frame.f_code is reader:
+            return True
+        entry = entry.tb_next
+    return False
 
 
 def load(compiled: Any) -> None:

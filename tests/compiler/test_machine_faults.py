@@ -220,3 +220,20 @@ def test_a_program_that_cannot_be_started_is_told_by_its_variable(
     with pytest.raises(MachineError, match="TRITON_PTXAS_PATH names it") as caught:
         compiled(num_warps=2)
     assert blames_no_kernel(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\xff", b"{}"])
+def test_a_damaged_entry_of_tritons_cache_is_as_good_as_none(tmp_path, monkeypatch, content):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+
+    def compiled():
+        types = ("*fp32:16", "*fp32:16", "i32")
+        return kernellab.compile(double, *types, BLOCK=64, target="sm_90", record="stages")
+
+    first = compiled().stages["ptx"].text
+    for pattern in ("*.json", "*.ttgir") if b"\xff" in content else ("*.json",):
+        entries = list(tmp_path.rglob(pattern))
+        assert entries
+        for entry in entries:
+            entry.write_bytes(content)
+        assert compiled().stages["ptx"].text == first
