@@ -71,6 +71,9 @@ def test_without_times_resources_are_drawn() -> None:
     (axes,) = drawn.figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["2", "4", "8"]
     assert list(axes.lines[0].get_xdata()) == [33, 34, 35]
+    subtitle, *amounts = [one.get_text() for one in axes.texts]
+    assert "by registers of a thread, the lowest on top" in subtitle
+    assert amounts == ["33", "34", "35"]
     assert untimed.plot("occupancy").png().startswith(b"\x89PNG")
     assert sweep().plot().data.kind == "times"
     assert untimed.show().data.plot == "registers"

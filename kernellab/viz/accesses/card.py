@@ -15,6 +15,7 @@ _COLUMNS = (
     "access", "line", "elements at once", "requests", "sectors", "a request", "useful",
     "programs a sector", "",
 )  # fmt: skip
+_LINE_COLUMNS = ("line", "accesses", "requests", "sectors", "")
 _SHARED_COLUMNS = (
     "in shared memory", "line", "instructions", "wavefronts", "each", "bank conflicts", "bytes", "",
 )  # fmt: skip
@@ -32,6 +33,8 @@ def accesses_card(accesses: Accesses) -> Card:
     in_shared = f", {len(accesses.shared)} to shared memory" if accesses.shared else ""
     rows = [_row(one) for one in accesses]
     tables = [Table("", _COLUMNS, rows, links=_links(accesses.accesses))]
+    if by_line := _by_line(accesses):
+        tables.append(Table("Lines that became several accesses", _LINE_COLUMNS, by_line))
     if accesses.shared:
         rows = [_shared_row(one) for one in accesses.shared]
         tables.append(Table("", _SHARED_COLUMNS, rows, links=_links(accesses.shared)))
@@ -86,6 +89,27 @@ def _row(one: GlobalAccess) -> tuple[str, ...]:
         f"{one.reuse_between_programs:.3g}",
         _text_of(place),
     )
+
+
+def _by_line(accesses: Accesses) -> list[tuple[str, ...]]:
+    """The totals of each line that became several accesses, as one in a pipelined loop does: its
+    copies before the loop, in it and behind it.
+    """
+    lines: dict[tuple[str, int], list[GlobalAccess]] = {}
+    for one in accesses:
+        if one.position is not None:
+            lines.setdefault((one.position.file, one.position.line), []).append(one)
+    return [
+        (
+            str(line),
+            str(len(several)),
+            f"{sum(one.requests for one in several):,}",
+            f"{sum(one.sectors for one in several):,}",
+            _text_of(several[0].position),
+        )
+        for (_, line), several in lines.items()
+        if len(several) > 1
+    ]
 
 
 def _shared_row(one: SharedAccess) -> tuple[str, ...]:

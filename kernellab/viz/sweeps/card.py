@@ -27,6 +27,9 @@ REDEFINED = (
 )
 
 
+COMPILED_IN_ORDER = "what the compiler says, in the order of the sweep"
+"""Of configs without times: a rank would be a guess."""
+
 TO_EXPLORE_ALL = ".show() opens the sweeps: times over the key, and each sweep's plots and configs."
 TO_EXPLORE = ".show() opens the sweep: plots and table, linked, and the IR of every config."
 
@@ -42,7 +45,7 @@ def still_card(tuning: Tuning) -> Card:
     """The card of one sweep, where its view is not to be had."""
     ranked = timed(tuning.trials)
     shown = ranked or [one for one in tuning.trials if not one.is_dropped]
-    title = "The fastest" if ranked else f"{format_untimed(tuning)}: what the compiler says"
+    title = "The fastest" if ranked else f"{format_untimed(tuning)}: {COMPILED_IN_ORDER}"
     left = sum(not one.is_dropped for one in tuning.trials) - len(shown[:MOST_ROWS])
     if left > 0:
         title += f"; {counted(left, 'other')} in tuning.table"

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogFormatter, PercentFormatter, StrMethodFormatter
 
+from kernellab.common.formatting import percent
 from kernellab.errors import ArgumentError
 from kernellab.tuning.results.plot_data import (
     AGAINST,
@@ -205,16 +206,25 @@ def _a_row_each(axes: Axes, points: Sequence[CompiledPoint], varying: Sequence[s
 def _draw_untimed(data: UntimedData) -> Figure:
     """A resource of each config, which is all that is known without a GPU."""
     known = [one for one in data.points if getattr(one, data.kind) is not None]
-    known.sort(key=lambda one: float(getattr(one, data.kind)))
+    most_first = data.kind == "occupancy"  # of all else the less, the better
+    known.sort(key=lambda one: float(getattr(one, data.kind)), reverse=most_first)
     points = known[:MOST_ROWS]
     more = len(known) - len(points)
-    subtitle = data.subtitle + (f"; {more} configs with more not shown" if more else "")
+    order = f"by {AGAINST[data.kind]}, the {'highest' if most_first else 'lowest'} on top"
+    others = f"; {more} configs with {'less' if most_first else 'more'} not shown" if more else ""
+    subtitle = f"{data.subtitle}; {order}{others}"
     figure, axes = _paper(data.title, subtitle, 7, 1.4 + 0.155 * len(points))
     amounts = [getattr(one, data.kind) for one in points]
     axes.hlines(range(len(points)), 0, amounts, color=OTHER, linewidth=1.2, alpha=0.6)
     axes.plot(amounts, range(len(points)), "o", color=OTHER, markersize=3.5)
+    for row, amount in enumerate(amounts):
+        written = percent(amount) if most_first else f"{amount:,}"
+        axes.annotate(
+            written, (amount, row), (5, 0), textcoords="offset points", va="center",
+            fontsize=7, color=INK,
+        )  # fmt: skip
     _a_row_each(axes, points, data.varying)
-    axes.set_xlim(left=0)
+    axes.set_xlim(0, 1.12 * max([*amounts, 0]) or 1)
     _name_resource(axes, data.kind)
     return figure
 
