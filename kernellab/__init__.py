@@ -21,6 +21,7 @@ without %%tilekernel). What else can be asked of it:
     tune(add, (4,), x, y, z, n, space={...})     which config is best              %%tiletune
     bisect(add, (4,), x, y, z, n, BLOCK=256)     the pass that changes its result
     compare(one, other)                          two compilations side by side
+    graph(model, x, gpu="h200", backward=True)   torch.compile opened, down to its kernels
     load(path)                                   what was saved: compilations, traces, sweeps
 
 `with interpreted():` runs other people's kernels on the CPU. Each function's help has the details
@@ -69,6 +70,9 @@ if TYPE_CHECKING:
         TargetError as TargetError,
         UnsupportedOperation as UnsupportedOperation,
     )
+    from kernellab.graphs.backend import last_report as last_report
+    from kernellab.graphs.graphing import graph as graph
+    from kernellab.graphs.report import GraphReport as GraphReport
     from kernellab.interpreter.foreign_code import (
         device_function as device_function,
         inline_assembly as inline_assembly,
@@ -112,6 +116,9 @@ _PUBLIC = {
         "KernelFault KernelLabError LayoutError MachineError NoSuchStep OptionError "
         "OutOfBounds ProfileError TargetError UnsupportedOperation"
     ),
+    "graphs.backend": "last_report",
+    "graphs.graphing": "graph",
+    "graphs.report": "GraphReport",
     "interpreter.foreign_code": "device_function inline_assembly",
     "launch.bisection": "bisect",
     "launch.interception": "interpreted",

@@ -1,4 +1,4 @@
-"""`kernellab.load`: whatever was saved, a compilation, a trace or a sweep."""
+"""`kernellab.load`: whatever was saved, compilations, traces, sweeps, reports of torch.compile."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 _ZIP_BEGINNING = b"PK\x03\x04"
 """The signature of a zip file's first entry."""
+
+_GZIP_BEGINNING = b"\x1f\x8b"
 
 _BEGINNING = 200
 """Bytes of a file of sweeps, from its first, in which it says what it is."""
@@ -20,13 +22,14 @@ def load(path: str | os.PathLike[str]) -> Any:
     kernel later).
 
     Args:
-        path: a file that `compilation.save`, `trace.save` or `tuning.save` wrote; a folder of
-            Triton's cache (~/.triton/cache/<hash>), or the .json in it; or the text that
-            `MLIR_ENABLE_DUMP=1` prints. A record from elsewhere has what is there: a cache folder
-            holds no passes, a dump no machine code, neither holds remarks.
+        path: a file that `compilation.save`, `trace.save`, `tuning.save` or a report's `save`
+            wrote; a folder of Triton's cache (~/.triton/cache/<hash>), or the .json in it; or the
+            text that `MLIR_ENABLE_DUMP=1` prints. A record from elsewhere has what is there: a
+            cache folder holds no passes, a dump no machine code, neither holds remarks.
 
     Returns:
-        A `Compilation`, a `Trace`, a `Tuning`, or `Tunings` where a file holds several sweeps.
+        A `Compilation`, a `Trace`, a `Tuning`, or `Tunings` where a file holds several sweeps; a
+        `GraphReport`.
 
     Raises:
         ArchiveError: there is no such file, it is none of these, it is damaged, of another
@@ -53,6 +56,12 @@ def load(path: str | os.PathLike[str]) -> Any:
 
         found = Tunings(sweeps_in(content, file, Tuning))
         return found[0] if len(found) == 1 else found
+    if content.startswith(_GZIP_BEGINNING):
+        from kernellab.graphs.files import capture_in_file, is_of_graphs
+        from kernellab.graphs.report import GraphReport
+
+        if is_of_graphs(content):
+            return GraphReport(capture_in_file(content, file))
     from kernellab.compiler.files.loading import compilation_in
 
     return compilation_in(content, file)

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kernellab.common.torch_api.inductor import is_inductor_kernel
 from kernellab.errors import KernelLabError, SourcePosition, nearest, suggestion
+from kernellab.torch_api.inductor import is_inductor_kernel
 from kernellab.triton_api import Autotuner, Heuristics, JITFunction
 
 

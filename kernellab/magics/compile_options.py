@@ -10,11 +10,11 @@ from itertools import chain
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.common.torch_api.inductor import is_inductor_kernel
 from kernellab.compiler.specialization.assumed_types import assume
 from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.records import Launch, Target
+from kernellab.torch_api.inductor import is_inductor_kernel
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,30 @@ def read_launch(
     return LaunchLine(kernel, grid, args, keywords)
 
 
+def read_call(
+    text: str, namespace: Mapping[str, Any], magic: str, position: SourcePosition
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Evaluate function and arguments of a call, `model(x)`, in the user's namespace, without the
+    call.
+
+    Raises:
+        OptionError: the text is no call, or names something that the notebook does not have.
+        Exception: whatever evaluating a part raises.
+    """
+    tree = ast.parse(text.strip(), mode="eval").body
+    if not isinstance(tree, ast.Call):
+        raise OptionError(
+            f"{magic}: {text.strip()!r} is no call",
+            advice="The cell's last line is the call to open, as in model(x).",
+            position=position,
+        )
+    _refuse_unknown_names(tree, namespace, magic, position)
+    scope = {**namespace, _COLLECT: lambda *args, **keywords: (args, keywords)}
+    collected = ast.Call(ast.Name(_COLLECT, ast.Load()), tree.args, tree.keywords)
+    args, keywords = _value(collected, scope)
+    return _value(tree.func, scope), args, keywords
+
+
 def _refuse_unknown_names(
     tree: ast.expr, namespace: Mapping[str, Any], magic: str, position: SourcePosition
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,9 +10,9 @@ from typing import Any
 from IPython.core.magic import Magics, cell_magic, magics_class
 
 from kernellab.common.option_values import read_constexpr, read_tolerance, read_whole_number
-from kernellab.errors import OptionError
 from kernellab.magics import ipython_api
 from kernellab.magics.ipython_api import RunningCell
+from kernellab.magics.last_expression import above_and_last
 from kernellab.magics.launch_line import read_launch
 from kernellab.magics.notebook_names import read_variable, read_variables, value_of
 from kernellab.magics.options import Option, Options, Position
@@ -180,7 +179,8 @@ class TileTuneMagics(Magics):
 
 def _tune(running: RunningCell, given: Mapping[str, Any], body: str) -> None:
     """Run what stands above the launch, tune the launch, show what was found."""
-    above, launched = _parts(running, body)
+    advice = "Its last line is the launch to tune, as in add[grid](x, y, z, n)."
+    above, launched = above_and_last(running, body, OPTIONS.magic, "launch", advice)
     if above.strip():
         ipython_api.execute(running, above)
     namespace = running.shell.user_ns
@@ -192,27 +192,6 @@ def _tune(running: RunningCell, given: Mapping[str, Any], body: str) -> None:
     tuning = tune(launch.kernel, launch.grid, *launch.args, **tune_options, **launch.keywords)
     namespace[given["name"] or "tuning"] = tuning
     ipython_api.show(tuning.show(plot=given["plot"]))
-
-
-def _parts(running: RunningCell, body: str) -> tuple[str, str]:
-    """The cell above its last expression, and that expression."""
-    try:
-        statements = ast.parse(body).body
-    except SyntaxError:
-        ipython_api.execute(
-            running, body
-        )  # raises it as any cell does; IPython's own syntax may be all it is
-        statements = []
-    if not statements or not isinstance(statements[-1], ast.Expr):
-        raise OptionError(
-            "%%tiletune: the cell ends in no launch",
-            advice="Its last line is the launch to tune, as in add[grid](x, y, z, n).",
-            position=running.position("%%tiletune"),
-        )
-    last = statements[-1]
-    lines = body.splitlines(keepends=True)
-    above = "".join(lines[: last.lineno - 1])
-    return above, ast.get_source_segment(body, last) or ""
 
 
 def _options(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -393,7 +393,7 @@ TARGET = Recipe(
     edits={
         "kernellab/compiler/targets.py": (
             Insert(
-                '        _Device("NVIDIA A40", 48 * _GIB, 6 * _MIB),\n    ),\n',
+                '        _Device("NVIDIA A40", 45416 * _MIB, 6 * _MIB),\n    ),\n',
                 """    "87": _Gpu(
         "cuda", 163 * _KIB, 16, "Jetson AGX Orin", _Device("Orin", 64 * _GIB, 4 * _MIB)
     ),

@@ -154,6 +154,7 @@ TABLE: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
         {
             **LAUNCH, **TARGET, "programs": [*NOTHING, "x", True, -1, 5, [], None, b"x"],
             "operations": NO_FLAG, "in_place": NO_FLAG, "exact_bytes": NO_WHOLE_NUMBER,
+            "expect": [one for one in [*NOTHING, 5, "x", {"no_such": 1}] if one is not None],
         },
     ),
     "debug": (
@@ -200,6 +201,19 @@ TABLE: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
         },
     ),
     "load": (kernellab.load, {"path": NO_PATH}),
+    "graph": (
+        lambda **v: kernellab.graph(v.pop("function", torch.sin), torch.ones(2), **v),
+        {
+            "function": [*(one for one in NOTHING if one is not None), 5, "x", None, []],
+            "gpu": NO_CHOICE,
+            "backward": NO_FLAG,
+            "dynamic": [one for one in NO_FLAG if one is not None],
+            "mode": NO_CHOICE,
+            "fullgraph": NO_FLAG,
+            "options": NO_MAPPING,
+            "levels": NO_FLAG,
+        },
+    ),
     "read_ncu": (
         lambda **asked: kernellab.read_ncu(**{"path": "no such file", **asked}),
         {"path": NO_PATH, "kernel": NO_TEXT, "launch": NO_COUNT, "gpu": NO_TEXT},

@@ -17,6 +17,7 @@ STATED_HERE_ALONE = {
     "checker.shadow.float_operations.LOGARITHMS": "what a message calls them",
     "checker.shadow.float_operations.ROOTS": "what a message calls them",
     "checker.shadow.float_operations.EXPONENTIALS": "what a message calls them",
+    "checker.shadow.origins._GIVES_AN_OPERAND": "whose results are finite, nobody else asks",
     "checker.shadow.origins.NARROWING": "where a number may turn out too large is this detector's",
     "checker.shadow.wrapping._CASTS": "beside the tables of what each gives in int64",
     "compiler.analyses.barriers.BARRIERS": "names in texts too, over the versions of Triton",

@@ -12,10 +12,10 @@ from typing import Any
 import triton
 
 from kernellab import triton_api
-from kernellab.common.torch_api import inductor
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import ArgumentError
 from kernellab.records import Target
+from kernellab.torch_api import inductor
 
 
 class InductorKernel(triton_api.JITFunction):  # type: ignore[misc]

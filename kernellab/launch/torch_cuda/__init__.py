@@ -3,5 +3,5 @@
 Memory stays the CPU's; what is on "cuda" is a mark on its storage (`marks.py`). Modes of torch's
 see to it that tensors are made, moved and asked accordingly (`functions.py`, `operations.py`), and
 `torch.cuda` answers for the target (`answers.py`). Private names of torch's are in
-`common/torch_api/`.
+`torch_api/`.
 """

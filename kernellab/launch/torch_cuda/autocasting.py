@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from kernellab.common.torch_api.emulation import autocast_is_on
 from kernellab.launch.torch_cuda.marks import GPU
 from kernellab.launch.torch_cuda.sessions import current_session
+from kernellab.torch_api.emulation import autocast_is_on
 
 _ENTERED = "kernellab_cpu_autocasts"
 _NARROW = (torch.float16, torch.bfloat16)

@@ -15,16 +15,16 @@ from typing import Any
 
 import torch
 
-from kernellab.common.torch_api.emulation import (
+from kernellab.launch.torch_cuda import marks
+from kernellab.launch.torch_cuda.generators import Generator, making_on_gpu
+from kernellab.launch.torch_cuda.marks import GPU, is_on_gpu, named, names_gpu
+from kernellab.launch.torch_cuda.sessions import current_session
+from kernellab.torch_api.emulation import (
     TorchFunctionMode,
     follows_default_device,
     function_mode_pushed,
     unasked,
 )
-from kernellab.launch.torch_cuda import marks
-from kernellab.launch.torch_cuda.generators import Generator, making_on_gpu
-from kernellab.launch.torch_cuda.marks import GPU, is_on_gpu, named, names_gpu
-from kernellab.launch.torch_cuda.sessions import current_session
 
 
 class GpuFunctions(TorchFunctionMode):  # type: ignore[misc]

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from kernellab import triton_api
-from kernellab.common.torch_api.emulation import push_modes, remove_modes, stated_default_device
 from kernellab.launch.torch_cuda.functions import FUNCTIONS
 from kernellab.launch.torch_cuda.operations import GpuOperations
 from kernellab.launch.torch_cuda.sessions import Session, current_session, session_is
+from kernellab.torch_api.emulation import push_modes, remove_modes, stated_default_device
 
 _OPERATIONS = GpuOperations()
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from kernellab.common.torch_api.emulation import identity_of
+from kernellab.torch_api.emulation import identity_of
 
 GPU = torch.device("cuda", 0)
 """The emulated GPU."""

@@ -7,13 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernellab.common.torch_api.emulation import (
-    OperationMode,
-    draws_numbers,
-    modes_pushed,
-    run_as,
-    runs_on_gpu_alone,
-)
 from kernellab.launch.torch_cuda import marks
 from kernellab.launch.torch_cuda.functions import FUNCTIONS
 from kernellab.launch.torch_cuda.generators import (
@@ -23,6 +16,13 @@ from kernellab.launch.torch_cuda.generators import (
     other_peoples_code,
 )
 from kernellab.launch.torch_cuda.sessions import current_session
+from kernellab.torch_api.emulation import (
+    OperationMode,
+    draws_numbers,
+    modes_pushed,
+    run_as,
+    runs_on_gpu_alone,
+)
 
 
 class GpuOperations(OperationMode):

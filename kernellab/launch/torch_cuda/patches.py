@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 
-from kernellab.common.torch_api import emulation
 from kernellab.launch.torch_cuda.answers import (
     OF_ACCELERATOR,
     OF_C,
@@ -32,6 +31,7 @@ from kernellab.launch.torch_cuda.joining import start_inside
 from kernellab.launch.torch_cuda.sessions import Session, current_session
 from kernellab.launch.torch_cuda.streams import AnyEvent, AnyStream
 from kernellab.launch.torch_cuda.typed_tensors import TYPED_TENSORS, set_default_tensor_type
+from kernellab.torch_api import emulation
 
 Replacement = tuple[Any, str, Any]
 """A module or class, the name of an attribute, and what it is meanwhile."""

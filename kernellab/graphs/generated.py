@@ -1,0 +1,68 @@
+"""The kernels of a report: as Inductor writes them, and as kernels of the lab."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kernellab.records.graphs import KernelCode
+
+if TYPE_CHECKING:
+    from kernellab.records import Compilation
+
+
+@dataclass(frozen=True, eq=False)
+class GeneratedKernel:
+    """A Triton kernel that Inductor wrote.
+
+    Attributes:
+        code: what is recorded of it.
+        target: the GPU that it was written for: "sm_90".
+    """
+
+    code: KernelCode
+    target: str
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.code.name
+
+    @property
+    def source(self) -> str:
+        """The module as Inductor writes it, decorators included."""
+        return self.code.source
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Nodes of the post-grad graph that it computes."""
+        return self.code.origins
+
+    @functools.cached_property
+    def tuner(self) -> Any:
+        """Inductor's own object, a `CachingAutotuner`, which every function of KernelLab takes as a
+        kernel. Its module is executed when it is first asked for.
+        """
+        from kernellab.torch_api.generated_modules import kernel_in
+
+        return kernel_in(self.source, self.name)
+
+    @functools.cached_property
+    def kernel(self) -> Any:
+        """The kernel as a `TileKernel`: compile, run, trace, check, tune it."""
+        from kernellab.launch.tile_kernel import TileKernel
+
+        return TileKernel(self.tuner.fn.fn)
+
+    @functools.cached_property
+    def compilation(self) -> Compilation:
+        """The kernel compiled for its GPU, with the first config that Inductor would try."""
+        from kernellab.compiler.pipeline import compile as compile_kernel
+
+        found = compile_kernel(self.tuner, target=self.target)
+        assert not isinstance(found, dict)
+        return found
+
+    def __repr__(self) -> str:
+        return f"GeneratedKernel({self.name})"

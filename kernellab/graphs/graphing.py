@@ -1,0 +1,193 @@
+"""`kernellab.graph`: one call under torch.compile, opened."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import cloudpickle
+
+from kernellab.common.argument_checks import check_choice, check_flags, check_mapping
+from kernellab.common.argument_faults import names_bad_arguments
+from kernellab.common.worker import Worker
+from kernellab.errors import ArgumentError
+from kernellab.graphs.gpus import gpu_named
+from kernellab.graphs.report import GraphReport
+
+MODES = (
+    "default",
+    "reduce-overhead",
+    "max-autotune",
+    "max-autotune-no-cudagraphs",
+)
+
+SECONDS = 600.0
+"""How long a capture may take."""
+
+
+@functools.cache
+def _worker() -> Worker:
+    return Worker("torch's compiler")
+
+
+@dataclass(frozen=True)
+class GraphOptions:
+    """What is asked of a capture; see `graph`."""
+
+    gpu: Any = "h200"
+    backward: bool = False
+    dynamic: bool | None = None
+    mode: str | None = None
+    fullgraph: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+    levels: bool = True
+
+
+@names_bad_arguments
+def graph(
+    function: Callable[..., Any],
+    *args: Any,
+    gpu: Any = GraphOptions.gpu,
+    backward: bool = False,
+    dynamic: bool | None = None,
+    mode: str | None = None,
+    fullgraph: bool = False,
+    options: Mapping[str, Any] | None = None,
+    levels: bool = True,
+    **keywords: Any,
+) -> GraphReport:
+    """Compile a call with torch.compile for a GPU that need not be there, and give every level of
+    it: bytecode, FX, ATen, primitives, loop IR, Triton.
+
+    The call runs once on the CPU, in a process of its own; the code is Inductor's own for that GPU.
+
+    Args:
+        function: a function of tensors, or a module.
+        args, keywords: what it is called with; tensors on the CPU.
+        gpu: "h200", "h100", "a100", "l40s", "b200", "mi300x", or a target such as "sm_90".
+        backward: also the gradient, of everything in the result that has one.
+        dynamic, fullgraph: as for torch.compile.
+        mode: torch.compile's: "max-autotune", ...; nothing is timed, so that a template's first
+            candidate is taken.
+        options: Inductor's, such as {"max_fusion_size": 1}.
+        levels: also record primitive operations and every pass, which takes longer.
+
+    Returns:
+        The report: how far it came, and where and why it stopped.
+
+    Raises:
+        ArgumentError: the function or an argument cannot be captured here.
+        TargetError: no GPU is called so.
+        WorkerError: the process died, or took longer than ten minutes.
+    """
+    if options is not None:
+        check_mapping("options", options, '{"max_fusion_size": 1}')
+    given = {} if options is None else dict(options)
+    asked = GraphOptions(gpu, backward, dynamic, mode, fullgraph, given, levels)
+    return graph_call(function, args, keywords, asked)
+
+
+def graph_call(
+    function: Any,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    options: GraphOptions,
+) -> GraphReport:
+    """See `graph`; here a function's keywords may be called as an option is."""
+    named = gpu_named(options.gpu)
+    if isinstance(function, type) or not callable(function):
+        raise ArgumentError(
+            f"graph takes a function or a module, and this is of type {type(function).__name__}",
+            advice="Give what you would give to torch.compile, and its arguments after it.",
+        )
+    check_flags(backward=options.backward, fullgraph=options.fullgraph, levels=options.levels)
+    if options.dynamic is not None:
+        check_flags(dynamic=options.dynamic)
+    if options.mode is not None:
+        check_choice("mode", options.mode, MODES)
+    _check_tensors(function, args, keywords)
+    request = {**vars(options), "gpu": named.name, "name": _name_of(function)}
+    shipped = _shipped(function, args, keywords)
+    found = _worker().call("kernellab.graphs.in_worker:capture", shipped, request, seconds=SECONDS)
+    return GraphReport(found)
+
+
+def _name_of(function: Any) -> str:
+    return str(getattr(function, "__name__", None) or type(function).__name__)
+
+
+def _shipped(function: Any, args: Any, keywords: Any) -> bytes:
+    """Function and arguments, pickled: what is no installed module's goes by value, as it is in
+    this process, whatever its file says by now.
+    """
+
+    try:
+        with _own_modules_by_value(function):
+            return bytes(cloudpickle.dumps((function, args, keywords)))
+    except Exception as error:  # anything may be raised by what is pickled
+        raise ArgumentError(
+            f"{_name_of(function)!r} cannot be sent to the process that captures: "
+            f"{type(error).__name__}: {error}",
+            advice=(
+                "It, its arguments and what it refers to have to be picklable: no open files, "
+                "locks, or tensors of a GPU."
+            ),
+        ) from error
+
+
+@contextmanager
+def _own_modules_by_value(function: Any) -> Iterator[None]:
+    """While active, the user's own modules are pickled by value: the other process may not find
+    them, or find them edited.
+    """
+    module = sys.modules.get(getattr(function, "__module__", None) or type(function).__module__)
+    is_own = module is not None and _is_the_users(module)
+    if (
+        not is_own
+        or module is None
+        or module.__name__ in cloudpickle.list_registry_pickle_by_value()
+    ):
+        yield
+        return
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
+
+
+def _is_the_users(module: ModuleType) -> bool:
+    file = getattr(module, "__file__", None)
+    if file is None or module.__name__ == "__main__":
+        return False  # by value anyway
+    return "site-packages" not in file and not file.startswith(sys.base_prefix)
+
+
+def _check_tensors(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    import torch
+
+    for place, value in _places(args, keywords):
+        if isinstance(value, torch.Tensor) and value.device.type not in ("cpu", "meta"):
+            raise ArgumentError(
+                f"{place} is on {value.device}: graph captures on the CPU, for any GPU",
+                advice=f"Give {place}.cpu().",
+            )
+    if isinstance(function, torch.nn.Module):
+        for name, parameter in [*function.named_parameters(), *function.named_buffers()]:
+            if parameter.device.type not in ("cpu", "meta"):
+                raise ArgumentError(
+                    f"parameter {name!r} is on {parameter.device}: graph captures on the CPU, "
+                    "for any GPU",
+                    advice="Give a copy of the module: copy.deepcopy(module).cpu().",
+                )
+
+
+def _places(args: Any, keywords: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for number, value in enumerate(args):
+        yield f"argument {number + 1}", value
+    yield from keywords.items()

@@ -1,0 +1,213 @@
+"""What `kernellab.graph` gives: every level between Python and the machine code of a GPU."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from kernellab.common.formatting import counted
+from kernellab.errors import SourcePosition
+from kernellab.graphs.generated import GeneratedKernel
+from kernellab.records.graphs import (
+    Bytecode,
+    Fusion,
+    GraphBreak,
+    GraphCapture,
+    GraphPass,
+    Guard,
+    Level,
+    LoweredGraph,
+    Recompilation,
+)
+from kernellab.records.showing import HasCard, text_of
+
+if TYPE_CHECKING:
+    import pandas
+
+T = TypeVar("T")
+
+
+class Rows(Sequence[T], Generic[T]):
+    """Records, as a list and as a table."""
+
+    def __init__(self, rows: Sequence[T]) -> None:
+        self._rows = tuple(rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._rows[place]
+
+    def table(self) -> pandas.DataFrame:
+        """One row a record."""
+        import pandas
+
+        return pandas.DataFrame([vars(row) for row in self._rows])
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self._rows)) or "none"
+
+
+@dataclass(frozen=True, eq=False)
+class ReportGraph:
+    """One graph of a report, from Dynamo to kernels.
+
+    Attributes:
+        lowered: all that is recorded of it.
+        fx: the graph as Dynamo captured it.
+        joint: that and its gradient, before they are parted; None for a graph without.
+        kernels: those that Inductor wrote for it.
+    """
+
+    lowered: LoweredGraph
+    fx: Level
+    joint: Level | None
+    kernels: tuple[GeneratedKernel, ...]
+
+    @property
+    def direction(self) -> str:
+        """ "forward", "backward" or "inference"."""
+        return self.lowered.direction
+
+    @property
+    def aten(self) -> Level:
+        """As AOTAutograd gives it to Inductor, with Inductor's decompositions applied."""
+        return self.lowered.aten
+
+    @property
+    def prims(self) -> Level:
+        """In torch's primitive operations."""
+        return self.lowered.prims
+
+    @property
+    def post_grad(self) -> Level:
+        """After Inductor's passes: what is lowered to loops."""
+        return self.lowered.post_grad
+
+    @property
+    def passes(self) -> tuple[GraphPass, ...]:
+        """Inductor's FX passes, in order."""
+        return self.lowered.passes
+
+    @property
+    def loop_ir(self) -> str:
+        """Inductor's define-by-run IR of every buffer, before fusion."""
+        return "\n\n".join(buffer.text for buffer in self.lowered.loops)
+
+    @property
+    def wrapper(self) -> str:
+        """The code that allocates buffers and launches the kernels."""
+        return self.lowered.wrapper
+
+    @functools.cached_property
+    def fusions(self) -> pandas.DataFrame:
+        """The pairs that the scheduler considered: first, second, fused, reason, saved_bytes."""
+        import pandas
+
+        columns = list(Fusion.__dataclass_fields__)
+        return pandas.DataFrame([vars(one) for one in self.lowered.fusions], columns=columns)
+
+    @functools.cached_property
+    def launches(self) -> pandas.DataFrame:
+        """What is launched, in order: name, is_generated, operations, moved_bytes, flops."""
+        import pandas
+
+        return pandas.DataFrame([vars(one) for one in self.lowered.launches])
+
+    @property
+    def error(self) -> str:
+        """Where it stopped and why; "" where it did not."""
+        return self.lowered.error
+
+    def positions(self, kernel: GeneratedKernel | str) -> tuple[SourcePosition, ...]:
+        """The lines of the model that a kernel computes, as far as torch knows them.
+
+        Args:
+            kernel: one of this graph's, or its name.
+        """
+        name = kernel if isinstance(kernel, str) else kernel.name
+        origins = {origin for one in self.kernels if one.name == name for origin in one.origins}
+        nodes = [node for node in self.post_grad.nodes if node.name in origins]
+        found = [node.position for node in nodes if node.position is not None]
+        return tuple(dict.fromkeys(found))
+
+    def __repr__(self) -> str:
+        kernels = counted(len(self.kernels), "kernel")
+        return f"ReportGraph({self.direction}, {len(self.aten.nodes)} ATen nodes, {kernels})"
+
+
+class GraphReport(HasCard):
+    """Everything that torch.compile made of one call.
+
+    Attributes:
+        capture: the record, as it was captured or read from a file.
+    """
+
+    def __init__(self, capture: GraphCapture) -> None:
+        """The report of a record."""
+        self.capture = capture
+
+    @functools.cached_property
+    def graphs(self) -> tuple[ReportGraph, ...]:
+        """The graphs that were compiled, in the order in which they were."""
+        frames = {frame.number: frame for frame in self.capture.frames}
+        nothing = Level("fx", "", (), "not recorded")
+        found = []
+        for lowered in self.capture.lowered:
+            frame = frames.get(lowered.number)
+            kernels = tuple(GeneratedKernel(one, self.capture.target) for one in lowered.kernels)
+            fx = frame.fx if frame is not None else nothing
+            joint = frame.joint if frame is not None else None
+            found.append(ReportGraph(lowered, fx, joint, kernels))
+        return tuple(found)
+
+    @property
+    def kernels(self) -> tuple[GeneratedKernel, ...]:
+        """The kernels of all graphs."""
+        return tuple(kernel for graph in self.graphs for kernel in graph.kernels)
+
+    @property
+    def breaks(self) -> Rows[GraphBreak]:
+        """Where Dynamo stopped and went on in another graph: reason, line, what to change."""
+        return Rows(self.capture.breaks)
+
+    @property
+    def guards(self) -> Rows[Guard]:
+        """The conditions under which the code holds."""
+        return Rows(self.capture.guards)
+
+    @property
+    def recompilations(self) -> Rows[Recompilation]:
+        """What was compiled again, and why."""
+        return Rows(self.capture.recompilations)
+
+    @property
+    def bytecode(self) -> Rows[Bytecode]:
+        """Each function's bytecode, before and after Dynamo; resume functions too."""
+        return Rows(self.capture.bytecode)
+
+    @property
+    def error(self) -> str:
+        """What ended the capture before its end; "" where nothing did."""
+        return self.capture.error
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report to a file, which `kernellab.load` reads.
+
+        Raises:
+            ArchiveError: the file cannot be written.
+        """
+        from kernellab.graphs.files import save
+
+        return save(self.capture, path)
+
+    def __str__(self) -> str:
+        return text_of(self)
+
+    def __repr__(self) -> str:
+        return f"GraphReport({self.capture.name}, {counted(len(self.graphs), 'graph')})"

@@ -1,0 +1,109 @@
+"""`%%tilegraph`: the call at the end of a cell, under torch.compile, opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from IPython.core.magic import Magics, cell_magic, magics_class
+
+from kernellab.common.option_values import read_constexpr
+from kernellab.magics import ipython_api
+from kernellab.magics.ipython_api import RunningCell
+from kernellab.magics.last_expression import above_and_last
+from kernellab.magics.launch_line import read_call
+from kernellab.magics.notebook_names import read_variable
+from kernellab.magics.options import Option, Options
+
+
+def _modes() -> list[str]:
+    from kernellab.graphs.graphing import MODES
+
+    return list(MODES)
+
+
+OPTIONS = Options(
+    "tilegraph",
+    (
+        Option("--gpu", "GPU", "The GPU that code is generated for: h200, a100, mi300x, sm_90."),
+        Option("--backward", "", "Also the gradient of everything in the result that has one."),
+        Option("--dynamic", "", "Sizes are symbols from the start."),
+        Option("--fullgraph", "", "A graph break is an error."),
+        Option("--mode", "MODE", "Of torch.compile: max-autotune, ...", values=_modes),
+        Option(
+            "--option",
+            "NAME=VALUE",
+            "An option of Inductor's: max_fusion_size=1. May be repeated.",
+            read_constexpr,
+            repeated=True,
+        ),
+        Option(
+            "--name",
+            "VARIABLE",
+            "The variable that gets the GraphReport: report by default.",
+            read_variable,
+        ),
+    ),
+)
+
+_HELP = """Compile the call at the end of the cell with torch.compile, for a GPU that need not be
+there, and show every level of it: graph breaks, guards, FX, ATen, fusions, kernels.
+
+The cell is an ordinary cell whose last expression is a call of a function of tensors, or of a
+module: model(x). What stands above is run; the call itself runs once on the CPU, in a process of
+its own. The GraphReport is in the variable `report` afterwards: report.graphs, report.breaks,
+report.kernels[0].compilation.explore().
+
+Options:
+
+{options}
+
+Examples:
+
+  %%tilegraph --gpu h200 --backward
+  model(x)
+
+  %%tilegraph --option max_fusion_size=1
+  torch.softmax(x, -1)
+"""
+
+
+@magics_class
+class TileGraphMagics(Magics):
+    """The magic `%%tilegraph`."""
+
+    @cell_magic
+    def tilegraph(self, line: str, cell: str) -> None:
+        assert self.shell is not None  # a magic is called by its shell
+        running = ipython_api.running_cell(self.shell, f"%%tilegraph {line}".rstrip(), cell)
+        try:
+            _open(running, OPTIONS.parse(line, running.position), cell)
+        except BaseException as error:
+            ipython_api.report(running, error)
+
+    tilegraph.__doc__ = _HELP.format(options=OPTIONS.help())
+
+
+def _open(running: RunningCell, given: Mapping[str, Any], body: str) -> None:
+    """Run what stands above the call, capture the call, show the report."""
+    advice = "Its last line is the call to open, as in model(x)."
+    above, called = above_and_last(running, body, OPTIONS.magic, "call", advice)
+    if above.strip():
+        ipython_api.execute(running, above)
+    namespace = running.shell.user_ns
+    position = running.position(OPTIONS.magic)
+    function, args, keywords = read_call(called, namespace, OPTIONS.magic, position)
+    # Imported here: torch and Triton take longer than the rest of loading the extension.
+    from kernellab.graphs.graphing import GraphOptions, graph_call
+
+    options = GraphOptions(
+        gpu=given["gpu"] or GraphOptions.gpu,
+        backward=given["backward"],
+        dynamic=True if given["dynamic"] else None,
+        fullgraph=given["fullgraph"],
+        mode=given["mode"],
+        options=dict(given["option"] or ()),
+    )
+    report = graph_call(function, args, keywords, options)
+    namespace[given["name"] or "report"] = report
+    ipython_api.show(report)

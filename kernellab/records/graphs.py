@@ -1,0 +1,341 @@
+"""What torch.compile makes of a function: the levels between Python and kernels, as plain facts.
+
+Every class here is data that a worker process sends and a file keeps; `kernellab.graphs` has the
+report that is made of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from difflib import unified_diff
+
+from kernellab.errors.positions import SourcePosition
+
+
+@dataclass(frozen=True)
+class GraphNode:
+    """One node of an FX graph.
+
+    Attributes:
+        name: in its graph.
+        opcode: FX's: "placeholder", "call_function", "call_method", "call_module", "get_attr",
+            "output".
+        target: what is called: "torch.sin", "aten.mul.Tensor".
+        args, kwargs: as the graph's text has them.
+        shape: sizes, symbols as text; None where the value is no tensor.
+        dtype: "float32", ...; None where the value is no tensor.
+        position: the user's line; None where torch kept none.
+        origins: names of nodes of the level before.
+    """
+
+    name: str
+    opcode: str
+    target: str
+    args: str
+    kwargs: str
+    shape: tuple[int | str, ...] | None
+    dtype: str | None
+    position: SourcePosition | None
+    origins: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Level:
+    """A graph at one level.
+
+    Attributes:
+        name: "fx", "joint", "aten", "prims", "post_grad".
+        text: as torch prints it.
+        nodes: in order.
+        error: why the level is not there; "" where it is.
+    """
+
+    name: str
+    text: str
+    nodes: tuple[GraphNode, ...]
+    error: str = ""
+
+    def counts(self) -> dict[str, int]:
+        """How often each operation is called, most often first."""
+        called = Counter(node.target for node in self.nodes if node.opcode.startswith("call_"))
+        return dict(called.most_common())
+
+    def diff(self, other: Level) -> str:
+        """What the other level's text has instead, as a unified diff; "" for equal texts."""
+        lines = unified_diff(
+            self.text.splitlines(), other.text.splitlines(), self.name, other.name, lineterm=""
+        )
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.text or self.error
+
+
+@dataclass(frozen=True)
+class GraphPass:
+    """One FX pass of Inductor's.
+
+    Attributes:
+        name: Inductor's own.
+        stage: "pre_grad", "joint" or "post_grad".
+        before, after: the graph's text; both "" where the pass changed nothing.
+        seconds: what it took.
+    """
+
+    name: str
+    stage: str
+    before: str
+    after: str
+    seconds: float
+
+    @property
+    def changed(self) -> bool:
+        """Whether the graph is another one after it."""
+        return self.before != self.after
+
+    def diff(self) -> str:
+        """What it changed, as a unified diff."""
+        return Level("before", self.before, ()).diff(Level("after", self.after, ()))
+
+
+@dataclass(frozen=True)
+class LoopBuffer:
+    """One buffer of Inductor's loop IR.
+
+    Attributes:
+        name: "buf0".
+        operation: the scheduler's name of what computes it: "op0".
+        kind: Inductor's class: "Pointwise", "Reduction", "ExternKernelOut".
+        text: its define-by-run IR.
+        reads, writes: names of buffers.
+        read_bytes, write_bytes: what computing it alone moves; Inductor's count.
+        origins: names of nodes of the post-grad graph.
+        flops: Inductor's count; None where it has none.
+    """
+
+    name: str
+    operation: str
+    kind: str
+    text: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    read_bytes: int
+    write_bytes: int
+    origins: tuple[str, ...]
+    flops: int | None
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """A pair that the scheduler considered.
+
+    Attributes:
+        first, second: the operations of each, "op0", "op0_op1".
+        fused: whether they became one kernel.
+        reason: why not, in Inductor's words; "" where fused.
+        saved_bytes: of memory traffic, by Inductor's score: what fusing saves or would save.
+    """
+
+    first: str
+    second: str
+    fused: bool
+    reason: str
+    saved_bytes: int
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """A Triton kernel as Inductor writes it.
+
+    Attributes:
+        name: of the function.
+        source: the whole module: imports, decorators, the function.
+        operations: what it computes, by the scheduler's names.
+        buffers: names of the loop buffers.
+        origins: names of nodes of the post-grad graph.
+        variables: name in the kernel ("tmp3") -> name of the operation that it belongs to.
+    """
+
+    name: str
+    source: str
+    operations: tuple[str, ...]
+    buffers: tuple[str, ...]
+    origins: tuple[str, ...]
+    variables: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class GraphLaunch:
+    """One launch of the generated code, in its order.
+
+    Attributes:
+        name: the kernel's, or what torch calls: "extern_kernels.mm".
+        is_generated: whether it is a Triton kernel of Inductor's.
+        operations: what it computes.
+        moved_bytes: read and written; Inductor's count.
+        flops: Inductor's count; None where it has none.
+    """
+
+    name: str
+    is_generated: bool
+    operations: tuple[str, ...]
+    moved_bytes: int
+    flops: int | None
+
+
+@dataclass(frozen=True)
+class SavedTensor:
+    """What the forward graph keeps for the backward graph."""
+
+    name: str
+    shape: tuple[int | str, ...] | None
+    dtype: str | None
+    bytes: int
+
+
+@dataclass(frozen=True)
+class LoweredGraph:
+    """One graph on its way from AOTAutograd to kernels.
+
+    Attributes:
+        direction: "forward", "backward" or "inference".
+        number: of the Dynamo graph that it comes from, from 0.
+        aten: as AOTAutograd gives it to Inductor.
+        prims: the same, in primitive operations.
+        decompositions: operation -> how often one was decomposed while it was traced.
+        passes: Inductor's FX passes, in order.
+        post_grad: the graph that is lowered to loops.
+        saved: what a forward graph keeps for its backward graph.
+        recomputed: nodes that a backward graph computes again.
+        loops: buffers before fusion.
+        groups: operations of each kernel, after fusion.
+        fusions: the pairs that were considered.
+        wrapper: the code that launches the kernels, whole.
+        kernels: in the order of the wrapper.
+        launches: in order.
+        error: where it stopped and why; "" where it did not.
+        seconds: what it took.
+    """
+
+    direction: str
+    number: int
+    aten: Level
+    prims: Level
+    decompositions: dict[str, int]
+    passes: tuple[GraphPass, ...]
+    post_grad: Level
+    saved: tuple[SavedTensor, ...]
+    recomputed: tuple[str, ...]
+    loops: tuple[LoopBuffer, ...]
+    groups: tuple[tuple[str, ...], ...]
+    fusions: tuple[Fusion, ...]
+    wrapper: str
+    kernels: tuple[KernelCode, ...]
+    launches: tuple[GraphLaunch, ...]
+    error: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class CapturedFrame:
+    """One Dynamo graph: `fx` as Dynamo captured it, `joint` with its gradient (None without)."""
+
+    number: int
+    fx: Level
+    joint: Level | None
+
+
+@dataclass(frozen=True)
+class GraphBreak:
+    """Where Dynamo stopped capturing, and went on in another graph.
+
+    Attributes:
+        reason: Dynamo's, in a line.
+        explanation: its words, whole.
+        hints: what Dynamo says to change.
+        position: the user's line.
+    """
+
+    reason: str
+    explanation: str
+    hints: tuple[str, ...]
+    position: SourcePosition | None
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A condition under which the compiled code holds.
+
+    Attributes:
+        frame: "0/0", Dynamo's number of the frame and of its compilation.
+        kind: Dynamo's: "TENSOR_MATCH", "TYPE_MATCH", ...
+        condition: what is checked.
+        source: of what: "L['x']".
+        failed: how it failed, where that led to a recompilation; "" where it held.
+    """
+
+    frame: str
+    kind: str
+    condition: str
+    source: str
+    failed: str = ""
+
+
+@dataclass(frozen=True)
+class Recompilation:
+    """A frame that was compiled again: its function, and which guard did not hold."""
+
+    frame: str
+    function: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Bytecode:
+    """One function's bytecode, as `dis` prints it, before and after Dynamo.
+
+    Attributes:
+        frame: "0/0".
+        function: its name; functions in which the rest after a graph break runs begin with
+            "torch_dynamo_resume_in".
+        original, rewritten: disassembled.
+        position: where the function is defined.
+    """
+
+    frame: str
+    function: str
+    original: str
+    rewritten: str
+    position: SourcePosition | None
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether it is the rest of a function after a graph break."""
+        return self.function.startswith("torch_dynamo_resume_in")
+
+
+@dataclass(frozen=True)
+class GraphCapture:
+    """All that was captured of one call.
+
+    Attributes:
+        name: of the function or module.
+        gpu: the GPU that the code is for, as it was named.
+        target: "sm_90".
+        torch_version: of the process that captured it.
+        error: what ended the capture before its end; "" where nothing did.
+    """
+
+    name: str
+    gpu: str
+    target: str
+    torch_version: str
+    frames: tuple[CapturedFrame, ...]
+    lowered: tuple[LoweredGraph, ...]
+    breaks: tuple[GraphBreak, ...]
+    guards: tuple[Guard, ...]
+    recompilations: tuple[Recompilation, ...]
+    bytecode: tuple[Bytecode, ...]
+    error: str
+    seconds: float

@@ -1,0 +1,396 @@
+"""One call under torch.compile, captured from bytecode to Triton kernels for a GPU that may not be
+there. The call itself runs on the CPU, in ATen operations.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+import torch._decomp
+import torch._dynamo
+import torch._guards
+import torch._inductor
+import torch._inductor.compile_fx
+import torch._inductor.config
+import torch._inductor.decomposition
+import torch._inductor.fx_passes.joint_graph
+import torch._refs
+import torch._refs.nn.functional
+import torch.utils._pytree as pytree
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from kernellab.records.graphs import (
+    Bytecode,
+    CapturedFrame,
+    GraphPass,
+    Level,
+    LoweredGraph,
+    SavedTensor,
+)
+from kernellab.torch_api.events import Event, bytecode_heard, events_heard
+from kernellab.torch_api.fx_graphs import byte_count, level_of, level_or_error, sizes
+from kernellab.torch_api.gpu_attention import attention_of_gpu, written_out
+from kernellab.torch_api.gpu_decompositions import decompositions_told, told_of_gpu
+from kernellab.torch_api.lowering import CONFIG, Lowering, lower, passes_watched
+from kernellab.torch_api.virtual_gpu import DEVICE, replaced
+
+_compile_fx: Any = torch._inductor.compile_fx
+_config: Any = torch._inductor.config
+_joint_passes: Any = torch._inductor.fx_passes.joint_graph
+_dynamo: Any = torch._dynamo
+_CPU = torch.device("cpu")
+
+Answering = Callable[[], AbstractContextManager[None]]
+"""A context in which torch and Triton answer for the GPU."""
+
+Runner = Callable[[str], Callable[[list[Any]], Any]]
+"""From the code that launches kernels to what runs it."""
+
+
+@dataclass
+class Captured:
+    """What came of it, so far as it came."""
+
+    frames: list[CapturedFrame] = field(default_factory=list)
+    lowered: list[LoweredGraph] = field(default_factory=list)
+    bytecode: list[Bytecode] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    error: str = ""
+
+
+class Backend:
+    """A backend of torch.compile that lowers each graph for a GPU, and runs it on the CPU."""
+
+    def __init__(
+        self,
+        answering: Answering,
+        *,
+        config: Mapping[str, Any] | None = None,
+        levels: bool = True,
+        runner: Runner | None = None,
+    ) -> None:
+        """Nothing is captured yet.
+
+        Args:
+            answering: entered while something is decided for the GPU.
+            config: options of Inductor's.
+            levels: whether primitive operations and passes are recorded, which takes time.
+            runner: what runs the generated code; None to run the ATen graphs on the CPU.
+        """
+        self.captured = Captured()
+        self._answering = answering
+        self._config = dict(config or {})
+        self._levels = levels
+        self._runner = runner
+        self._passes: list[GraphPass] = []
+        self._applied: Counter[str] = Counter()
+        self._lock = threading.RLock()
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """While active, what Dynamo says is kept."""
+        with events_heard(self.captured.events), bytecode_heard(self.captured.bytecode):
+            yield
+
+    def __call__(
+        self, module: torch.fx.GraphModule, inputs: Sequence[Any], **_options: Any
+    ) -> Callable[..., Any]:
+        """As torch.compile calls it with a Dynamo graph."""
+        with self._lock, ExitStack() as stack:
+            number = len(self.captured.frames)
+            self.captured.frames.append(CapturedFrame(number, level_of(module, "fx"), None))
+            table = torch._inductor.decomposition.select_decomp_table()
+            applied = self._applied = Counter()
+            stack.enter_context(_config.patch({**CONFIG, **self._config}))
+            stack.enter_context(decompositions_told())
+            stack.enter_context(self._passes_watched())
+            stack.enter_context(
+                replaced(_compile_fx, _recursive_joint_graph_passes=self._joint(number))
+            )
+            stack.enter_context(attention_of_gpu())
+            compiled: Callable[..., Any] = _compile_fx.compile_fx(
+                module,
+                inputs,
+                inner_compile=functools.partial(self._inner, number),
+                decompositions=told_of_gpu(table, applied),
+            )
+            return compiled
+
+    def _passes_watched(self) -> AbstractContextManager[None]:
+        return passes_watched(self._passes) if self._levels else nullcontext()
+
+    def _joint(self, number: int) -> Callable[..., Any]:
+        original = _compile_fx._recursive_joint_graph_passes
+
+        def joint(module: torch.fx.GraphModule, *args: Any, **keywords: Any) -> Any:
+            frame = self.captured.frames[number]
+            if any(node.op == "placeholder" and "tangents" in node.name for node in _nodes(module)):
+                made = replace(frame, joint=level_of(module, "joint"))
+                self.captured.frames[number] = made
+            # Patterns are traced on what torch takes to be there: a GPU that is not cannot do it.
+            _joint_passes.lazy_init()
+            move_graph(module, _CPU, DEVICE)
+            if "input_device" in keywords:
+                keywords["input_device"] = DEVICE
+            fold = _joint_passes.constant_fold_uniform_value
+            known = replaced(
+                _joint_passes,
+                lazy_init=lambda _device=None: None,
+                constant_fold_uniform_value=functools.partial(_folded_on_cpu, fold),
+            )
+            with known, self._answering():
+                return original(module, *args, **keywords)
+
+        return joint
+
+    def _inner(
+        self, number: int, module: torch.fx.GraphModule, inputs: Sequence[Any], **keywords: Any
+    ) -> Callable[..., Any]:
+        """As `compile_fx` calls its inner compiler with each of AOTAutograd's graphs."""
+        start = time.perf_counter()
+        here = move_graph(copy.deepcopy(module), DEVICE, _CPU)
+        aten, lowering, error = level_of(module, "aten"), Lowering(), ""
+        direction = _direction(keywords)
+        prims = _prims(here, inputs) if self._levels else Level("prims", "", (), "not asked")
+        try:
+            with self._lock, self._passes_watched(), self._answering():
+                is_run = self._runner is not None
+                lower(module, inputs, keywords, self._config, lowering, is_run=is_run)
+        except Exception as problem:  # torch raises anything
+            error = _said(problem)
+        passes, self._passes[:] = tuple(self._passes), []
+        final = lowering.module
+        self.captured.lowered.append(
+            LoweredGraph(
+                direction=direction,
+                number=number,
+                aten=aten,
+                prims=prims,
+                decompositions=dict(self._applied.most_common()),
+                passes=passes,
+                post_grad=level_or_error("post_grad", lambda: _present(final)),
+                saved=_saved(module) if direction == "forward" else (),
+                recomputed=self._recomputed(number, module) if direction == "backward" else (),
+                loops=tuple(lowering.loops),
+                groups=tuple(lowering.groups),
+                fusions=tuple(lowering.fusions),
+                wrapper=lowering.wrapper,
+                kernels=tuple(lowering.kernels),
+                launches=tuple(lowering.launches),
+                error=error,
+                seconds=time.perf_counter() - start,
+            )
+        )
+        if self._runner is not None and not error:
+            return _boxed(self._runner(lowering.wrapper))
+        written_out(here)
+        return _boxed(lambda args: here(*args))
+
+    def _recomputed(self, number: int, module: torch.fx.GraphModule) -> tuple[str, ...]:
+        """Calls that stand in the forward graph as well."""
+        forward = [
+            one
+            for one in self.captured.lowered
+            if (one.number, one.direction) == (number, "forward")
+        ]
+        names = {
+            node.name
+            for one in forward
+            for node in one.aten.nodes
+            if node.opcode == "call_function"
+        }
+        return tuple(
+            node.name
+            for node in module.graph.nodes
+            if node.op == "call_function" and node.name in names
+        )
+
+
+def _folded_on_cpu(fold: Callable[..., Any], module: torch.fx.GraphModule) -> None:
+    """Constants are computed while they are folded: on the CPU."""
+    fold(move_graph(module, DEVICE, _CPU))
+    move_graph(module, _CPU, DEVICE)
+
+
+def _nodes(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    return list(module.graph.nodes)
+
+
+def _direction(keywords: Mapping[str, Any]) -> str:
+    if keywords.get("is_backward"):
+        return "backward"
+    return "inference" if keywords.get("is_inference") else "forward"
+
+
+def _present(module: torch.fx.GraphModule | None) -> torch.fx.GraphModule:
+    if module is None:
+        raise LookupError("Inductor did not come that far")
+    return module
+
+
+def _boxed(function: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+    """As AOTAutograd calls what is compiled: with a list, which is emptied."""
+
+    def boxed(args: list[Any]) -> Any:
+        held = list(args)
+        args.clear()
+        return function(held)
+
+    boxed._boxed_call = True  # type: ignore[attr-defined]
+    return boxed
+
+
+def _said(problem: BaseException) -> str:
+    """An error of torch's in its last words, with the place in torch where it came up."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    return f"{type(problem).__name__}: {problem}{where}"
+
+
+def move_graph(
+    module: torch.fx.GraphModule, old: torch.device, new: torch.device
+) -> torch.fx.GraphModule:
+    """Have a graph, in place, be of another device: what it makes, and what is known of its
+    values.
+    """
+
+    def moved(value: Any) -> Any:
+        return new if isinstance(value, torch.device) and value.type == old.type else value
+
+    for part in module.modules():
+        if not isinstance(part, torch.fx.GraphModule):
+            continue
+        for node in part.graph.nodes:
+            node.args = torch.fx.node.map_aggregate(node.args, moved)
+            node.kwargs = torch.fx.node.map_aggregate(node.kwargs, moved)
+            if "val" in node.meta:
+                node.meta["val"] = pytree.tree_map(
+                    functools.partial(_of_device, old=old, new=new), node.meta["val"]
+                )
+        part.recompile()
+    return module
+
+
+def _of_device(value: Any, old: torch.device, new: torch.device) -> Any:
+    """A traced tensor's like on another device; anything else as it is."""
+    if not isinstance(value, torch.Tensor) or value.device.type != old.type:
+        return value
+    with value.fake_mode if hasattr(value, "fake_mode") else nullcontext():
+        return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=new)
+
+
+def _saved(module: torch.fx.GraphModule) -> tuple[SavedTensor, ...]:
+    """What a forward graph gives beyond what its caller sees."""
+    context = torch._guards.TracingContext.try_get()
+    metadata = getattr(context, "fw_metadata", None)
+    (results,) = next(node for node in module.graph.nodes if node.op == "output").args
+    if metadata is None:
+        return ()
+    kept = list(results)[metadata.num_forward_returns + metadata.num_outputs_rng_offset :]
+    found = []
+    for node in kept:
+        value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+        if isinstance(value, torch.Tensor):
+            kind = str(value.dtype).removeprefix("torch.")
+            found.append(SavedTensor(node.name, sizes(value), kind, byte_count(value)))
+    return tuple(found)
+
+
+# Primitive operations
+
+
+@functools.cache
+def _primitive_table() -> dict[Any, Callable[..., Any]]:
+    """What torch can write out: its decompositions, and its references in primitives."""
+    registered: Any = torch._decomp.global_decomposition_table
+    table: dict[Any, Callable[..., Any]] = dict(registered["post_autograd"])
+    modules: tuple[Any, ...] = (torch._refs, torch._refs.nn.functional)
+    for module in modules:
+        for name in module.__all__:
+            packet = getattr(torch.ops.aten, name, None)
+            for overload in packet.overloads() if packet is not None else ():
+                operation = getattr(packet, overload)
+                if not any(argument.is_out for argument in operation._schema.arguments):
+                    table.setdefault(operation, getattr(module, name))
+    return table
+
+
+def _prims(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Level:
+    fake_mode = torch._guards.detect_fake_mode(inputs) or nullcontext()
+
+    def made() -> torch.fx.GraphModule:
+        run = torch.fx.Interpreter(module).run
+        with fake_mode, torch.no_grad():
+            here = [_of_device(one, DEVICE, _CPU) for one in inputs]
+            return make_fx(run, decomposition_table=_primitive_table())(*here)
+
+    return level_or_error("prims", made)
+
+
+# One call
+
+
+def capture(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    backend: Backend,
+    *,
+    backward: bool,
+    dynamic: bool | None,
+    fullgraph: bool,
+) -> Captured:
+    """Call a function under torch.compile, and its gradient where that is asked for."""
+    _dynamo.reset()
+    captured = backend.captured
+    try:
+        with backend.listening():
+            compiled = torch.compile(
+                function, backend=backend, dynamic=dynamic, fullgraph=fullgraph
+            )
+            result = compiled(*args, **keywords)
+            if backward:
+                _differentiate(result)
+    except Exception as problem:  # of the user's function, or of torch
+        captured.error = _said(problem)
+    finally:
+        _dynamo.reset()
+    return captured
+
+
+def _differentiate(result: Any) -> None:
+    """Backward from everything in the result that has a gradient, with ones coming in."""
+    tensors = [
+        one
+        for one in pytree.tree_leaves(result)
+        if isinstance(one, torch.Tensor) and one.requires_grad
+    ]
+    if not tensors:
+        raise ValueError(
+            "backward=True, and nothing of the result has a gradient: none of the arguments "
+            "requires one"
+        )
+    torch.autograd.backward(tensors, [torch.ones_like(one) for one in tensors])
+
+
+def mode_options(mode: str | None) -> dict[str, Any]:
+    """Inductor's options for one of torch.compile's modes."""
+    if mode in (None, "default"):
+        return {}
+    found: dict[str, Any] = dict(torch._inductor.list_mode_options(mode))
+    return found
+
+
+def option_names() -> list[str]:
+    """The names of Inductor's options."""
+    return list(_config.get_config_copy())

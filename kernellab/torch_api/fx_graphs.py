@@ -1,0 +1,131 @@
+"""FX graphs as records: their text, their nodes, where those come from."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.fx
+
+from kernellab.errors.positions import SourcePosition
+from kernellab.records.graphs import GraphNode, Level
+from kernellab.torch_api.virtual_gpu import DEVICE
+
+_FRAME = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+)')
+_TORCH = str(Path(torch.__file__).parent)
+_MOST_ARGUMENT = 400
+"""Characters that are kept of an argument's text: constants may be whole tensors."""
+
+
+def level_of(module: torch.fx.GraphModule, name: str) -> Level:
+    """A graph at the level of this name."""
+    text = str(module.print_readable(print_output=False))
+    return Level(name, text, tuple(_node(node) for node in module.graph.nodes))
+
+
+def level_or_error(name: str, make: Callable[[], torch.fx.GraphModule]) -> Level:
+    """The level that `make` gives, or why there is none."""
+    try:
+        return level_of(make(), name)
+    except Exception as error:  # torch raises anything
+        return Level(name, "", (), f"{type(error).__name__}: {error}")
+
+
+def graph_text(module: torch.fx.GraphModule) -> str:
+    """A graph's nodes as text, with nothing of its modules: what tells one state of it from the
+    next.
+    """
+    return str(module.graph)
+
+
+def _node(node: torch.fx.Node) -> GraphNode:
+    value: Any = node.meta.get("val", node.meta.get("example_value"))
+    is_tensor = isinstance(value, torch.Tensor)
+    return GraphNode(
+        name=node.name,
+        opcode=node.op,
+        target=target_name(node),
+        args=_shown(node.args),
+        kwargs=_shown(node.kwargs),
+        shape=sizes(value) if is_tensor else None,
+        dtype=str(value.dtype).removeprefix("torch.") if is_tensor else None,
+        position=user_position(node.meta.get("stack_trace") or ""),
+        origins=tuple(dict.fromkeys(_origins(node))),
+    )
+
+
+def _shown(arguments: Any) -> str:
+    text = repr(arguments)
+    return text if len(text) <= _MOST_ARGUMENT else text[: _MOST_ARGUMENT - 1] + "…"
+
+
+def sizes(tensor: torch.Tensor) -> tuple[int | str, ...]:
+    """Its shape: numbers, and names of symbols."""
+    found: list[Any] = list(tensor.shape)
+    return tuple(size if isinstance(size, int) else str(size) for size in found)
+
+
+def byte_count(tensor: torch.Tensor) -> int:
+    """What its elements take, for symbols the sizes that were seen."""
+    return int(tensor.numel()) * tensor.element_size()
+
+
+def target_name(node: torch.fx.Node) -> str:
+    """What a node calls, as people write it: "aten.mul.Tensor", "torch.sin"."""
+    target = node.target
+    if isinstance(target, str):
+        return target
+    if isinstance(target, torch._ops.OpOverload):
+        return str(target)
+    module = getattr(target, "__module__", None) or ""
+    name = getattr(target, "__name__", str(target))
+    prefix = {"_operator": "operator", "torch._C._nn": "torch.nn.functional"}.get(module, module)
+    return f"{prefix}.{name}" if prefix else str(name)
+
+
+def user_position(stack: str) -> SourcePosition | None:
+    """The user's line of a stack as text: the innermost one that is not torch's own; torch's own
+    where there is no other; None of an empty stack.
+    """
+    frames = [SourcePosition(found["file"], int(found["line"])) for found in _FRAME.finditer(stack)]
+    theirs = [frame for frame in frames if not frame.file.startswith(_TORCH)]
+    found = theirs or frames
+    return found[-1] if found else None
+
+
+def _origins(node: torch.fx.Node) -> Iterator[str]:
+    """Names of nodes that torch says this one comes from, the nearest first."""
+    for source in node.meta.get("from_node", ()):
+        yield from _sources(source)
+    for key in ("source_fn_stack", "fwd_source_fn_stack"):
+        for entry in reversed(node.meta.get(key) or ()):
+            yield str(entry[0])
+
+
+def _sources(source: Any) -> Iterator[str]:
+    name = getattr(source, "name", "")
+    if name:
+        yield str(name)
+    for earlier in getattr(source, "from_node", ()):
+        yield from _sources(earlier)
+
+
+def on_gpu(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """A copy of a graph that makes on the GPU what the original makes on the CPU."""
+    made = copy.deepcopy(module)
+
+    def moved(value: Any) -> Any:
+        is_cpu = isinstance(value, torch.device) and value.type == "cpu"
+        return DEVICE if is_cpu else value
+
+    for part in made.modules():
+        if isinstance(part, torch.fx.GraphModule):
+            for node in part.graph.nodes:
+                node.args = torch.fx.node.map_aggregate(node.args, moved)
+                node.kwargs = torch.fx.node.map_aggregate(node.kwargs, moved)
+            part.recompile()
+    return made

@@ -1,0 +1,1 @@
+"""torch.compile, opened: the card of a report."""

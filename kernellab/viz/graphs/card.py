@@ -1,0 +1,116 @@
+"""The card of a report of torch.compile: graphs, breaks, kernels, and pairs that stayed apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kernellab.common.formatting import counted
+from kernellab.errors import source_line
+from kernellab.graphs.report import GraphReport, ReportGraph
+from kernellab.viz.kit.card import Card, Table, card_of
+
+_MOST_ROWS = 12
+"""Of a table; the report has all."""
+
+
+@card_of.register
+def graph_card(report: GraphReport) -> Card:
+    """What was captured, where it broke, what is launched, and what was not fused."""
+    made = report.capture
+    return Card(
+        title=made.name,
+        subtitle=f"torch.compile for {made.gpu} ({made.target}), torch {made.torch_version}",
+        tables=(
+            Table(
+                "Graphs",
+                ("", "FX", "ATen", "primitive", "buffers", "fused", "calls", "bytes moved"),
+                [_graph_row(graph) for graph in report.graphs],
+            ),
+            Table(
+                "Graph breaks",
+                ("line", "", "because"),
+                [
+                    (str(one.position or ""), _line(one.position), one.reason)
+                    for one in made.breaks[:_MOST_ROWS]
+                ],
+            ),
+            Table(
+                "Calls, in order",
+                ("", "bytes moved", "FLOPs", "lines of the model"),
+                _shortened(_call_rows(report)),
+            ),
+            Table(
+                "Not fused",
+                ("pair", "bytes it would save", "because"),
+                _shortened(_unfused_rows(report)),
+            ),
+        ),
+        notes=tuple(_notes(report)),
+    )
+
+
+def _notes(report: GraphReport) -> Iterator[str]:
+    made = report.capture
+    if made.error:
+        yield f"It stopped: {made.error}"
+    yield (
+        f"{counted(len(made.frames), 'Dynamo graph')}, {counted(len(made.breaks), 'graph break')}, "
+        f"{counted(len(made.guards), 'guard')}, "
+        f"{counted(len(made.recompilations), 'recompilation')}. Bytes and FLOPs are Inductor's own "
+        "counts."
+    )
+    yield from (f"Compiled again: {one.reason}" for one in made.recompilations)
+    for one in made.breaks:
+        yield from (f"{one.position}: {hint}" for hint in one.hints[:1])
+    for graph in report.graphs:
+        if graph.error:
+            yield f"The {graph.direction} graph {graph.lowered.number} stopped: {graph.error}"
+
+
+def _graph_row(graph: ReportGraph) -> tuple[str, ...]:
+    lowered = graph.lowered
+    fused = sum(one.fused for one in lowered.fusions)
+    return (
+        f"{graph.direction} {lowered.number}",
+        str(len(graph.fx.nodes)),
+        str(len(graph.aten.nodes)),
+        str(len(graph.prims.nodes)),
+        str(len(lowered.loops)),
+        f"{fused} of {counted(len(lowered.fusions), 'pair')}",
+        str(len(lowered.launches)),
+        f"{sum(one.moved_bytes for one in lowered.launches):,}",
+    )
+
+
+def _call_rows(report: GraphReport) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for graph in report.graphs:
+        for one in graph.lowered.launches:
+            lines = graph.positions(one.name) if one.is_generated else ()
+            where = ", ".join(str(position.line) for position in lines)
+            flops = "" if one.flops is None else f"{one.flops:,}"
+            rows.append((one.name, f"{one.moved_bytes:,}", flops, where))
+    return rows
+
+
+def _unfused_rows(report: GraphReport) -> list[tuple[str, ...]]:
+    pairs = [
+        one
+        for graph in report.graphs
+        for one in graph.lowered.fusions
+        if not one.fused and one.saved_bytes > 0
+    ]
+    pairs.sort(key=lambda one: -one.saved_bytes)
+    return [(f"{one.first}, {one.second}", f"{one.saved_bytes:,}", one.reason) for one in pairs]
+
+
+def _shortened(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    if len(rows) <= _MOST_ROWS:
+        return rows
+    rest = f"and {len(rows) - _MOST_ROWS} more"
+    return [*rows[:_MOST_ROWS], (rest, *[""] * (len(rows[0]) - 1))]
+
+
+def _line(position: object) -> str:
+    file, line = getattr(position, "file", None), getattr(position, "line", 0)
+    return source_line(file, line).strip() if file else ""

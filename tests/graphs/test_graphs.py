@@ -1,0 +1,245 @@
+"""`kernellab.graph`: every level of a call under torch.compile, for a GPU that is not there."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+import torch
+from torch import nn
+
+import kernellab
+from kernellab.errors import ArchiveError, ArgumentError, OptionError, TargetError
+from kernellab.graphs.report import GraphReport, ReportGraph
+from kernellab.launch.tile_kernel import TileKernel
+
+HERE = Path(__file__)
+
+
+def branching(x: torch.Tensor) -> torch.Tensor:
+    """Two graphs, because of a branch on a value."""
+    y = torch.sin(x) + 1
+    if y.sum() > 0:
+        y = y * 2
+    return y.relu().softmax(-1)
+
+
+def _line(text: str) -> int:
+    """Where a line of `branching` stands in this file."""
+    lines = HERE.read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if line.strip() == text)
+
+
+@pytest.fixture(scope="module")
+def report() -> GraphReport:
+    torch.manual_seed(0)
+    x = torch.rand(64, 1000, requires_grad=True)
+    return kernellab.graph(branching, x, gpu="h200", backward=True)
+
+
+def _graph(report: GraphReport, direction: str, number: int) -> ReportGraph:
+    (found,) = (
+        one for one in report.graphs if (one.direction, one.lowered.number) == (direction, number)
+    )
+    return found
+
+
+def test_every_graph_has_every_level(report: GraphReport) -> None:
+    assert not report.error
+    directions = [one.direction for one in report.graphs]
+    assert directions == ["forward", "forward", "backward", "backward"]
+    for one in report.graphs:
+        assert not one.error
+        assert one.fx.nodes
+        assert one.joint is not None
+        assert one.aten.counts()
+        assert all(name.startswith(("prims.", "_operator", "aten.")) for name in one.prims.counts())
+        assert "ops.load" in one.loop_ir
+        assert one.kernels
+        assert one.passes
+        assert "def call" in one.wrapper
+
+
+def test_levels_are_those_of_torch(report: GraphReport) -> None:
+    first = _graph(report, "forward", 0)
+    called = [node.target for node in first.fx.nodes if node.opcode == "call_function"]
+    assert "sin" in called[0]
+    assert first.aten.counts()["aten.sin.default"] == 1
+    assert first.prims.counts()["prims.sin.default"] == 1
+    assert "prims.sin" in first.aten.diff(first.prims)
+    second = _graph(report, "forward", 1)
+    changed = [one for one in second.passes if one.changed]
+    assert any("softmax" in one.diff() for one in changed)
+    saved = second.lowered.saved
+    assert [one.dtype for one in saved].count("float32") >= 1
+    assert all(one.bytes > 0 for one in saved)
+
+
+def test_a_break_has_its_line_and_what_to_change(report: GraphReport) -> None:
+    (one,) = report.breaks
+    assert one.reason == "Data-dependent branching"
+    assert one.position is not None
+    assert (Path(one.position.file), one.position.line) == (HERE, _line("if y.sum() > 0:"))
+    assert one.hints
+    resumed = [code for code in report.bytecode if code.is_resumed]
+    assert len(resumed) == 1
+    assert "LOAD" in resumed[0].original
+    assert resumed[0].original != resumed[0].rewritten
+
+
+def test_guards_are_a_table(report: GraphReport) -> None:
+    table = report.guards.table()
+    assert {"frame", "kind", "condition", "source", "failed"} <= set(table.columns)
+    tensors = table[table.kind == "TENSOR_MATCH"]
+    assert any("1000" in condition for condition in tensors.condition)
+    assert "L['x']" in set(tensors.source)
+
+
+def test_fusions_say_what_they_save_and_why_not(report: GraphReport) -> None:
+    first = _graph(report, "forward", 0)
+    assert isinstance(first.fusions, pandas.DataFrame)
+    apart = first.fusions[~first.fusions.fused]
+    assert all(apart.reason.str.len() > 0)
+    together = first.fusions[first.fusions.fused]
+    assert any(together.saved_bytes >= 64 * 1000 * 4)
+    kernels = [set(one.code.operations) for one in first.kernels]
+    for row in together.itertuples():
+        assert any({*row.first.split("_"), *row.second.split("_")} <= one for one in kernels)
+
+
+def test_a_kernel_leads_to_the_lines_of_the_model(report: GraphReport) -> None:
+    graph = _graph(report, "backward", 0)
+    (kernel,) = graph.kernels
+    (position,) = graph.positions(kernel)
+    assert position.line == _line("y = torch.sin(x) + 1")
+    assert kernel.origins
+
+
+def test_kernels_are_kernels_of_the_lab(report: GraphReport) -> None:
+    graph = _graph(report, "backward", 0)
+    (kernel,) = graph.kernels
+    assert isinstance(kernel.kernel, TileKernel)
+    assert kernel.compilation.target.name == "sm_90"
+    assert "cos" in kernel.source
+    assert "FFMA" in kernel.compilation.stages["sass"].text
+    gradient, x = torch.randn(64, 1000), torch.rand(64, 1000)
+    result = torch.empty(64, 1000)
+    kernellab.run(kernel.tuner, None, gradient, x, result, 64_000)
+    torch.testing.assert_close(result, gradient * x.cos())
+
+
+def test_a_report_shows_itself(report: GraphReport) -> None:
+    text = str(report)
+    assert "branching" in text
+    assert "Data-dependent branching" in text
+    assert report.kernels[0].name in text
+    html = report._repr_mimebundle_()["text/html"]
+    assert "<script" not in html
+    assert "Data-dependent branching" in html
+
+
+def test_a_saved_report_is_the_report(report: GraphReport, tmp_path: Path) -> None:
+    file = report.save(tmp_path / "report.klgraph")
+    again = kernellab.load(file)
+    assert isinstance(again, GraphReport)
+    assert again.capture == report.capture
+    assert str(again) == str(report)
+
+
+def test_damaged_reports_are_refused(report: GraphReport, tmp_path: Path) -> None:
+    import gzip
+    import json
+
+    whole = report.save(tmp_path / "report.klgraph").read_bytes()
+    data = json.loads(gzip.decompress(whole))
+    damaged = tmp_path / "damaged.klgraph"
+
+    def refused(content: bytes, match: str) -> None:
+        damaged.write_bytes(content)
+        with pytest.raises(ArchiveError, match=match):
+            kernellab.load(damaged)
+
+    refused(whole[: len(whole) // 2], "cut off|damaged")
+    refused(gzip.compress(json.dumps({**data, "version": 99}).encode()), "version")
+    data["capture"]["lowered"][0]["kernels"][0]["source"] = 5
+    refused(gzip.compress(json.dumps(data).encode()), r"lowered\[0\]\.kernels\[0\]\.source")
+
+
+class Recompiled(nn.Module):
+    """Calls a compiled part with two sizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x * self.weight).tanh()
+
+
+def test_a_module_is_captured_with_its_parameters() -> None:
+    report = kernellab.graph(Recompiled(), torch.randn(4, 8), gpu="a100", backward=True)
+    assert report.capture.target == "sm_80"
+    assert [one.direction for one in report.graphs] == ["forward", "backward"]
+
+
+def test_options_are_inductors() -> None:
+    def two(x: torch.Tensor) -> torch.Tensor:
+        return (x.sin() * 2).sum(-1).cos()
+
+    x = torch.rand(32, 64)
+    whole = kernellab.graph(two, x, levels=False)
+    parted = kernellab.graph(two, x, levels=False, options={"max_fusion_size": 1})
+    assert len(whole.kernels) < len(parted.kernels)
+
+
+def test_what_cannot_be_captured_says_how_far_it_came() -> None:
+    def failing(x: torch.Tensor) -> torch.Tensor:
+        return x.view(7, 7)
+
+    report = kernellab.graph(failing, torch.rand(6))
+    assert "shape '[7, 7]' is invalid" in report.error
+    assert report.graphs == ()
+    assert "stopped" in str(report)
+
+    whole = kernellab.graph(branching, torch.rand(4, 4), fullgraph=True, levels=False)
+    assert "Data-dependent" in whole.error
+
+    flat = kernellab.graph(torch.add, torch.rand(4), torch.rand(4), backward=True, levels=False)
+    assert "nothing of the result has a gradient" in flat.error
+
+
+def test_bad_input_is_named() -> None:
+    x = torch.rand(4)
+    with pytest.raises(TargetError, match="h201"):
+        kernellab.graph(torch.sin, x, gpu="h201")
+    with pytest.raises(ArgumentError, match="of type int"):
+        kernellab.graph(torch.sin, x, gpu=90)
+    with pytest.raises(ArgumentError, match="function or a module"):
+        kernellab.graph(5, x)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="fastest"):
+        kernellab.graph(torch.sin, x, mode="fastest")
+    held = threading.Lock()
+    with pytest.raises(ArgumentError, match="cannot be sent"):
+        kernellab.graph(lambda y: (held, y)[1], x)
+
+
+def test_the_callers_process_is_left_as_it_was(report: GraphReport) -> None:
+    del report
+    assert not torch.cuda.is_available() or torch.cuda.get_device_name(0) != "NVIDIA H200 (virtual)"
+    with pytest.raises((RuntimeError, AssertionError)):
+        torch.zeros(1, device="cuda:7")
+
+
+def test_more_gpus() -> None:
+    def scaled(x: torch.Tensor) -> Any:
+        return x * 3
+
+    for gpu, target in {"mi300x": "gfx942", "b200": "sm_100", "l40s": "sm_89"}.items():
+        report = kernellab.graph(scaled, torch.rand(1000), gpu=gpu, levels=False)
+        (kernel,) = report.kernels
+        assert not report.graphs[0].error
+        assert report.capture.target == target
+        assert kernel.compilation.target.name == target

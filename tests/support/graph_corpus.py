@@ -1,0 +1,466 @@
+"""Graphs of many kinds, on any device: what torch.compile makes of them for a GPU is compared with
+what it makes of them on one.
+
+Each case gives a function or module and its arguments. Those that need a gradient are run backward.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812 - as everyone writes it
+
+Made = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One graph: `make(device)` gives the function and its arguments."""
+
+    make: Callable[[str], Made]
+    backward: bool = True
+    dynamic: bool | None = None
+
+
+CASES: dict[str, Case] = {}
+
+
+def case(
+    backward: bool = True, dynamic: bool | None = None
+) -> Callable[[Callable[[str], Made]], Callable[[str], Made]]:
+    """Register a function that makes a case, under its own name."""
+
+    def register(make: Callable[[str], Made]) -> Callable[[str], Made]:
+        CASES[make.__name__] = Case(make, backward, dynamic)
+        return make
+
+    return register
+
+
+def _random(device: str, *sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(*sizes, device=device).to(dtype).requires_grad_()
+
+
+def _indices(device: str, most: int, *sizes: int) -> torch.Tensor:
+    return torch.randint(0, most, sizes, device=device)
+
+
+def _simple(
+    name: str,
+    function: Callable[..., Any],
+    *sizes: tuple[int, ...],
+    dtype: Any = None,
+    **options: Any,
+) -> None:
+    """A function of random tensors of these sizes."""
+    kind = dtype or torch.float32
+
+    def make(device: str) -> Made:
+        return function, tuple(_random(device, *size, dtype=kind) for size in sizes)
+
+    CASES[name] = Case(make, **options)
+
+
+# Pointwise
+
+_simple("sin_squared", lambda x, y: F.mse_loss(x.sin() ** 2 + x.cos() ** 2, y), (1000,), (1000,))
+_simple("add", lambda x, y: x + y, (4096,), (4096,))
+_simple("broadcast_add", lambda x, y: x + y, (64, 128), (128,))
+_simple("gelu", F.gelu, (33, 77))
+_simple("gelu_bf16", F.gelu, (64, 256), dtype=torch.bfloat16)
+_simple("silu_gate", lambda x, y: F.silu(x) * y, (32, 512), (32, 512))
+_simple("silu_gate_bf16", lambda x, y: F.silu(x) * y, (32, 512), (32, 512), dtype=torch.bfloat16)
+_simple("clamp_where", lambda x: torch.where(x > 0, x.clamp(max=1), x * 0.1), (1023,))
+_simple("transpose_add", lambda x, y: x.t() + y, (64, 96), (96, 64))
+_simple("polynomial", lambda x: x**3 + 2 * x**2 - x / 3 + 1, (10_000,))
+_simple("log_sigmoid", F.logsigmoid, (500,))
+_simple("tanh_dynamic", lambda x: torch.tanh(x) * 2, (129, 7), dynamic=True)
+_simple("cat", lambda x, y: torch.cat([x.relu(), y.sigmoid()], 1), (16, 20), (16, 30))
+_simple("split_swap", lambda x: torch.cat(list(x.chunk(2, -1))[::-1], -1) * 2, (8, 64))
+_simple("pad", lambda x: F.pad(x, (1, 2, 3, 4), value=0.5) * 2, (10, 12))
+_simple("cumsum", lambda x: torch.cumsum(x, -1), (16, 200))
+_simple("roll_flip", lambda x: torch.roll(x, 3, 0) + x.flip(1), (12, 40))
+
+# Reductions
+
+_simple("sum_all", lambda x: x.sum(), (1 << 20,))
+_simple("mean_rows", lambda x: x.mean(-1), (64, 1000))
+_simple("sum_columns", lambda x: x.sum(0), (512, 300))
+_simple("sum_columns_bf16", lambda x: x.sum(0), (512, 300), dtype=torch.bfloat16)
+_simple("max_rows", lambda x: x.amax(-1), (50, 700))
+_simple("variance", lambda x: x.var(-1), (32, 900))
+_simple("norm_2", lambda x: torch.linalg.vector_norm(x, dim=-1), (32, 257))
+_simple("logsumexp", lambda x: torch.logsumexp(x, -1), (48, 333))
+_simple("softmax", lambda x: x.softmax(-1), (64, 1000))
+_simple("softmax_wide", lambda x: x.softmax(-1), (8, 5000))
+_simple("softmax_bf16", lambda x: x.softmax(-1), (64, 1000), dtype=torch.bfloat16)
+_simple("softmax_dynamic", lambda x: x.softmax(-1), (40, 600), dynamic=True)
+_simple("log_softmax", lambda x: F.log_softmax(x, -1), (64, 200))
+_simple("reduction_dynamic", lambda x: (x * 2).sum(-1), (70, 300), dynamic=True)
+
+
+@case(backward=False)
+def argmax(device: str) -> Made:
+    return (lambda x: x.argmax(-1)), (torch.randn(30, 400, device=device),)
+
+
+@case(backward=False)
+def any_all(device: str) -> Made:
+    return (lambda x: ((x > 2).any(-1), (x > -3).all(0))), (torch.randn(30, 400, device=device),)
+
+
+@case(backward=False)
+def sort_topk(device: str) -> Made:
+    return (lambda x: torch.topk(x.abs(), 4, -1)), (torch.randn(16, 100, device=device),)
+
+
+# Norms
+
+_simple(
+    "rms_norm",
+    lambda x, w: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w,
+    (16, 512),
+    (512,),
+)
+_simple(
+    "rms_norm_bf16",
+    lambda x, w: F.rms_norm(x, (512,), w),
+    (16, 512),
+    (512,),
+    dtype=torch.bfloat16,
+)
+_simple("layer_norm", lambda x, w, b: F.layer_norm(x, (384,), w, b), (20, 384), (384,), (384,))
+_simple(
+    "layer_norm_residual",
+    lambda x, r, w, b: F.layer_norm(x + r, (768,), w, b),
+    (8, 16, 768),
+    (8, 16, 768),
+    (768,),
+    (768,),
+)
+
+
+@case()
+def group_norm(device: str) -> Made:
+    return nn.GroupNorm(8, 64).to(device), (_random(device, 2, 64, 8, 8),)
+
+
+@case()
+def batch_norm(device: str) -> Made:
+    return nn.BatchNorm2d(16).to(device), (_random(device, 4, 16, 10, 10),)
+
+
+@case(backward=False)
+def batch_norm_eval(device: str) -> Made:
+    return nn.BatchNorm2d(16).to(device).eval(), (torch.randn(4, 16, 10, 10, device=device),)
+
+
+@case()
+def instance_norm(device: str) -> Made:
+    return nn.InstanceNorm2d(8).to(device), (_random(device, 3, 8, 12, 12),)
+
+
+# Products
+
+_simple("matmul", lambda a, b: a @ b, (128, 64), (64, 96))
+_simple("matmul_bias_relu", lambda a, b, c: torch.relu(a @ b + c), (128, 64), (64, 96), (96,))
+_simple(
+    "matmul_bias_gelu_bf16",
+    lambda a, b, c: F.gelu(a @ b + c),
+    (128, 64),
+    (64, 96),
+    (96,),
+    dtype=torch.bfloat16,
+)
+_simple("batched_matmul", lambda a, b: torch.bmm(a, b).sigmoid(), (4, 32, 48), (4, 48, 16))
+_simple("einsum", lambda a, b: torch.einsum("bij,bkj->bik", a, b), (3, 16, 32), (3, 24, 32))
+_simple("outer", lambda a, b: torch.outer(a, b).sum(0), (100,), (60,))
+
+
+@case()
+def mlp(device: str) -> Made:
+    module = nn.Sequential(nn.LayerNorm(256), nn.Linear(256, 512), nn.GELU(), nn.Linear(512, 256))
+    return module.to(device), (_random(device, 32, 256),)
+
+
+@case()
+def linear_3d(device: str) -> Made:
+    return nn.Linear(64, 128).to(device), (_random(device, 4, 10, 64),)
+
+
+# Convolutions and pooling
+
+
+@case()
+def convolution(device: str) -> Made:
+    module = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU())
+    return module.to(device), (_random(device, 2, 3, 16, 16),)
+
+
+@case()
+def convolution_norm(device: str) -> Made:
+    module = nn.Sequential(nn.Conv2d(8, 16, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU())
+    return module.to(device), (_random(device, 2, 8, 14, 14),)
+
+
+@case()
+def depthwise_convolution(device: str) -> Made:
+    module = nn.Conv2d(16, 16, 3, padding=1, groups=16)
+    return module.to(device), (_random(device, 2, 16, 12, 12),)
+
+
+@case()
+def convolution_1d(device: str) -> Made:
+    return nn.Conv1d(8, 12, 5, stride=2).to(device), (_random(device, 3, 8, 40),)
+
+
+@case()
+def transposed_convolution(device: str) -> Made:
+    return nn.ConvTranspose2d(8, 4, 2, 2).to(device), (_random(device, 2, 8, 7, 7),)
+
+
+_simple("max_pool", lambda x: F.max_pool2d(x, 2), (2, 8, 16, 16))
+_simple("average_pool", lambda x: F.avg_pool2d(x, 3, 2, 1), (2, 8, 15, 15))
+_simple("adaptive_pool", lambda x: F.adaptive_avg_pool2d(x, 1).flatten(1), (2, 32, 7, 7))
+_simple(
+    "upsample_nearest", lambda x: F.interpolate(x, scale_factor=2, mode="nearest"), (2, 4, 9, 9)
+)
+_simple(
+    "upsample_bilinear",
+    lambda x: F.interpolate(x, size=(20, 20), mode="bilinear", align_corners=False),
+    (2, 4, 9, 9),
+)
+
+# Indexing
+
+
+@case()
+def embedding(device: str) -> Made:
+    return (lambda w, i: F.embedding(i, w).sum(1)), (
+        _random(device, 100, 32),
+        _indices(device, 100, 8, 5),
+    )
+
+
+@case()
+def gather(device: str) -> Made:
+    return (lambda x, i: torch.gather(x, 1, i) * 2), (
+        _random(device, 20, 30),
+        _indices(device, 30, 20, 10),
+    )
+
+
+@case()
+def scatter_add(device: str) -> Made:
+    def function(x: Any, i: Any) -> Any:
+        return torch.zeros(50, device=x.device).scatter_add(0, i, x * 3)
+
+    return function, (_random(device, 200), _indices(device, 50, 200))
+
+
+@case()
+def index_put(device: str) -> Made:
+    def function(x: Any, i: Any, v: Any) -> Any:
+        return x.clone().index_put((i,), v, accumulate=True)
+
+    return function, (_random(device, 40, 8), _indices(device, 40, 12), _random(device, 12, 8))
+
+
+@case()
+def masked_fill(device: str) -> Made:
+    return (lambda x, m: x.masked_fill(m, -1e9).softmax(-1)), (
+        _random(device, 16, 64),
+        torch.rand(16, 64, device=device) > 0.5,
+    )
+
+
+@case()
+def one_hot_loss(device: str) -> Made:
+    def function(x: Any, t: Any) -> Any:
+        return -(F.one_hot(t, 40).float() * x.log_softmax(-1)).sum(-1).mean()
+
+    return function, (_random(device, 24, 40), _indices(device, 40, 24))
+
+
+# Losses
+
+
+@case()
+def cross_entropy(device: str) -> Made:
+    return F.cross_entropy, (_random(device, 32, 1000), _indices(device, 1000, 32))
+
+
+@case()
+def cross_entropy_bf16(device: str) -> Made:
+    return F.cross_entropy, (
+        _random(device, 32, 1000, dtype=torch.bfloat16),
+        _indices(device, 1000, 32),
+    )
+
+
+@case()
+def binary_cross_entropy(device: str) -> Made:
+    return F.binary_cross_entropy_with_logits, (
+        _random(device, 300),
+        torch.rand(300, device=device),
+    )
+
+
+_simple("smooth_l1", F.smooth_l1_loss, (400,), (400,))
+_simple(
+    "kl_divergence", lambda x, y: F.kl_div(x.log_softmax(-1), y.softmax(-1)), (20, 30), (20, 30)
+)
+
+# Attention
+
+
+def _attention(query: Any, key: Any, value: Any) -> Any:
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+    length = query.shape[-2]
+    mask = torch.ones(length, length, dtype=torch.bool, device=query.device).tril()
+    return scores.masked_fill(~mask, float("-inf")).softmax(-1) @ value
+
+
+_HEADS = (2, 4, 64, 32)
+_simple("attention_written_out", _attention, _HEADS, _HEADS, _HEADS)
+_simple("attention", F.scaled_dot_product_attention, _HEADS, _HEADS, _HEADS)
+_simple(
+    "attention_causal_bf16",
+    lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+    _HEADS,
+    _HEADS,
+    _HEADS,
+    dtype=torch.bfloat16,
+)
+
+
+@case()
+def multi_head_attention(device: str) -> Made:
+    class Attention(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.project = nn.Linear(64, 192)
+            self.out = nn.Linear(64, 64)
+
+        def forward(self, x: Any) -> Any:
+            batch, length, width = x.shape
+            parts = self.project(x).view(batch, length, 3, 4, 16).permute(2, 0, 3, 1, 4)
+            made = F.scaled_dot_product_attention(parts[0], parts[1], parts[2], is_causal=True)
+            return self.out(made.transpose(1, 2).reshape(batch, length, width))
+
+    return Attention().to(device), (_random(device, 2, 32, 64),)
+
+
+# Random numbers
+
+
+@case()
+def dropout(device: str) -> Made:
+    return (lambda x: F.dropout(x * 2, 0.3)), (_random(device, 64, 128),)
+
+
+@case()
+def dropout_residual(device: str) -> Made:
+    return (lambda x, y: y + F.dropout(x.relu(), 0.1)), (
+        _random(device, 64, 128),
+        _random(device, 64, 128),
+    )
+
+
+@case(backward=False)
+def random_noise(device: str) -> Made:
+    return (lambda x: x + torch.randn_like(x) * 0.1), (torch.randn(300, device=device),)
+
+
+# Larger parts
+
+
+@case()
+def rotary(device: str) -> Made:
+    def function(x: Any, cosine: Any, sine: Any) -> Any:
+        first, second = x.chunk(2, -1)
+        return x * cosine + torch.cat((-second, first), -1) * sine
+
+    table = torch.randn(32, 64, device=device)
+    return function, (_random(device, 2, 4, 32, 64), table.cos(), table.sin())
+
+
+@case()
+def experts(device: str) -> Made:
+    def function(x: Any, gate: Any, weights: Any) -> Any:
+        chances = (x @ gate).softmax(-1)
+        best, which = chances.topk(2, -1)
+        best = best / best.sum(-1, keepdim=True)
+        return (torch.einsum("nd,nkde->nke", x, weights[which]) * best[..., None]).sum(1)
+
+    return function, (_random(device, 20, 16), _random(device, 16, 4), _random(device, 4, 16, 24))
+
+
+@case()
+def lstm_cell(device: str) -> Made:
+    def function(x: Any, h: Any, c: Any, w: Any, u: Any, b: Any) -> Any:
+        i, f, g, o = (x @ w + h @ u + b).chunk(4, -1)
+        cell = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        return o.sigmoid() * cell.tanh(), cell
+
+    sizes = ((8, 32), (8, 48), (8, 48), (32, 192), (48, 192), (192,))
+    return function, tuple(_random(device, *size) for size in sizes)
+
+
+class Block(nn.Module):
+    """A transformer's block."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before = nn.LayerNorm(width)
+        self.project = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.after = nn.LayerNorm(width)
+        self.up = nn.Linear(width, 4 * width)
+        self.down = nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, width = x.shape
+        parts = self.project(self.before(x)).view(batch, length, 3, self.heads, -1)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        made = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.out(made.transpose(1, 2).reshape(batch, length, width))
+        made = self.down(F.gelu(self.up(self.after(x))))
+        return torch.add(x, made)
+
+
+@case()
+def transformer_block(device: str) -> Made:
+    return Block(64, 4).to(device), (_random(device, 2, 32, 64),)
+
+
+@case()
+def transformer_block_bf16(device: str) -> Made:
+    return Block(64, 4).to(device, torch.bfloat16), (
+        _random(device, 2, 32, 64, dtype=torch.bfloat16),
+    )
+
+
+@case(backward=False)
+def sgd_step(device: str) -> Made:
+    def function(p: Any, g: Any, m: Any) -> Any:
+        momentum = m * 0.9 + g
+        return p - 0.1 * momentum, momentum
+
+    return function, tuple(torch.randn(3000, device=device) for _ in range(3))
+
+
+@case(backward=False)
+def adam_step(device: str) -> Made:
+    def function(p: Any, g: Any, m: Any, v: Any) -> Any:
+        m = torch.lerp(m, g, 0.1)
+        v = v * 0.999 + g * g * 0.001
+        return p - 1e-3 * (m / 0.1) / ((v / 0.001).sqrt() + 1e-8), m, v
+
+    return function, tuple(torch.rand(5000, device=device) for _ in range(4))
