@@ -69,9 +69,7 @@ def test_a_run_describes_its_arguments_as_they_were_and_keeps_none(add) -> None:
     assert add.last_run is run
 
 
-@pytest.mark.parametrize(
-    "grid", [(8,), [8], 8, (8, 1), lambda p: (triton.cdiv(p["n"], p["BLOCK"]),)]
-)
+@pytest.mark.parametrize("grid", [(8,), [8], (8, 1), lambda p: (triton.cdiv(p["n"], p["BLOCK"]),)])
 def test_grids(add, vectors, grid) -> None:
     x, y, z = vectors
     add[grid](x, y, z, N, BLOCK=128)
