@@ -178,7 +178,14 @@ def _gpu() -> Iterator[Line]:
             yield Line.of("GPU", "ok", f"{properties.name}, {memory:.0f} GiB")
         return
     unused = _nvidia_gpus()
-    if unused:
+    if unused and os.environ.get("CUDA_VISIBLE_DEVICES", "all") in ("", "-1"):
+        yield Line.of(
+            "GPU",
+            "note",
+            f"{', '.join(unused)}: here, and CUDA_VISIBLE_DEVICES hides it",
+            "Unset CUDA_VISIBLE_DEVICES to use it.",
+        )
+    elif unused:
         yield Line.of(
             "GPU",
             "note",

@@ -15,8 +15,8 @@ from itertools import islice
 from types import FunctionType, TracebackType
 from typing import Any
 
-from kernellab.common.torch_api.inductor import is_inductor_kernel
 from kernellab.errors import label_file
+from kernellab.torch_api.inductor import is_inductor_kernel
 from kernellab.triton_api import JITFunction
 
 
