@@ -191,7 +191,7 @@ class Backend:
                 seconds=time.perf_counter() - start,
             )
         )
-        if self._runner is not None and not error:
+        if self._runner is not None and lowering.wrapper and not error:  # else nothing to call
             return _boxed(self._runner(lowering.wrapper))
         written_out(here)
         return _boxed(lambda args: here(*args))

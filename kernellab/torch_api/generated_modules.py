@@ -57,7 +57,9 @@ def callable_in(wrapper: str, launch: Launch) -> Callable[[list[Any]], Any]:
 
     with _gpu_is_cpu(), replaced(_async_compile.AsyncCompile, triton=compiled):
         module = _codecache.PyCodeCache.load(wrapper)
-    module.empty_strided_cuda = module.empty_strided_cpu
+    module.empty_strided_cuda = lambda size, stride, dtype: torch.empty_strided(
+        size, stride, dtype=dtype
+    )
     module.device = lambda *_args, **_keywords: torch.device("cpu")
     call = module.call if hasattr(module, "call") else module.runner.call
 

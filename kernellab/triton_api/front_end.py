@@ -12,6 +12,7 @@ from kernellab.triton_api.compiling import make_source, options_of_launch
 from kernellab.triton_api.debug_info import DebugRecords, recording_debug_info
 from kernellab.triton_api.debugging_statements import debugging_statements_are_read
 from kernellab.triton_api.diagnostics import translated_errors
+from kernellab.triton_api.front_end_warnings import told_once
 from kernellab.triton_api.kernel_contents import note_compiled
 from kernellab.triton_api.option_values import check_options
 from kernellab.triton_api.stages import front_end_module
@@ -64,7 +65,8 @@ def _front_end(
     source, backend = make_source(kernel, specialization), backend_for(target)
     with translated_errors(kernel, target), debugging_statements_are_read():
         source.hash()  # notes the globals that the kernel reads, which must not change any more
-        module = front_end_module(source, target, backend.parse_options(asked))
+        with told_once():
+            module = front_end_module(source, target, backend.parse_options(asked))
     note_compiled(kernel)
     return module
 

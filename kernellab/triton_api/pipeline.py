@@ -20,6 +20,7 @@ from kernellab import triton_api
 from kernellab.errors import CompileError
 from kernellab.records import Specialization, Target
 from kernellab.triton_api import IrText
+from kernellab.triton_api.front_end_warnings import told_once
 from kernellab.triton_api.patches import Session, patched
 from kernellab.triton_api.stages import (
     StageFunction,
@@ -73,7 +74,8 @@ def _front_end(kernel: Any, specialization: Specialization, target: Target, pars
     """The module that Triton's front end makes of a kernel, before any pass."""
     source = triton_api.make_source(kernel, specialization)
     source.hash()  # Finds globals that a kernel must not read, as it does for Triton's cache.
-    module = front_end_module(source, target, parsed)
+    with told_once():
+        module = front_end_module(source, target, parsed)
     triton_api.note_compiled(kernel)
     return module
 

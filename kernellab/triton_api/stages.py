@@ -16,7 +16,6 @@ from triton.backends.compiler import Language
 from kernellab.common.temporary import temporary_folder
 from kernellab.records import Target
 from kernellab.triton_api.assembling import careful_assembler
-from kernellab.triton_api.front_end_warnings import told_once
 from kernellab.triton_api.targets import backend_for, gpu_target
 
 StageFunction = Callable[[Any, Any], Any]
@@ -98,11 +97,10 @@ def front_end_module(source: Any, target: Target, parsed: Any) -> Any:
         Exception: whatever the front end raises; see `translated_errors`.
     """
     backend = backend_for(target)
-    with told_once():
-        return source.make_ir(
-            gpu_target(target),
-            parsed,
-            backend.get_codegen_implementation(parsed),
-            backend.get_module_map(),
-            new_context(backend),
-        )
+    return source.make_ir(
+        gpu_target(target),
+        parsed,
+        backend.get_codegen_implementation(parsed),
+        backend.get_module_map(),
+        new_context(backend),
+    )

@@ -119,7 +119,6 @@ def test_an_address_of_nobodys_is_said(door: Any) -> None:
     "grid",
     [
         (torch.tensor(2),),
-        torch.tensor(2),
         torch.tensor([2, 1]),
         numpy.array([2]),
         (numpy.int64(2), numpy.uint8(1)),
@@ -134,7 +133,7 @@ def test_a_size_is_whatever_has_an_index(grid: Any) -> None:
     assert torch.equal(out, 2 * DATA)
 
 
-@pytest.mark.parametrize("grid", [(0,), (4, 0), 0, lambda meta: (1, 0, 2)])
+@pytest.mark.parametrize("grid", [(0,), (4, 0), lambda meta: (1, 0, 2)])
 def test_a_size_of_0_launches_nothing(grid: Any) -> None:
     out = torch.full((N,), 5.0)
     with kernellab.interpreted():

@@ -109,9 +109,10 @@ def _tensor_at(value: Any) -> torch.Tensor:
             )
         everything = torch.from_numpy(numpy.asarray(RawMemory(address, size, 1)))
         return _view(everything.untyped_storage(), address, value, sizes)
-    for tensor in live_tensors():
-        if _holds(tensor.untyped_storage(), address):
-            return _view(tensor.untyped_storage(), address, value, None)
+    storages = [tensor.untyped_storage() for tensor in live_tensors()]
+    holding = [storage for storage in storages if _holds(storage, address)]
+    if holding:  # the owner's, not that of somebody who was told of a part of it
+        return _view(max(holding, key=lambda storage: storage.nbytes()), address, value, None)
     raise UnknownExtent(
         f"that points to {address:#x}, and nothing says how far the memory there reaches"
     )

@@ -269,8 +269,8 @@ class Accesses(HasCard):
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in types that JSON has, and the findings in words."""
-        plain = dataclasses.asdict(dataclasses.replace(self, subject=None))
-        del plain["subject"]
+        plain = dataclasses.asdict(dataclasses.replace(self, subject=None, asked=None))
+        del plain["subject"], plain["asked"]
         return {**plain, "findings": [str(one) for one in self.findings]}
 
     def table(self) -> Any:
