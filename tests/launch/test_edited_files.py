@@ -207,6 +207,5 @@ def test_a_notebook_shows_the_line_that_ran(notebook: StartNotebook, tmp_path: P
     found = lab.run(
         "found = kernellab.check(parts.kernel, (1,), torch.zeros(16), 2, BLOCK=16); found"
     )
-    assert found.result is not None
-    assert COMPILED.strip() in found.result["text/html"]
-    assert "0 * lanes" not in found.result["text/html"]
+    assert COMPILED.strip() in found.card["text/html"]
+    assert "0 * lanes" not in found.card["text/html"]

@@ -314,8 +314,8 @@ def test_in_a_notebook_of_such_a_folder(notebook: StartNotebook, tmp_path: Path)
     )
     assert "合計" in outcome.still["text/html"]
     outcome = session.run("kernellab.check(scale, (1,), x, torch.zeros(60), 64, ΒLOCK=64)")
-    assert outcome.result is not None, outcome.traceback
-    assert "ζ_ptr[60]" in outcome.result["text/html"]
+    assert not outcome.error, outcome.traceback
+    assert "ζ_ptr[60]" in outcome.card["text/html"]
     assert not session.run("π = 3").error
     refused = session.run(
         "%%tilekernel\n@triton.jit\ndef noyau_é(x_ptr):\n    tl.store(x_ptr, 1.0)"

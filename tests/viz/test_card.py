@@ -199,7 +199,7 @@ def test_every_record_with_a_card_shows_it_by_itself() -> None:
     """The classes that cards are registered of are those that notebooks ask for one."""
     assert not showing.can_show(object())  # which asks for all there are
     kinds = [kind for kind in card_of.registry if kind is not object]
-    assert len(kinds) == 17
+    assert len(kinds) == 18
     assert showing.card(Resources(40, 0, 0, 24)) == resources_card(Resources(40, 0, 0, 24))
     for kind in kinds:
         assert issubclass(kind, HasCard)
