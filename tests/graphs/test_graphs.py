@@ -101,7 +101,7 @@ def test_guards_are_a_table(report: GraphReport) -> None:
 def test_fusions_say_what_they_save_and_why_not(report: GraphReport) -> None:
     first = _graph(report, "forward", 0)
     assert isinstance(first.fusions, pandas.DataFrame)
-    pairs = pandas.concat([one.fusions for one in report.graphs])
+    pairs = pandas.DataFrame([vars(pair) for one in report.graphs for pair in one.lowered.fusions])
     assert all(pairs[~pairs.fused].reason.str.len() > 0)
     assert any(pairs[pairs.fused].saved_bytes >= 64 * 1000 * 4)
     together = first.fusions[first.fusions.fused]

@@ -52,7 +52,11 @@ def test_a_click_on_a_point_opens_its_ir_in_jupyterlab(chromium: Browser, server
             "0: BLOCK=128, num_warps=2, 10.9 us"
         )
         explorer.press("3")
-        expect(explorer.locator(".kl-pane").nth(2)).to_contain_text("FADD")
+        sass = explorer.locator(".kl-pane").nth(2)
+        expect(sass).to_contain_text("S2R")
+        # The addition is farther down, and lines off the screen need not be drawn.
+        sass.locator(".cm-scroller").evaluate("one => { one.scrollTop = one.scrollHeight / 2; }")
+        expect(sass).to_contain_text("FADD")
         explorer.press("d")
         explorer.press("d")
         page.keyboard.press("Escape")
