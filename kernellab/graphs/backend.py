@@ -6,14 +6,13 @@ torch finds it by its entry point. `options` takes what `kernellab.graph` takes 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernellab.common.argument_checks import check_choice
 from kernellab.errors import OptionError, suggestion
 from kernellab.graphs.capturing import capture_of
-from kernellab.graphs.gpus import gpu_named
+from kernellab.graphs.gpus import Gpu, gpu_named
 from kernellab.graphs.report import GraphReport
 
 if TYPE_CHECKING:
@@ -23,9 +22,8 @@ RUNS = ("aten", "triton")
 
 _OWN = ("gpu", "run", "levels")
 
-_lock = threading.Lock()
-_latest: list[tuple[Backend, str]] = []
-"""The backends of this process's compilations, the last one last, each with its GPU."""
+_latest: tuple[Backend, Gpu] | None = None
+"""What the last Dynamo graph of this process was compiled with, and for."""
 
 
 def kernellab_backend(
@@ -42,11 +40,12 @@ def kernellab_backend(
     run = given.pop("run", RUNS[0])
     check_choice("run", run, RUNS)
     levels = bool(given.pop("levels", False))
-    backend = _backend(gpu.name, run, levels, given)
+    backend = _backend(gpu, run, levels, given)
     return backend(module, inputs)
 
 
-def _backend(gpu: str, run: str, levels: bool, config: Mapping[str, Any]) -> Backend:
+def _backend(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> Backend:
+    global _latest
     from kernellab.graphs.running import runner
     from kernellab.torch_api.capturing import Backend, option_names
 
@@ -57,21 +56,14 @@ def _backend(gpu: str, run: str, levels: bool, config: Mapping[str, Any]) -> Bac
                 f"backend 'kernellab' has no option {name!r}",
                 advice=suggestion(name, [*_OWN, *known], "Its own:"),
             )
-    named = gpu_named(gpu)
     made = Backend(
-        named.answering(),
+        gpu.answering(),
         config=config,
         levels=levels,
         runner=runner if run == "triton" else None,
     )
-    with _lock:
-        _latest.append((made, gpu))
-        del _latest[:-_KEPT]
+    _latest = made, gpu
     return made
-
-
-_KEPT = 32
-"""Dynamo graphs of which the report can be asked for."""
 
 
 def last_report() -> GraphReport:
@@ -80,11 +72,10 @@ def last_report() -> GraphReport:
     Raises:
         OptionError: nothing was compiled with it.
     """
-    with _lock:
-        if not _latest:
-            raise OptionError(
-                "nothing was compiled with backend='kernellab' in this process",
-                advice='Call what torch.compile(model, backend="kernellab") gives first.',
-            )
-        backend, gpu = _latest[-1]
-    return GraphReport(capture_of(backend.captured, "torch.compile", gpu_named(gpu), 0.0))
+    if _latest is None:
+        raise OptionError(
+            "nothing was compiled with backend='kernellab' in this process",
+            advice='Call what torch.compile(model, backend="kernellab") gives first.',
+        )
+    backend, gpu = _latest
+    return GraphReport(capture_of(backend.captured, "torch.compile", gpu, 0.0))

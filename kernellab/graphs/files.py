@@ -43,7 +43,7 @@ def is_of_graphs(content: bytes) -> bool:
         start = zlib.decompressobj(wbits=31).decompress(content[:_BEGINNING], _BEGINNING)
     except zlib.error:
         return False
-    return start.startswith(b'{"format": "kernellab.graphs"')
+    return start.startswith(json.dumps({"format": FORMAT})[:-1].encode())
 
 
 def capture_in_file(content: bytes, file: Path) -> GraphCapture:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +15,6 @@ from kernellab.records import Target
 
 ROCM = "6.4"
 """The version that torch's compiler is told of, for AMD's GPUs."""
-
-_GIB = 2**30
 
 _OTHERS = {
     "h200": {"name": "NVIDIA H200", "total_memory": 141 * 10**9},
@@ -62,26 +60,6 @@ def gpu_named(name: Any) -> Gpu:
     return Gpu(name, parse_target(name), _OTHERS.get(name.strip().lower(), {}))
 
 
-@dataclass(frozen=True)
-class _NoLaunches:
-    """An emulation in which nothing is launched: kernels are only written."""
-
-    driver: triton_api.EmulatedDriver
-    target: Target | None = None
-
-    def take_launch(
-        self,
-        run_natively: Callable[..., Any],
-        _kernel: Any,
-        args: Sequence[Any],
-        grid: Any,
-        warmup: bool,
-        keywords: Mapping[str, Any],
-    ) -> Any:
-        """Whatever is launched goes its usual way."""
-        return run_natively(*args, grid=grid, warmup=warmup, **keywords)
-
-
 def _nothing(*_args: Any) -> Any:
     raise NotImplementedError("nothing runs on a GPU that is not there")
 
@@ -92,5 +70,5 @@ def _answering(gpu: Gpu) -> Iterator[None]:
 
     driver = triton_api.EmulatedDriver(gpu.target, {}, _nothing, _nothing, is_torchs=True)
     hip = ROCM if gpu.target.backend == "hip" else None
-    with triton_api.emulated(_NoLaunches(driver)), gpu_answers(gpu.properties(), hip):
+    with triton_api.driver_is(driver), gpu_answers(gpu.properties(), hip):
         yield

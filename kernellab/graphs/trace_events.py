@@ -10,6 +10,7 @@ from typing import Any
 
 from kernellab.errors.positions import SourcePosition
 from kernellab.records.graphs import GraphBreak, Guard, Recompilation
+from kernellab.torch_api.fx_graphs import frames_in
 
 Event = tuple[dict[str, Any], Any]
 
@@ -19,7 +20,6 @@ _HINT = re.compile(r"^\s*Hint: (?P<hint>.+?)(?=\n\s*Hint:|\n\n|\Z)", re.S | re.M
 _EXPLANATION = re.compile(
     r"^\s*Explanation: (?P<text>.+?)(?=\n\s*Hint:|\n\n\s*Developer|\Z)", re.S | re.M
 )
-_LAST_FRAME = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+)')
 _GUARD = re.compile(r"^(?:\| )*\+- (?P<kind>[A-Z][A-Z0-9_]+): (?P<condition>.*)$")
 _MANAGER = re.compile(r"source=(?P<source>[^,\n]+)")
 
@@ -46,12 +46,9 @@ def breaks_in(events: Iterable[Event]) -> tuple[GraphBreak, ...]:
 
 def _break(text: str) -> GraphBreak:
     place = _BREAK_PLACE.search(text)
-    frames = list(_LAST_FRAME.finditer(text))
-    position = None
+    position = next(reversed([*frames_in(text)]), None)
     if place is not None:
         position = SourcePosition(place["file"], int(place["line"]))
-    elif frames:
-        position = SourcePosition(frames[-1]["file"], int(frames[-1]["line"]))
     reason = _REASON.search(text)
     explanation = _EXPLANATION.search(text)
     return GraphBreak(

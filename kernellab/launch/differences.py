@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import torch
 
+from kernellab.common.formatting import counted
 from kernellab.records.bisections import Difference
 
 Contents = Mapping[str, torch.Tensor]
@@ -37,6 +38,22 @@ def tolerance(want: torch.Tensor, rtol: float | None, atol: float | None) -> tup
     finite = numbers[numbers.isfinite()]
     size = float(finite.square().mean().sqrt()) if finite.numel() else 0.0
     return part, part * size
+
+
+def wrong_words(element: str, found: str, expected: str, count: int, size: int) -> str:
+    """That an element is not what it should be, and so are others of its argument.
+
+    Args:
+        element: its name, "z_ptr[3]".
+        found, expected: what it is, and should be.
+        count, size: how many elements of the argument are off, and how many it has.
+    """
+    off = f"{count:,} of its {counted(size, 'element')} {'is' if count == 1 else 'are'} off"
+    return f"{element} is {found}, and {expected} is expected; {off}"
+
+
+UNWRITTEN = "No program writes it: look at the grid, the offsets and the store's mask."
+"""What is said where a wrong element is as the launch found it."""
 
 
 def differences_between(

@@ -22,6 +22,7 @@ from kernellab.ir.locations import argument_name
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.callbacks import what_it_raised
 from kernellab.launch.preparation import PreparedLaunch
+from kernellab.records.showing import described
 
 Reference = Mapping[str, Any] | Callable[..., Any]
 """Right results by parameter, or a function of the launch's arguments that gives them."""
@@ -107,7 +108,7 @@ def right_results(
         found = _called(reference, kernel, args, keywords, given, usage, called)
     results = _by_parameter(found, usage)
     if not results:
-        kind = _kind(found)
+        kind = "nothing" if isinstance(found, Mapping) else described(found)
         raise ArgumentError(
             f"the {called} gives {kind}; right results are needed by the names of the parameters "
             "that they belong to",
@@ -115,14 +116,6 @@ def right_results(
             position=triton_api.definition_of(kernel),
         )
     return {name: _fitting(kernel, name, value, given, called) for name, value in results.items()}
-
-
-def _kind(found: Any) -> str:
-    """ "an int"; "nothing" of an empty mapping."""
-    if isinstance(found, Mapping):
-        return "nothing"
-    name = type(found).__name__
-    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def _by_parameter(found: Any, usage: Usage | None) -> Mapping[str, Any]:
@@ -218,9 +211,9 @@ def _copied(value: Any) -> Any:
 def _fitting(
     kernel: Any, name: str, value: Any, given: Mapping[str, Any], called: str
 ) -> torch.Tensor:
-    result, argument = _tensor(value), _tensor(given.get(name))
+    result, argument = tensor_about(value), tensor_about(given.get(name))
     if argument is None:
-        tensors = [one for one, other in given.items() if _tensor(other) is not None]
+        tensors = [one for one, other in given.items() if tensor_about(other) is not None]
         raise ArgumentError(
             f"the {called} names {name!r}, which is no tensor among the arguments of "
             f"{kernel.__name__!r}",
@@ -241,7 +234,8 @@ def _fitting(
         ) from error
 
 
-def _tensor(value: Any) -> torch.Tensor | None:
+def tensor_about(value: Any) -> torch.Tensor | None:
+    """The tensor that an argument is, or is about, as a descriptor is; None for anything else."""
     if isinstance(value, numpy.ndarray):
         return tensor_of(value)
     if isinstance(value, torch.Tensor):

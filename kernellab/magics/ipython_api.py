@@ -192,6 +192,20 @@ def _code_objects(
             raise
 
 
+@contextlib.contextmanager
+def cell_of_magic(
+    shell: InteractiveShell, magic: str, line: str, body: str
+) -> Iterator[RunningCell]:
+    """The cell in which a cell magic was called, for a with statement that does all of its work:
+    an error in it is the cell's; see `running_cell` and `report`.
+    """
+    running = running_cell(shell, f"{magic} {line}".rstrip(), body)
+    try:
+        yield running
+    except BaseException as error:
+        report(running, error)
+
+
 def report(cell: RunningCell, error: BaseException) -> None:
     """Show `error` as the shell shows an error of an ordinary cell, and let the cell fail with it.
 

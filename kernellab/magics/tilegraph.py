@@ -75,11 +75,8 @@ class TileGraphMagics(Magics):
     @cell_magic
     def tilegraph(self, line: str, cell: str) -> None:
         assert self.shell is not None  # a magic is called by its shell
-        running = ipython_api.running_cell(self.shell, f"%%tilegraph {line}".rstrip(), cell)
-        try:
+        with ipython_api.cell_of_magic(self.shell, OPTIONS.magic, line, cell) as running:
             _open(running, OPTIONS.parse(line, running.position), cell)
-        except BaseException as error:
-            ipython_api.report(running, error)
 
     tilegraph.__doc__ = _HELP.format(options=OPTIONS.help())
 

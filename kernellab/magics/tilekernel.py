@@ -113,13 +113,10 @@ class TileKernelMagics(Magics):
     @cell_magic
     def tilekernel(self, line: str, cell: str) -> None:
         assert self.shell is not None  # a magic is called by its shell
-        running = ipython_api.running_cell(self.shell, f"%%tilekernel {line}".rstrip(), cell)
-        try:
+        with ipython_api.cell_of_magic(self.shell, OPTIONS.magic, line, cell) as running:
             # Imported here: torch and Triton take longer than the rest of loading the extension.
             from kernellab.magics.tile_cell import run_tile_cell
 
             run_tile_cell(running, OPTIONS.parse(line, running.position), cell)
-        except BaseException as error:
-            ipython_api.report(running, error)
 
     tilekernel.__doc__ = _HELP.format(options=OPTIONS.help())

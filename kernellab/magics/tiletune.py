@@ -168,11 +168,8 @@ class TileTuneMagics(Magics):
     @cell_magic
     def tiletune(self, line: str, cell: str) -> None:
         assert self.shell is not None  # a magic is called by its shell
-        running = ipython_api.running_cell(self.shell, f"%%tiletune {line}".rstrip(), cell)
-        try:
+        with ipython_api.cell_of_magic(self.shell, OPTIONS.magic, line, cell) as running:
             _tune(running, OPTIONS.parse(line, running.position), cell)
-        except BaseException as error:
-            ipython_api.report(running, error)
 
     tiletune.__doc__ = _HELP.format(options=OPTIONS.help())
 

@@ -38,7 +38,14 @@ from kernellab.records.graphs import (
     SavedTensor,
 )
 from kernellab.torch_api.events import Event, bytecode_heard, events_heard
-from kernellab.torch_api.fx_graphs import byte_count, level_of, level_or_error, sizes
+from kernellab.torch_api.fx_graphs import (
+    byte_count,
+    level_of,
+    level_or_error,
+    move_graph,
+    of_device,
+    sizes,
+)
 from kernellab.torch_api.gpu_attention import attention_of_gpu, written_out
 from kernellab.torch_api.gpu_decompositions import decompositions_told, told_of_gpu
 from kernellab.torch_api.lowering import CONFIG, Lowering, lower, passes_watched
@@ -257,38 +264,6 @@ def _said(problem: BaseException) -> str:
     return f"{type(problem).__name__}: {problem}{where}"
 
 
-def move_graph(
-    module: torch.fx.GraphModule, old: torch.device, new: torch.device
-) -> torch.fx.GraphModule:
-    """Have a graph, in place, be of another device: what it makes, and what is known of its
-    values.
-    """
-
-    def moved(value: Any) -> Any:
-        return new if isinstance(value, torch.device) and value.type == old.type else value
-
-    for part in module.modules():
-        if not isinstance(part, torch.fx.GraphModule):
-            continue
-        for node in part.graph.nodes:
-            node.args = torch.fx.node.map_aggregate(node.args, moved)
-            node.kwargs = torch.fx.node.map_aggregate(node.kwargs, moved)
-            if "val" in node.meta:
-                node.meta["val"] = pytree.tree_map(
-                    functools.partial(_of_device, old=old, new=new), node.meta["val"]
-                )
-        part.recompile()
-    return module
-
-
-def _of_device(value: Any, old: torch.device, new: torch.device) -> Any:
-    """A traced tensor's like on another device; anything else as it is."""
-    if not isinstance(value, torch.Tensor) or value.device.type != old.type:
-        return value
-    with value.fake_mode if hasattr(value, "fake_mode") else nullcontext():
-        return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=new)
-
-
 def _saved(module: torch.fx.GraphModule) -> tuple[SavedTensor, ...]:
     """What a forward graph gives beyond what its caller sees."""
     context = torch._guards.TracingContext.try_get()
@@ -331,7 +306,7 @@ def _prims(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Level:
     def made() -> torch.fx.GraphModule:
         run = torch.fx.Interpreter(module).run
         with fake_mode, torch.no_grad():
-            here = [_of_device(one, DEVICE, _CPU) for one in inputs]
+            here = [of_device(one, DEVICE, _CPU) for one in inputs]
             return make_fx(run, decomposition_table=_primitive_table())(*here)
 
     return level_or_error("prims", made)

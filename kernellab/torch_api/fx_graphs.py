@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import copy
+import functools
 import re
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.fx
+import torch.utils._pytree as pytree
 
 from kernellab.errors.positions import SourcePosition
 from kernellab.records.graphs import GraphNode, Level
-from kernellab.torch_api.virtual_gpu import DEVICE
 
 _FRAME = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+)')
 _TORCH = str(Path(torch.__file__).parent)
@@ -87,11 +88,17 @@ def target_name(node: torch.fx.Node) -> str:
     return f"{prefix}.{name}" if prefix else str(name)
 
 
+def frames_in(stack: str) -> Iterator[SourcePosition]:
+    """The places of a stack as Python writes it, the outermost first."""
+    for found in _FRAME.finditer(stack):
+        yield SourcePosition(found["file"], int(found["line"]))
+
+
 def user_position(stack: str) -> SourcePosition | None:
     """The user's line of a stack as text: the innermost one that is not torch's own; torch's own
     where there is no other; None of an empty stack.
     """
-    frames = [SourcePosition(found["file"], int(found["line"])) for found in _FRAME.finditer(stack)]
+    frames = list(frames_in(stack))
     theirs = [frame for frame in frames if not frame.file.startswith(_TORCH)]
     found = theirs or frames
     return found[-1] if found else None
@@ -114,18 +121,33 @@ def _sources(source: Any) -> Iterator[str]:
         yield from _sources(earlier)
 
 
-def on_gpu(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """A copy of a graph that makes on the GPU what the original makes on the CPU."""
-    made = copy.deepcopy(module)
+def move_graph(
+    module: torch.fx.GraphModule, old: torch.device, new: torch.device
+) -> torch.fx.GraphModule:
+    """Have a graph, in place, be of another device: what it makes, and what is known of its
+    values.
+    """
 
     def moved(value: Any) -> Any:
-        is_cpu = isinstance(value, torch.device) and value.type == "cpu"
-        return DEVICE if is_cpu else value
+        return new if isinstance(value, torch.device) and value.type == old.type else value
 
-    for part in made.modules():
-        if isinstance(part, torch.fx.GraphModule):
-            for node in part.graph.nodes:
-                node.args = torch.fx.node.map_aggregate(node.args, moved)
-                node.kwargs = torch.fx.node.map_aggregate(node.kwargs, moved)
-            part.recompile()
-    return made
+    for part in module.modules():
+        if not isinstance(part, torch.fx.GraphModule):
+            continue
+        for node in part.graph.nodes:
+            node.args = torch.fx.node.map_aggregate(node.args, moved)
+            node.kwargs = torch.fx.node.map_aggregate(node.kwargs, moved)
+            if "val" in node.meta:
+                node.meta["val"] = pytree.tree_map(
+                    functools.partial(of_device, old=old, new=new), node.meta["val"]
+                )
+        part.recompile()
+    return module
+
+
+def of_device(value: Any, old: torch.device, new: torch.device) -> Any:
+    """A traced tensor's like on another device; anything else as it is."""
+    if not isinstance(value, torch.Tensor) or value.device.type != old.type:
+        return value
+    with value.fake_mode if hasattr(value, "fake_mode") else nullcontext():
+        return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=new)

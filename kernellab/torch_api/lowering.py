@@ -7,6 +7,8 @@ Nothing of Inductor is imitated: its own functions run, and each watch notes wha
 from __future__ import annotations
 
 import ast
+import copy
+import sys
 import threading
 import time
 import types
@@ -27,10 +29,9 @@ import torch._inductor.ir
 import torch._inductor.scheduler
 import torch._inductor.virtualized
 import torch.fx.passes.graph_transform_observer
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from kernellab.records.graphs import Fusion, GraphLaunch, GraphPass, KernelCode, LoopBuffer
-from kernellab.torch_api.fx_graphs import graph_text, on_gpu
+from kernellab.torch_api.fx_graphs import graph_text, of_device
 from kernellab.torch_api.virtual_gpu import DEVICE, replaced
 
 _compile_fx: Any = torch._inductor.compile_fx
@@ -42,6 +43,8 @@ _triton_codegen: Any = torch._inductor.codegen.triton
 _common_codegen: Any = torch._inductor.codegen.common
 _virtualized: Any = torch._inductor.virtualized
 _observing: Any = torch.fx.passes.graph_transform_observer
+
+_CPU = torch.device("cpu")
 
 CONFIG: dict[str, Any] = {
     "force_disable_caches": True,
@@ -300,8 +303,8 @@ def lower(
     """Have Inductor write the code of a graph for the GPU that is answered for.
 
     Args:
-        module: as AOTAutograd gives it, on the CPU; it stays as it is.
-        inputs: its traced inputs.
+        module: of the GPU already; it stays as it is.
+        inputs: its traced inputs, of either device.
         keywords: what `compile_fx` gives to its inner compiler.
         config: Inductor's options.
         lowering: where everything is noted, also what was reached before an error.
@@ -314,34 +317,22 @@ def lower(
         return types.SimpleNamespace(call=lambda *_args: None, __file__="<kernellab>")
 
     keywords = {**keywords, "cudagraphs": None}
-    fake_mode = torch._guards.detect_fake_mode(inputs) or FakeTensorMode(allow_non_fake_inputs=True)
     with ExitStack() as stack:
+        # Inductor raises it for good; how deep a kernel may nest is not to depend on that.
+        stack.callback(sys.setrecursionlimit, sys.getrecursionlimit())
         if not is_run:
             stack.enter_context(_output_strides_kept())
         stack.enter_context(_config.patch({**CONFIG, **config}))
         stack.enter_context(_SchedulerWatch(lowering).watching())
         stack.enter_context(replaced(_graph.GraphLowering, compile_to_module=compile_to_module))
-        moved = [_fake_on_gpu(one, fake_mode) for one in inputs]
-        _compile_fx.compile_fx_inner(on_gpu(module), moved, **keywords)
+        moved = [of_device(one, _CPU, DEVICE) for one in inputs]
+        _compile_fx.compile_fx_inner(copy.deepcopy(module), moved, **keywords)
     sources = dict(kernel_sources(lowering.wrapper))
     noted = {kernel.name: kernel for kernel in lowering.kernels}
     bare = KernelCode("", "", (), (), ())
     lowering.kernels = [
-        _with_source(noted.get(name, bare), name, source) for name, source in sources.items()
+        replace(noted.get(name, bare), name=name, source=source) for name, source in sources.items()
     ]
-
-
-def _with_source(kernel: KernelCode, name: str, source: str) -> KernelCode:
-    return KernelCode(
-        name, source, kernel.operations, kernel.buffers, kernel.origins, kernel.variables
-    )
-
-
-def _fake_on_gpu(value: Any, fake_mode: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
-    with fake_mode:
-        return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=DEVICE)
 
 
 @contextmanager

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy
 import torch
 
-from kernellab.common.formatting import counted
 from kernellab.compiler.modules.pointers import pointers_of
-from kernellab.compiler.specialization.argument_values import tensor_of
 from kernellab.interpreter.memory.observing import ObservedAccess
 from kernellab.interpreter.numerics.tiles import full
 from kernellab.ir.traits import global_effect
 from kernellab.ir.types import shape
-from kernellab.launch.differences import tolerance
-from kernellab.launch.right_results import Results
+from kernellab.launch.differences import tolerance, wrong_words
+from kernellab.launch.right_results import Results, tensor_about
 from kernellab.tracing.steps import Program, Step
 
 if TYPE_CHECKING:
@@ -48,34 +46,25 @@ class WrongElement:
 
     def address_in(self, values: Mapping[str, Any]) -> int:
         """Of its first byte, where a run's arguments are these."""
-        tensor = _tensor(values[self.argument])
+        tensor = tensor_about(values[self.argument])
+        assert tensor is not None  # it was compared with something
         return tensor.data_ptr() + self.offset * tensor.element_size()
 
     def __str__(self) -> str:
         element = f"{self.argument}[{', '.join(map(str, self.index))}]"
-        verb = "is" if self.count == 1 else "are"
-        return (
-            f"{element} is {_text(self.found)}, and {_text(self.expected)} is expected; "
-            f"{self.count:,} of its {counted(self.size, 'element')} {verb} off."
-        )
+        found, expected = _text(self.found), _text(self.expected)
+        return f"{wrong_words(element, found, expected, self.count, self.size)}."
 
 
 def _text(number: Any) -> str:
     return f"{number:.9g}" if isinstance(number, float) else str(number)
 
 
-def _tensor(value: Any) -> torch.Tensor:
-    """The tensor that an argument is, or is about."""
-    if isinstance(value, numpy.ndarray):
-        return tensor_of(value)
-    inside: torch.Tensor = value if isinstance(value, torch.Tensor) else value.base
-    return inside
-
-
 def wrong_element(values: Mapping[str, Any], expected: Results) -> WrongElement | None:
     """The first element that a run left otherwise than expected; None where there is none."""
     for name, right in expected.items():
-        left = _tensor(values[name])
+        left = tensor_about(values[name])
+        assert left is not None  # `right_results` has seen to that
         rtol, atol = tolerance(right, None, None)
         near = torch.isclose(left.double(), right.double(), rtol, atol, equal_nan=True)
         if right.is_floating_point() or rtol or atol:

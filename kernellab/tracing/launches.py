@@ -28,6 +28,7 @@ from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.interpreter.memory.observing import AccessObserver
 from kernellab.interpreter.stepping.code import SteppingCode
 from kernellab.launch.argument_copies import copied, copied_back, tensors_in
+from kernellab.launch.differences import UNWRITTEN
 from kernellab.launch.right_results import Results
 from kernellab.records.run_options import RunOptions
 from kernellab.tracing.checkpoints import Checkpoints
@@ -92,7 +93,7 @@ class TracedLaunch:
                 trace = closer.traced_once(again, operations)
         if writer is not None:
             step = writing_step(trace, wrong)
-        told = "No program writes it: look at the grid, the offsets and the store's mask."
+        told = UNWRITTEN
         if step is not None:
             told = f"Step {step.number} of program {writer} writes it, on line {step.line}."
         elif writer is not None:

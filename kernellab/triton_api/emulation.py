@@ -172,12 +172,19 @@ def current_target_is(target: Any) -> Iterator[None]:
     """While active, Triton takes `target`, its own description of one,
     for the GPU of this machine.
     """
-    with emulated(_AnotherTarget(_DriverFor(target))):
+    with driver_is(_DriverFor(target)):
+        yield
+
+
+@contextmanager
+def driver_is(driver: Any) -> Iterator[None]:
+    """While active, `driver` answers in the place of Triton's own; launches go as always."""
+    with emulated(_AnotherDriver(driver)):
         yield
 
 
 @dataclass(frozen=True)
-class _AnotherTarget:
+class _AnotherDriver:
     """An emulation in which launches go the way that they always go."""
 
     driver: Any

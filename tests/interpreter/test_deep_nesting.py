@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,15 @@ def choose(x_ptr, n):
     if n == 0:
         value = 1.0
 """
+
+
+@pytest.fixture(autouse=True)
+def python_s_own_limit() -> Iterator[None]:
+    """Libraries raise it for good: torch's compiler to 2,000."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
 
 
 def chain(folder: Path, length: int) -> Any:

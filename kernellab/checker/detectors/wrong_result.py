@@ -12,9 +12,8 @@ from kernellab.checker.detector import Detector
 from kernellab.checker.last_writer import LastWriter
 from kernellab.checker.lazy_copies import LazyCopies
 from kernellab.checker.outcomes import Allowed, Apart, Piece, Results, differences
-from kernellab.common.formatting import counted
 from kernellab.ir.locations import locate
-from kernellab.launch.differences import tolerance
+from kernellab.launch.differences import UNWRITTEN, tolerance, wrong_words
 from kernellab.triton_api import definition_of
 
 if TYPE_CHECKING:
@@ -59,14 +58,12 @@ class WrongResult(Detector):
 
     def _report(self, apart: Apart, writer: LastWriter) -> None:
         size = self.run.tensors[apart.name].numel()
-        off = f"{apart.count:,} of its {counted(size, 'element')}"
-        what = f"{apart.element} is {apart.one_text}, and {apart.other_text} is expected"
         facts: dict[str, Any] = {
             "kind": self.kinds[0],
             "argument": apart.name,
             "index": apart.index,
             "position": definition_of(self.run.kernel),
-            "advice": "No program writes it: look at the grid, the offsets and the store's mask.",
+            "advice": UNWRITTEN,
         }
         if writer.operation is not None:
             frames = locate(writer.operation.location).frames
@@ -78,7 +75,9 @@ class WrongResult(Detector):
                 "values": writer.values,
                 "advice": _STEP.format(_shortest(program)),
             }
-        facts["message"] = f"{what}; {off} {'is' if apart.count == 1 else 'are'} off"
+        facts["message"] = wrong_words(
+            apart.element, apart.one_text, apart.other_text, apart.count, size
+        )
         self.collector.add(apart.name, facts, writer.programs[:1], apart.count)
 
 
