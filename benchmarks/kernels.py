@@ -31,6 +31,16 @@ def softmax_rows(x_ptr, out_ptr, n_rows, n_columns, ROWS: tl.constexpr, BLOCK: t
 
 
 @triton.jit
+def rms_norm(x_ptr, w_ptr, out_ptr, stride, columns, eps, BLOCK: tl.constexpr):
+    """Each row over the root of the mean of its squares, times the weights."""
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + tl.program_id(0) * stride + at, mask=at < columns, other=0.0)
+    scale = 1 / tl.sqrt(tl.sum(x * x) / columns + eps)
+    w = tl.load(w_ptr + at, mask=at < columns)
+    tl.store(out_ptr + tl.program_id(0) * stride + at, x * scale * w, mask=at < columns)
+
+
+@triton.jit
 def atomic_histogram(x_ptr, counts_ptr, n, BLOCK: tl.constexpr):
     """counts[v] += 1 for each value v, one atomic addition an element."""
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)

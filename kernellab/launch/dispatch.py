@@ -1,27 +1,22 @@
-"""The two ways of a prepared launch: the interpreter, and Triton's own launch on the GPU."""
+"""A prepared launch on the interpreter, and what is kept of any launch's arguments."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from kernellab import interpreter, triton_api
-from kernellab.compiler.specialization.argument_formatting import format_argument
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import UnsupportedOperation
-from kernellab.interpreter.execution.grid import check_has_length
 from kernellab.interpreter.stepping.attached_debugger import attached_debugger
 from kernellab.launch.fitting import end_trial
-from kernellab.launch.preparation import Grid, PreparedLaunch
-from kernellab.records import Launch, Run, Specialization, Target
+from kernellab.launch.preparation import Grid
+from kernellab.records import Run, Target
 from kernellab.records.run_options import DEFAULT, RunOptions
 from kernellab.triton_api import JITFunction
-
-# On the CPU
 
 
 def interpret(
@@ -51,81 +46,6 @@ def interpret(
 def _files_of(kernel: JITFunction) -> set[str]:
     """The files of a kernel and of the functions that it may call."""
     return {f.fn.__code__.co_filename for f in triton_api.reachable_functions(kernel)}
-
-
-# On the GPU
-
-
-@dataclass(frozen=True)
-class GpuLaunch:
-    """A launch on the GPU, noted in a few microseconds and turned into records
-    when somebody asks.
-    """
-
-    kernel: str
-    grid: tuple[int, ...]
-    compiled: Any
-    arguments: Mapping[str, Any]
-
-    def as_run(self) -> Run:
-        """The launch as a Run."""
-        source, target = self.compiled.src, self.compiled.metadata.target
-        specialization = Specialization(
-            signature=dict(source.signature),
-            constants=dict(source.constants),
-            attributes=dict(source.attrs),
-            origins=dict.fromkeys(source.signature, "launch"),
-        )
-        x, y, z = (*self.grid, 1, 1)[:3]
-        launch = Launch(
-            kernel=self.kernel,
-            grid=(x, y, z),
-            specialization=specialization,
-            arguments={
-                name: format_argument(value)
-                for name, value in self.arguments.items()
-                if name in source.signature
-            },
-            options={
-                name: value
-                for name, value in self.arguments.items()
-                if name not in source.signature
-            },
-        )
-        return Run(launch, device="gpu", target=Target(target.backend, str(target.arch)))
-
-
-def launch_on_gpu(
-    run_natively: Callable[..., Any], launch: PreparedLaunch
-) -> tuple[Any, GpuLaunch | None]:
-    """Let Triton launch the kernel, with `run_natively(*args, grid=, warmup=, **keywords)`.
-
-    Returns:
-        What Triton gives, its compiled kernel; and a note of the launch,
-        None where a hook of Triton's prevented it.
-
-    Raises:
-        GridError: a grid of one number, of which Triton would ask the length.
-    """
-    kernel, grid, args, keywords = launch[:4]
-    seen = grid
-    if callable(grid):
-
-        def seen_grid(parameters: Mapping[str, Any]) -> Any:
-            nonlocal seen
-            seen = grid(parameters)
-            check_has_length(seen, is_asked=True)
-            return seen
-
-        compiled = run_natively(*args, grid=seen_grid, warmup=False, **keywords)
-    else:
-        check_has_length(grid, is_asked=False)
-        compiled = run_natively(*args, grid=grid, warmup=False, **keywords)
-    if compiled is None:
-        return None, None
-    values = {**dict(zip(kernel.arg_names, args, strict=False)), **keywords}
-    facts = {name: facts_of(value) for name, value in values.items()}
-    return compiled, GpuLaunch(kernel.__name__, tuple(seen), compiled, facts)
 
 
 def facts_of(value: Any) -> Any:

@@ -26,8 +26,9 @@ from kernellab.compiler.targets import (
 )
 from kernellab.errors import ArgumentError, CompileError, OptionError, UnsupportedOperation
 from kernellab.launch.autotuned_kernels import autotuned_launches_taken
-from kernellab.launch.dispatch import GpuLaunch, interpret, launch_on_gpu
+from kernellab.launch.dispatch import interpret
 from kernellab.launch.fitting import check_fits
+from kernellab.launch.gpu_launches import GpuLaunch, launch_on_gpu
 from kernellab.launch.preparation import RUN, Grid, prepare
 from kernellab.launch.torch_cuda.entering import torch_answers_for, torch_answers_itself
 from kernellab.records import Run, Specialization, Target
@@ -176,7 +177,9 @@ class Interception:
         if launch.bound is None:
             if warmup:
                 return run_natively(*args, grid=grid, warmup=True, **launch.keywords)
-            compiled, self._last = launch_on_gpu(run_natively, launch)
+            compiled, self._last = launch_on_gpu(
+                run_natively, launch.grid, launch.args, launch.keywords
+            )
             return compiled
         call = launch.bound
         if warmup:

@@ -20,7 +20,8 @@ from kernellab.compiler.specialization.inductor_kernels import as_triton_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import ArgumentError, KernelLabError, NoGrid, OptionError, suggestion
 from kernellab.launch.autotuned_kernels import ConfigName, launched_with, take_autotuned_launches
-from kernellab.launch.dispatch import GpuLaunch, interpret, launch_on_gpu
+from kernellab.launch.dispatch import interpret
+from kernellab.launch.gpu_launches import GpuLaunch, is_for_gpu_alone, launch_on_gpu
 from kernellab.launch.interception import Interception
 from kernellab.launch.preparation import (
     RUN,
@@ -120,7 +121,6 @@ class TileKernel(JITFunction):
             position=triton_api.definition_of(self),
         )
 
-    @names_bad_arguments
     def run(self, *args: Any, grid: Grid, warmup: bool, **keywords: Any) -> Any:
         """Launch the kernel; what `kernel[grid](*args, **keywords)` calls.
 
@@ -141,6 +141,22 @@ class TileKernel(JITFunction):
             KernelFault: the kernel left its tensors, or the like.
         """
         __tracebackhide__ = True
+        if warmup or self._asked is not None or not is_for_gpu_alone(self, args, keywords):
+            return self._prepare_and_run(*args, grid=grid, warmup=warmup, **keywords)
+        try:
+            compiled, self._last = launch_on_gpu(super().run, grid, args, keywords)
+        except KernelLabError:
+            raise
+        except Exception:
+            prepare(self, grid, args, keywords, self.target, RUN)  # may say it in better words
+            raise
+        self._stopped = None
+        return compiled
+
+    @names_bad_arguments
+    def _prepare_and_run(self, *args: Any, grid: Grid, warmup: bool, **keywords: Any) -> Any:
+        """A launch that is looked at first: whose it is, and whether it can be."""
+        __tracebackhide__ = True
         if self._asked is not None:
             self._asked[:] = [AskedLaunch(self, grid, args, dict(keywords), self.target)]
         launch = prepare(self, grid, args, keywords, self.target, RUN)
@@ -149,7 +165,7 @@ class TileKernel(JITFunction):
             if warmup:
                 return natively(*args, grid=grid, warmup=True, **launch.keywords)
             self._stopped = None
-            compiled, self._last = launch_on_gpu(natively, launch)
+            compiled, self._last = launch_on_gpu(natively, grid, launch.args, launch.keywords)
             return compiled
         call = launch.bound
         if warmup:

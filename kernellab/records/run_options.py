@@ -57,6 +57,11 @@ DEFAULT = RunOptions()
 _NAMES = frozenset(field.name for field in fields(RunOptions))
 
 
+def says_nothing_of_runs(keywords: Mapping[str, Any]) -> bool:
+    """Whether no keyword of a launch is called like a run option."""
+    return _NAMES.isdisjoint(keywords) and "options" not in keywords
+
+
 def split_keywords(
     keywords: dict[str, Any], parameters: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, Any], RunOptions]:
@@ -71,7 +76,7 @@ def split_keywords(
         OptionError: a run option's value is wrong, it is given twice, or a seed is given where
             nothing is shuffled.
     """
-    if _NAMES.isdisjoint(keywords) and "options" not in keywords:
+    if says_nothing_of_runs(keywords):
         return keywords, {}, DEFAULT
     rest = dict(keywords)
     outright = dict(rest.pop("options")) if _gives_options(rest, parameters) else {}

@@ -105,6 +105,7 @@ from kernellab.triton_api.kernel_contents import (
     MadeOf,
     check_globals,
     functions_within,
+    is_made_of_the_same,
     made_of,
     note_compiled,
 )
@@ -201,6 +202,7 @@ __all__ = [
     "indentation",
     "is_in_library",
     "is_machines_fault",
+    "is_made_of_the_same",
     "is_tile_method",
     "jit_settings",
     "kernel_of_text",

@@ -60,7 +60,8 @@ class MadeOf:
         for function, source in self.functions:
             if function.src is not source:
                 return False
-        return all(_content_of_cell(cell) is value for cell, value in self.cells)
+        # Few have any: a launch on a GPU is not to pay for a generator.
+        return not self.cells or all(_content_of_cell(cell) is value for cell, value in self.cells)
 
     def keep_lines(self) -> None:
         """From now on these functions are shown as they are compiled, whatever their files say."""
@@ -76,6 +77,12 @@ class MadeOf:
             if now is not value and not _is_equal(now, value):
                 return shown, value, "gone" if now is _MISSING else now
         return None
+
+
+def is_made_of_the_same(kernel: Any) -> bool:
+    """Whether a JIT function is made of what it was when `made_of` was asked last."""
+    known: MadeOf | None = vars(kernel).get(_KEPT)
+    return known is not None and known.is_current()
 
 
 def made_of(kernel: Any) -> MadeOf:

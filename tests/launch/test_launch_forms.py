@@ -18,7 +18,7 @@ import triton.language as tl
 
 import kernellab
 from kernellab.errors import GridError
-from kernellab.launch.dispatch import launch_on_gpu
+from kernellab.launch.gpu_launches import launch_on_gpu
 from kernellab.launch.preparation import RUN, prepare
 from tests.kernels import forms
 
@@ -149,7 +149,7 @@ def test_on_a_gpu_it_is_refused_in_the_same_words(grid: Any) -> None:
     with pytest.raises(TypeError, match="has no len"):
         as_tritons(grid=grid)
     with pytest.raises(GridError, match="2, a number"):
-        launch_on_gpu(as_tritons, prepared)
+        launch_on_gpu(as_tritons, prepared.grid, prepared.args, prepared.keywords)
 
 
 # Tensors

@@ -309,6 +309,7 @@ def test_a_launch_on_the_gpu_goes_to_triton_unchanged(add, monkeypatch) -> None:
     given: dict[str, Any] = {}
     compiled = SimpleNamespace(
         src=SimpleNamespace(
+            fn=add,
             signature={
                 "x_ptr": "*fp32",
                 "y_ptr": "*fp32",

@@ -12,7 +12,7 @@ from kernellab.common.formatting import shown
 
 def format_argument(value: Any) -> str:
     """An argument in words: "float32[98432]", "1024"."""
-    return _format_facts(_facts(value))
+    return in_words(facts_of(value))
 
 
 class FormattedArguments(Mapping[str, str]):
@@ -23,10 +23,10 @@ class FormattedArguments(Mapping[str, str]):
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self._facts = {name: _facts(value) for name, value in values.items()}
+        self._facts = {name: facts_of(value) for name, value in values.items()}
 
     def __getitem__(self, name: str) -> str:
-        return _format_facts(self._facts[name])
+        return in_words(self._facts[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._facts)
@@ -38,21 +38,25 @@ class FormattedArguments(Mapping[str, str]):
         return repr(dict(self))
 
 
-_Facts = tuple[torch.dtype, torch.Size] | str
+ArgumentFacts = tuple[torch.dtype, torch.Size] | int | str
 """What the words for an argument need of it: dtype and shape of a tensor,
-of anything else the words."""
+an integer itself, of anything else the words."""
 
 
-def _facts(value: Any) -> _Facts:
+def facts_of(value: Any) -> ArgumentFacts:
+    """What is kept of an argument, in place of its memory."""
     if isinstance(value, torch.Tensor):
         return value.dtype, value.shape
+    if type(value) is int:
+        return value
     if hasattr(value, "data_ptr"):  # its repr may print all that it points to
         return f"{type(value).__name__} of {getattr(value, 'dtype', 'bytes')}"
     return shown(value)
 
 
-def _format_facts(facts: _Facts) -> str:
-    if isinstance(facts, str):
-        return facts
-    dtype, shape = facts
-    return f"{str(dtype).removeprefix('torch.')}{list(shape)}"
+def in_words(facts: ArgumentFacts) -> str:
+    """An argument of which these are kept: "float32[98432]", "1024"."""
+    if isinstance(facts, tuple):
+        dtype, shape = facts
+        return f"{str(dtype).removeprefix('torch.')}{list(shape)}"
+    return facts if isinstance(facts, str) else shown(facts)
