@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernellab.common.argument_checks import check_choice
 from kernellab.errors import OptionError, suggestion
-from kernellab.graphs.capturing import capture_of
+from kernellab.graphs.capturing import capture_of, with_sources
 from kernellab.graphs.gpus import Gpu, gpu_named
 from kernellab.graphs.report import GraphReport
 
@@ -78,4 +78,5 @@ def last_report() -> GraphReport:
             advice='Call what torch.compile(model, backend="kernellab") gives first.',
         )
     backend, gpu = _latest
-    return GraphReport(capture_of(backend.captured, "torch.compile", gpu, 0.0))
+    found = capture_of(backend.captured, "torch.compile", gpu, 0.0)
+    return GraphReport(with_sources(found))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kernellab.errors.positions import SourcePosition
+from kernellab.errors.sources import source_lines
 from kernellab.graphs.gpus import Gpu
 from kernellab.graphs.trace_events import breaks_in, guards_in, recompilations_in
-from kernellab.records.graphs import GraphCapture
+from kernellab.records.graphs import GraphCapture, Level
 
 if TYPE_CHECKING:
     from kernellab.torch_api.capturing import Captured
@@ -39,3 +43,29 @@ def capture_of(captured: Captured, name: str, gpu: Gpu, seconds: float) -> Graph
         error=captured.error,
         seconds=seconds,
     )
+
+
+_MOST_SOURCE = 500_000
+"""Characters of a file that a record keeps."""
+
+
+def with_sources(capture: GraphCapture) -> GraphCapture:
+    """A capture with the texts of the files that it names. The process that asked for it has them:
+    a notebook's cells are in no file.
+    """
+    files = dict.fromkeys(one.file for one in _positions(capture) if one is not None)
+    texts = {file: "".join(source_lines(file)) for file in files}
+    kept = {file: text for file, text in texts.items() if 0 < len(text) <= _MOST_SOURCE}
+    return replace(capture, sources=kept)
+
+
+def _positions(capture: GraphCapture) -> Iterator[SourcePosition | None]:
+    yield from (one.position for one in capture.bytecode)
+    yield from (one.position for one in capture.breaks)
+    levels: list[Level | None] = [one.fx for one in capture.frames]
+    levels += [one.joint for one in capture.frames]
+    for one in capture.lowered:
+        levels += [one.aten, one.prims, one.post_grad]
+    for level in levels:
+        if level is not None:
+            yield from (node.position for node in level.nodes)

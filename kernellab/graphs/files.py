@@ -98,12 +98,20 @@ def _reader(kind: Any) -> Callable[[SavedData], Any]:
 
 
 def _read_record(kind: Any, data: SavedData) -> Any:
-    hints = typing.get_type_hints(kind)
+    """A record; what has a default may lack in a file: an earlier version knew nothing of it."""
+    hints, there = typing.get_type_hints(kind), set(data.names())
     return kind(
         **{
             field.name: _reader(hints[field.name])(data[field.name])
             for field in dataclasses.fields(kind)
+            if field.name in there or not _has_default(field)
         }
+    )
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return (
+        field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
     )
 
 

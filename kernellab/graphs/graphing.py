@@ -16,6 +16,7 @@ from kernellab.common.argument_checks import check_choice, check_flags, check_ma
 from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.worker import Worker
 from kernellab.errors import ArgumentError
+from kernellab.graphs.capturing import with_sources
 from kernellab.graphs.gpus import gpu_named
 from kernellab.graphs.report import GraphReport
 
@@ -114,7 +115,7 @@ def graph_call(
     request = {**vars(options), "gpu": named.name, "name": _name_of(function)}
     shipped = _shipped(function, args, keywords)
     found = _worker().call("kernellab.graphs.in_worker:capture", shipped, request, seconds=SECONDS)
-    return GraphReport(found)
+    return GraphReport(with_sources(found))
 
 
 def _name_of(function: Any) -> str:

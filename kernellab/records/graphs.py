@@ -14,6 +14,14 @@ from kernellab.errors.positions import SourcePosition
 
 
 @dataclass(frozen=True)
+class ModulePlace:
+    """A module that a node belongs to: its path in the model, "layers.0.attn", and its class."""
+
+    path: str
+    kind: str
+
+
+@dataclass(frozen=True)
 class GraphNode:
     """One node of an FX graph.
 
@@ -27,6 +35,8 @@ class GraphNode:
         dtype: "float32", ...; None where the value is no tensor.
         position: the user's line; None where torch kept none.
         origins: names of nodes of the level before.
+        inputs: names of the nodes of its graph that it takes.
+        modules: those of the model that it stands in, the outermost first.
     """
 
     name: str
@@ -38,6 +48,8 @@ class GraphNode:
     dtype: str | None
     position: SourcePosition | None
     origins: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
+    modules: tuple[ModulePlace, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -151,10 +163,11 @@ class KernelCode:
     Attributes:
         name: of the function.
         source: the whole module: imports, decorators, the function.
-        operations: what it computes, by the scheduler's names.
-        buffers: names of the loop buffers.
-        origins: names of nodes of the post-grad graph.
+        operations: what it computes where it is launched first, by the scheduler's names.
+        buffers: names of the loop buffers, of all its launches.
+        origins: names of nodes of the post-grad graph, of all its launches.
         variables: name in the kernel ("tmp3") -> name of the operation that it belongs to.
+        reused: what it computes in each further launch, in the order of `operations`.
     """
 
     name: str
@@ -163,6 +176,7 @@ class KernelCode:
     buffers: tuple[str, ...]
     origins: tuple[str, ...]
     variables: dict[str, str] = field(default_factory=dict)
+    reused: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -325,6 +339,8 @@ class GraphCapture:
         target: "sm_90".
         torch_version: of the process that captured it.
         error: what ended the capture before its end; "" where nothing did.
+        sources: file -> its text, of the user's files that positions name, as far as they could be
+            read.
     """
 
     name: str
@@ -339,3 +355,4 @@ class GraphCapture:
     bytecode: tuple[Bytecode, ...]
     error: str
     seconds: float
+    sources: dict[str, str] = field(default_factory=dict)

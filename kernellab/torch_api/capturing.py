@@ -26,6 +26,7 @@ import torch._inductor.decomposition
 import torch._inductor.fx_passes.joint_graph
 import torch._refs
 import torch._refs.nn.functional
+import torch.fx.traceback
 import torch.utils._pytree as pytree
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -305,7 +306,7 @@ def _prims(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Level:
 
     def made() -> torch.fx.GraphModule:
         run = torch.fx.Interpreter(module).run
-        with fake_mode, torch.no_grad():
+        with fake_mode, torch.no_grad(), torch.fx.traceback.preserve_node_meta():
             here = [of_device(one, DEVICE, _CPU) for one in inputs]
             return make_fx(run, decomposition_table=_primitive_table())(*here)
 

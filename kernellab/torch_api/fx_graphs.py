@@ -14,9 +14,11 @@ import torch.fx
 import torch.utils._pytree as pytree
 
 from kernellab.errors.positions import SourcePosition
-from kernellab.records.graphs import GraphNode, Level
+from kernellab.records.graphs import GraphNode, Level, ModulePlace
 
 _FRAME = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+)')
+_ROOT_MODULE = re.compile(r"^L\['\w+'\]\.?")
+"""How Dynamo calls the module itself, in front of the path within it."""
 _TORCH = str(Path(torch.__file__).parent)
 _MOST_ARGUMENT = 400
 """Characters that are kept of an argument's text: constants may be whole tensors."""
@@ -56,6 +58,8 @@ def _node(node: torch.fx.Node) -> GraphNode:
         dtype=str(value.dtype).removeprefix("torch.") if is_tensor else None,
         position=user_position(node.meta.get("stack_trace") or ""),
         origins=tuple(dict.fromkeys(_origins(node))),
+        inputs=tuple(one.name for one in node.all_input_nodes),
+        modules=tuple(_modules(node)),
     )
 
 
@@ -111,6 +115,17 @@ def _origins(node: torch.fx.Node) -> Iterator[str]:
     for key in ("source_fn_stack", "fwd_source_fn_stack"):
         for entry in reversed(node.meta.get(key) or ()):
             yield str(entry[0])
+
+
+def _modules(node: torch.fx.Node) -> Iterator[ModulePlace]:
+    """The modules that torch says a node stands in; for one of a backward graph, those of the
+    forward node that it is the gradient of.
+    """
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
+    for path, kind in stack.values():
+        name = _ROOT_MODULE.sub("", str(path))
+        if name:
+            yield ModulePlace(name, kind if isinstance(kind, str) else kind.__name__)
 
 
 def _sources(source: Any) -> Iterator[str]:

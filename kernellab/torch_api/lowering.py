@@ -273,6 +273,16 @@ def _kernel(name: str, nodes: Sequence[Any], variables: dict[str, str]) -> Kerne
     )
 
 
+def _used_again(kernel: KernelCode, again: KernelCode) -> KernelCode:
+    """A kernel that what is fused later is computed by too."""
+    return replace(
+        kernel,
+        buffers=tuple(dict.fromkeys(kernel.buffers + again.buffers)),
+        origins=tuple(dict.fromkeys(kernel.origins + again.origins)),
+        reused=(*kernel.reused, again.operations),
+    )
+
+
 def _launch(node: Any, kernel_of: dict[str, str]) -> GraphLaunch | None:
     names = _names(node)
     kernel = next((kernel_of[name] for name in names if name in kernel_of), None)
@@ -328,7 +338,10 @@ def lower(
         moved = [of_device(one, _CPU, DEVICE) for one in inputs]
         _compile_fx.compile_fx_inner(copy.deepcopy(module), moved, **keywords)
     sources = dict(kernel_sources(lowering.wrapper))
-    noted = {kernel.name: kernel for kernel in lowering.kernels}
+    noted: dict[str, KernelCode] = {}
+    for kernel in lowering.kernels:
+        first = noted.get(kernel.name)
+        noted[kernel.name] = kernel if first is None else _used_again(first, kernel)
     bare = KernelCode("", "", (), (), ())
     lowering.kernels = [
         replace(noted.get(name, bare), name=name, source=source) for name, source in sources.items()

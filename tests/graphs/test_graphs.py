@@ -78,6 +78,17 @@ def test_levels_are_those_of_torch(report: GraphReport) -> None:
     assert all(one.bytes > 0 for one in saved)
 
 
+def test_nodes_say_where_they_come_from(report: GraphReport) -> None:
+    first = _graph(report, "forward", 0)
+    (sine,) = [node for node in first.prims.nodes if node.target == "prims.sin.default"]
+    assert "sin" in sine.origins
+    assert sine.position is not None
+    assert sine.position.line == _line("y = torch.sin(x) + 1")
+    (added,) = [node for node in first.aten.nodes if node.target == "aten.add.Tensor"]
+    assert added.inputs == ("sin",)
+    assert report.capture.sources == {str(HERE): HERE.read_text()}
+
+
 def test_a_break_has_its_line_and_what_to_change(report: GraphReport) -> None:
     (one,) = report.breaks
     assert one.reason == "Data-dependent branching"
@@ -162,6 +173,10 @@ def test_damaged_reports_are_refused(report: GraphReport, tmp_path: Path) -> Non
         with pytest.raises(ArchiveError, match=match):
             kernellab.load(damaged)
 
+    older = {name: value for name, value in data["capture"].items() if name != "sources"}
+    damaged.write_bytes(gzip.compress(json.dumps({**data, "capture": older}).encode()))
+    assert kernellab.load(damaged).capture.sources == {}  # as written before there were any
+
     refused(whole[: len(whole) // 2], "cut off|damaged")
     refused(gzip.compress(json.dumps({**data, "version": 99}).encode()), "version")
     data["capture"]["lowered"][0]["kernels"][0]["source"] = 5
@@ -174,15 +189,20 @@ class Recompiled(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(8))
+        self.parts = nn.ModuleList([nn.Linear(8, 8)])
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return (x * self.weight).tanh()
+        scaled: torch.Tensor = self.parts[0](x * self.weight)
+        return scaled.tanh()
 
 
 def test_a_module_is_captured_with_its_parameters() -> None:
     report = kernellab.graph(Recompiled(), torch.randn(4, 8), gpu="a100", backward=True)
     assert report.capture.target == "sm_80"
     assert [one.direction for one in report.graphs] == ["forward", "backward"]
+    for graph in report.graphs:  # the product's gradient too stands in the part
+        (place,) = {node.modules for node in graph.aten.nodes if node.modules}
+        assert [(one.path, one.kind) for one in place] == [("parts.0", "Linear")]
 
 
 def test_options_are_inductors() -> None:
