@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,8 +13,8 @@ import cloudpickle
 
 from kernellab.common.argument_checks import check_choice, check_flags, check_mapping
 from kernellab.common.argument_faults import names_bad_arguments
-from kernellab.common.worker import Worker
 from kernellab.errors import ArgumentError
+from kernellab.graphs.calls import CapturedCall
 from kernellab.graphs.capturing import with_sources
 from kernellab.graphs.gpus import gpu_named
 from kernellab.graphs.report import GraphReport
@@ -26,14 +25,6 @@ MODES = (
     "max-autotune",
     "max-autotune-no-cudagraphs",
 )
-
-SECONDS = 600.0
-"""How long a capture may take."""
-
-
-@functools.cache
-def _worker() -> Worker:
-    return Worker("torch's compiler")
 
 
 @dataclass(frozen=True)
@@ -113,9 +104,9 @@ def graph_call(
         check_choice("mode", options.mode, MODES)
     _check_tensors(function, args, keywords)
     request = {**vars(options), "gpu": named.name, "name": _name_of(function)}
-    shipped = _shipped(function, args, keywords)
-    found = _worker().call("kernellab.graphs.in_worker:capture", shipped, request, seconds=SECONDS)
-    return GraphReport(with_sources(found))
+    call = CapturedCall(_shipped(function, args, keywords), request)
+    found = call.ask("kernellab.graphs.in_worker:capture")
+    return GraphReport(with_sources(found), call)
 
 
 def _name_of(function: Any) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kernellab.common.formatting import counted
 from kernellab.errors import SourcePosition
+from kernellab.graphs.calls import CapturedCall
 from kernellab.graphs.generated import GeneratedKernel
 from kernellab.records.graphs import (
     Bytecode,
@@ -27,6 +28,8 @@ from kernellab.records.showing import HasCard, text_of
 
 if TYPE_CHECKING:
     import pandas
+
+    from kernellab.records.graph_measures import Speedups
 
 T = TypeVar("T")
 
@@ -146,11 +149,14 @@ class GraphReport(HasCard):
 
     Attributes:
         capture: the record, as it was captured or read from a file.
+        call: the call that was captured; None of a report that was read from a file, or that a
+            backend left.
     """
 
-    def __init__(self, capture: GraphCapture) -> None:
+    def __init__(self, capture: GraphCapture, call: CapturedCall | None = None) -> None:
         """The report of a record."""
         self.capture = capture
+        self.call = call
 
     @functools.cached_property
     def graphs(self) -> tuple[ReportGraph, ...]:
@@ -195,6 +201,21 @@ class GraphReport(HasCard):
     def error(self) -> str:
         """What ended the capture before its end; "" where nothing did."""
         return self.capture.error
+
+    def speedup(self, rounds: int = 7) -> Speedups:
+        """The call's times on this machine's GPU: eager, aot_eager, Inductor without and with CUDA
+        graphs, by turns.
+
+        Args:
+            rounds: turns of each, of which the median counts.
+
+        Raises:
+            NoGpu: this machine has none.
+            NotRecorded: the report does not hold its call.
+        """
+        from kernellab.graphs.measuring import speedup
+
+        return speedup(self.call, rounds)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the report to a file, which `kernellab.load` reads.

@@ -136,6 +136,16 @@ def _sources(source: Any) -> Iterator[str]:
         yield from _sources(earlier)
 
 
+def leaves(value: Any) -> list[Any]:
+    """What stands in lists, tuples, dicts and what else torch looks into."""
+    return list(pytree.tree_leaves(value))
+
+
+def with_leaves(change: Callable[[Any], Any], value: Any) -> Any:
+    """The same structure with each leaf changed."""
+    return pytree.tree_map(change, value)
+
+
 def move_graph(
     module: torch.fx.GraphModule, old: torch.device, new: torch.device
 ) -> torch.fx.GraphModule:

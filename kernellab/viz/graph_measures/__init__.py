@@ -1,0 +1,1 @@
+"""What optimisations of torch.compile are worth: the cards."""

@@ -1,0 +1,62 @@
+"""`report.speedup()`: times of a call, eager and compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import kernellab
+from kernellab.errors import MachineError, NotRecorded, OptionError
+from kernellab.graphs.report import GraphReport
+from kernellab.graphs.speedups import MODES, speedups
+from kernellab.records.showing import text_of
+
+
+def branchless(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Two kernels' worth of work."""
+    return ((x.sin() * 2).sum(-1) + y).cos()
+
+
+@pytest.fixture(scope="module")
+def report() -> GraphReport:
+    x, y = torch.rand(32, 64, requires_grad=True), torch.rand(32)
+    return kernellab.graph(branchless, x, y, levels=False)
+
+
+def test_ways_of_calling_take_turns_and_one_that_fails_leaves_the_others_their_times() -> None:
+    x, y = torch.rand(32, 64, requires_grad=True), torch.rand(32)
+    asked = {"eager": None, "aot_eager": MODES["aot_eager"], "none": {"backend": _refusing}}
+    found = speedups(
+        branchless, (x, y), {}, name="it", backward=True, rounds=3, device="cpu", modes=asked
+    )
+    torch._dynamo.reset()
+    assert found["eager"].speedup == 1
+    assert found["aot_eager"].milliseconds is not None
+    assert found["aot_eager"].distance is not None
+    assert found["aot_eager"].distance < 1e-5
+    assert found["none"].milliseconds is None
+    assert "refused" in found["none"].error
+    assert list(found.table()["mode"]) == list(asked)
+    text = text_of(found)
+    assert "forward and backward on cpu" in text
+    assert "none failed" in text
+    assert x.grad is None
+
+
+def _refusing(_module: Any, _inputs: Any) -> Any:
+    raise RuntimeError("refused")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_no_time_is_made_up(report: GraphReport) -> None:
+    with pytest.raises(MachineError, match="torch sees none on this machine"):
+        report.speedup()
+
+
+def test_bad_input_is_named(report: GraphReport) -> None:
+    with pytest.raises(OptionError, match="rounds=0"):
+        report.speedup(rounds=0)
+    with pytest.raises(NotRecorded, match="does not hold"):
+        GraphReport(report.capture).speedup()
