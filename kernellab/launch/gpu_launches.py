@@ -10,7 +10,12 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from kernellab import triton_api
-from kernellab.compiler.specialization.argument_formatting import ArgumentFacts, facts_of, in_words
+from kernellab.compiler.specialization.argument_formatting import (
+    NUMBERS,
+    ArgumentFacts,
+    facts_of,
+    in_words,
+)
 from kernellab.interpreter.execution.grid import check_has_length
 from kernellab.launch.preparation import Grid
 from kernellab.records import Launch, Run, Specialization, Target
@@ -62,8 +67,8 @@ def is_for_gpu_alone(kernel: JITFunction, args: Sequence[Any], keywords: Mapping
     for value in args:
         if type(value) is Tensor:
             return (
-                triton_api.current_emulation() is None
-                and value.is_cuda
+                value.is_cuda
+                and not triton_api.is_emulating()
                 and says_nothing_of_runs(keywords)
                 and triton_api.is_made_of_the_same(kernel)
             )
@@ -102,18 +107,20 @@ def launch_on_gpu(
         compiled = run_natively(*args, grid=grid, warmup=False, **keywords)
     if compiled is None:
         return None, None
-    # Written out for tensors and numbers: a call for each costs as much as a tenth of the launch.
+    # Written out for tensors and numbers: a call for each would be a tenth of the launch.
     noted = [
         (one.dtype, one.shape)
         if type(one) is Tensor
         else one
-        if type(one) is int
+        if type(one) in NUMBERS
         else facts_of(one)
         for one in args
     ]
-    parameters = compiled.src.fn.arg_names
-    named = {
-        name: one if type(one) is int or name not in parameters else facts_of(one)
-        for name, one in keywords.items()
-    }
-    return compiled, GpuLaunch(compiled, seen, noted, named)
+    for one in keywords.values():
+        if type(one) not in NUMBERS:
+            parameters = compiled.src.fn.arg_names
+            keywords = {
+                name: facts_of(one) if name in parameters else one for name, one in keywords.items()
+            }
+            break
+    return compiled, GpuLaunch(compiled, seen, noted, keywords)

@@ -76,6 +76,7 @@ from kernellab.triton_api.emulation import (
     emulated,
     emulation_joined,
     emulation_of,
+    is_emulating,
 )
 from kernellab.triton_api.from_text import kernel_of_text
 from kernellab.triton_api.front_end import (
@@ -200,6 +201,7 @@ __all__ = [
     "generic_text",
     "gpu_target",
     "indentation",
+    "is_emulating",
     "is_in_library",
     "is_machines_fault",
     "is_made_of_the_same",

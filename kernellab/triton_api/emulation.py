@@ -65,6 +65,11 @@ def current_emulation() -> Emulation | None:
     return emulation if _patches.is_open(emulation) else None
 
 
+def is_emulating() -> bool:
+    """Whether any thread is inside an emulation: Triton's own `run` is another then."""
+    return _patches.are_active
+
+
 def current_gpu() -> tuple[str, str] | None:
     """The GPU that Triton would launch on, as (backend, architecture), or None where there is none:
     no emulated one counts.
@@ -223,6 +228,7 @@ class _Patches:
         self._lock = threading.Lock()
         self._entered: list[Emulation] = []
         self._originals: tuple[Any, Any] | None = None
+        self.are_active = False
 
     def is_open(self, emulation: Emulation | None) -> bool:
         """Whether whoever entered it is still inside."""
@@ -233,6 +239,7 @@ class _Patches:
             self._entered.append(emulation)
             if self._originals is None:
                 self._originals = vars(JITFunction)["run"], vars(DriverConfig)["active"]
+                self.are_active = True
                 JITFunction.run = _run_or_offer(self._originals[0])
                 DriverConfig.active = _active_or_emulated(self._originals[1])
 
@@ -247,6 +254,7 @@ class _Patches:
             if not self._entered and self._originals is not None:
                 JITFunction.run, DriverConfig.active = self._originals
                 self._originals = None
+                self.are_active = False
 
 
 def _without(entered: list[Emulation], emulation: Emulation) -> list[Emulation]:

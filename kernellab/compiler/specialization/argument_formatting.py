@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -38,17 +38,20 @@ class FormattedArguments(Mapping[str, str]):
         return repr(dict(self))
 
 
-ArgumentFacts = tuple[torch.dtype, torch.Size] | int | str
+NUMBERS = frozenset({bool, int, float})
+"""Types of arguments that are kept as they are."""
+
+ArgumentFacts = tuple[torch.dtype, torch.Size] | float | str
 """What the words for an argument need of it: dtype and shape of a tensor,
-an integer itself, of anything else the words."""
+a number itself, of anything else the words."""
 
 
 def facts_of(value: Any) -> ArgumentFacts:
     """What is kept of an argument, in place of its memory."""
     if isinstance(value, torch.Tensor):
         return value.dtype, value.shape
-    if type(value) is int:
-        return value
+    if type(value) in NUMBERS:
+        return cast("float", value)
     if hasattr(value, "data_ptr"):  # its repr may print all that it points to
         return f"{type(value).__name__} of {getattr(value, 'dtype', 'bytes')}"
     return shown(value)
