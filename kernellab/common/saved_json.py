@@ -83,14 +83,16 @@ class SavedData:
             raise self.misfit("a text")
         return self._data
 
-    def number(self, least: float = -_LARGEST) -> float:
-        """A finite number, not below `least`."""
+    def number(self, least: float = -_LARGEST, most: float = _LARGEST) -> float:
+        """A finite number, not below `least` and not above `most`."""
         if isinstance(self._data, bool) or not isinstance(self._data, int | float):
             raise self.misfit("a number")
         if not (math.isfinite(self._data) and abs(self._data) <= _LARGEST):
             raise self.misfit("a finite number")
         if self._data < least:
             raise self.misfit(f"a number not below {least:g}")
+        if self._data > most:
+            raise self.misfit(f"a number not above {most:g}")
         return self._data
 
     def integer(self, least: int = -(2**63), most: int = 2**63 - 1) -> int:

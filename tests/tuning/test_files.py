@@ -172,6 +172,19 @@ def test_parts_that_are_none_are_named(tmp_path) -> None:
         kernellab.Tuning.load(file)
 
 
+@pytest.mark.parametrize(
+    ("time", "words"), [(1e-300, "at least 1e-12 ms"), (1e290, "not above 1e\\+15")]
+)
+def test_times_of_no_clock_are_refused(tmp_path, time: float, words: str) -> None:
+    file = saved(tmp_path)
+    data = json.loads(file.read_text())
+    timing = {"median": time, "lower": time, "upper": time, "fastest": time}
+    data["tunings"][0]["trials"][0]["timing"] = {**timing, "runs": 3, "method": "events"}
+    file.write_text(json.dumps(data))
+    with pytest.raises(ArchiveError, match=rf"timing\.median should be a .*{words}"):
+        kernellab.Tuning.load(file)
+
+
 def test_sweeps_of_two_kernels_are_not_put_together(tmp_path) -> None:
     sweep = kernellab.Tuning.load(saved(tmp_path))
     with pytest.raises(

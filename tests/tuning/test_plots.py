@@ -388,3 +388,31 @@ def test_names_of_any_length_leave_a_picture_its_size(kind: str) -> None:
     picture = found.plot(kind).png()
     sizes = [int.from_bytes(picture[at : at + 4], "big") for at in (16, 20)]
     assert max(sizes) < 2000
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("times", "40 slower configs not shown; 34 baselines not shown"),
+        ("heatmap", "80 values of P0 not shown; 80 values of P1 not shown"),
+        ("parallel", "27 parameters not shown"),
+    ],
+)
+def test_many_configs_parameters_values_and_baselines_leave_a_picture_its_size(
+    kind: str, words: str
+) -> None:
+    trials = tuple(
+        trial(number, 10.0 + number, None, **{f"P{place}": number for place in range(39)})
+        for number in range(100)
+    )
+    found = sweep(trials=trials, baselines={f"torch {one}": timing(one + 1) for one in range(50)})
+    (axes,) = found.plot(kind).figure.axes
+    written = " ".join(axes.texts[0].get_text().split())
+    assert words in written
+    assert len(axes.texts) < 20 * 20 + 10
+
+
+@pytest.mark.filterwarnings("error")
+def test_letters_that_the_font_lacks_warn_of_nothing() -> None:
+    trials = tuple(trial(number, 10.0 + number, 块=f"值{number}\U00010203") for number in range(2))
+    assert sweep(trials=trials, kernel="核").plot().png()

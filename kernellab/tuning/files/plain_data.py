@@ -62,7 +62,7 @@ def outcome_from_json(data: SavedData) -> Outcome:
     Raises:
         Misfit: it is none.
     """
-    seconds = data["check_seconds"].number(least=0) if data.has("check_seconds") else 0.0
+    seconds = data["check_seconds"].number(0, _LONGEST) if data.has("check_seconds") else 0.0
     return Outcome(
         compiled=_compiled_from_json(data["compiled"]) if data.has("compiled") else None,
         dropped=_dropped_from_json(data["dropped"]) if data.has("dropped") else None,
@@ -84,7 +84,7 @@ def _compiled_from_json(data: SavedData) -> Compiled:
         occupancy=math.nan if occupancy.is_null() else occupancy.number(least=0),
         limited_by=data["limited_by"].text(),
         matrix=data["matrix"].text(),
-        seconds=data["seconds"].number(least=0),
+        seconds=data["seconds"].number(0, _LONGEST),
     )
 
 
@@ -102,6 +102,14 @@ def _dropped_from_json(data: SavedData) -> Dropped:
     return Dropped(data["reason"].one_of(*get_args(Reason)), data["why"].text())
 
 
+_SHORTEST, _LONGEST = 1e-12, 1e15
+"""Of a time, in milliseconds: a femtosecond, and longer than anybody measures.
+Rates of such times are numbers that a plot can draw and JSON can write.
+"""
+
+_MOST_WORK = 1e30
+"""Bytes or operations of a launch."""
+
 _ROUNDED = 1 - 1e-9
 """Quartiles are interpolated: equal ones may differ in their last digit."""
 
@@ -109,10 +117,10 @@ _ROUNDED = 1 - 1e-9
 def timing_from_json(data: SavedData) -> Timing:
     """Times of runs, which are more than nothing; raises Misfit where they are none."""
     median, lower, upper, fastest = (
-        data[name].number(least=0) for name in ("median", "lower", "upper", "fastest")
+        data[name].number(0, _LONGEST) for name in ("median", "lower", "upper", "fastest")
     )
-    if not median:
-        raise data["median"].misfit("a time of more than 0")
+    if median < _SHORTEST:
+        raise data["median"].misfit(f"a time, at least {_SHORTEST:g} ms")
     method: Method = data["method"].one_of(*get_args(Method))
     rounds = data["rounds"].integer(1, 2**53) if data.has("rounds") else 1
     if not lower * _ROUNDED <= median <= upper / _ROUNDED:
@@ -123,7 +131,8 @@ def timing_from_json(data: SavedData) -> Timing:
 def work_from_json(data: SavedData) -> Work:
     """What a launch moves and computes; raises Misfit where it is none."""
     moved, computed = (
-        None if data[name].is_null() else data[name].number(least=0) for name in ("bytes", "flops")
+        None if data[name].is_null() else data[name].number(0, _MOST_WORK)
+        for name in ("bytes", "flops")
     )
     return Work(moved, computed, data["bytes_from"].text(), data["flops_from"].text())
 

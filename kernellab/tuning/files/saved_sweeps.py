@@ -90,7 +90,7 @@ def from_json(data: SavedData, kind: type[Tuning]) -> Tuning:
         machine=machine_from_json(data["machine"]),
         known_work=work_from_json(data["work"]),
         baselines={name: timing_from_json(baselines[name]) for name in baselines.names()},
-        seconds=float(data["seconds"].number(least=0)),
+        seconds=float(data["seconds"].number(0, 1e15)),
         pruned=data["pruned"].count(),
         notes=tuple(one.text() for one in data["notes"].items()),
         source=KernelSource.from_json(data["source"].plain()) if data.has("source") else None,

@@ -95,7 +95,7 @@ class Tuning(HasCard):
             return Work(None, None, "nobody said it", "nobody said it")
         return self.live.count_work()
 
-    @property
+    @cached_property
     def ranked(self) -> tuple[Trial, ...]:
         """The configs that were timed, the fastest first."""
         return tuple(timed(self.trials))

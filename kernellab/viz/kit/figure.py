@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property, singledispatch
@@ -57,9 +58,11 @@ _THEME = {
 @contextmanager
 def theme() -> Iterator[None]:
     """Inside, matplotlib draws as the lab does, whatever style the user has chosen
-    for other figures.
+    for other figures. Letters that its font lacks are boxes, without a warning for each.
     """
-    with style.context(_THEME, after_reset=True):
+    with style.context(_THEME, after_reset=True), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from ")
+        warnings.filterwarnings("ignore", "constrained_layout not applied")  # very long words
         yield
 
 

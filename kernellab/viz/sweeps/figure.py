@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -54,6 +55,17 @@ ALTERNATIVES = {
 
 MOST_ROWS = 60
 """Configs that a plot with a row for each shows: the fastest."""
+
+MOST_LINES = 300
+"""Configs that a plot with a line for each shows: the fastest."""
+
+MOST_AXES, MOST_VALUES = 12, 20
+"""Parameters side by side, and values of one that are written: a sweep that somebody saved may
+have any number of each, and every word of a picture takes milliseconds.
+"""
+
+MOST_CURVES = 16
+"""Baselines, or kernels and baselines over sizes: more are not told apart."""
 
 
 class TuningPlot(FigurePicture):
@@ -120,6 +132,11 @@ _MOST_LINES = 12
 """Of a subtitle."""
 
 
+def _not_shown(shown: int, there: int, noun: str) -> str:
+    """Words for a subtitle, or ""."""
+    return f"; {there - shown:,} {noun} not shown" if there > shown else ""
+
+
 def _paper(title: str, subtitle: str, width: float, height: float) -> tuple[Figure, Axes]:
     """A sheet whose subtitle has as many lines as it needs; axis labels take some of the width."""
     room = int((width - 0.6) * _LETTERS)
@@ -142,7 +159,7 @@ def _plain_numbers(axis: Axis) -> None:
 
 
 def _baselines(data: PlotData, line: Callable[..., Any]) -> None:
-    for name, time in data.baselines.items():
+    for name, time in itertools.islice(data.baselines.items(), MOST_CURVES):
         line(
             time,
             color=BASELINE,
@@ -150,6 +167,10 @@ def _baselines(data: PlotData, line: Callable[..., Any]) -> None:
             linestyle="--",
             label=f"{label(name)}, {time:.4g} us",
         )
+
+
+def _baselines_not_shown(data: PlotData) -> str:
+    return _not_shown(MOST_CURVES, len(data.baselines), "baselines")
 
 
 def _legend(axes: Axes, **where: Any) -> None:
@@ -162,8 +183,11 @@ _FEW_ROWS = 6
 
 def _draw_times(data: PlotData) -> Figure:
     points = list(data.points)[:MOST_ROWS]
-    more = len(data.points) - len(points)
-    subtitle = data.subtitle + (f"; {more} slower configs not shown" if more else "")
+    subtitle = (
+        data.subtitle
+        + _not_shown(len(points), len(data.points), "slower configs")
+        + _baselines_not_shown(data)
+    )
     figure, axes = _paper(data.title, subtitle, 7, max(2.4, 1.4 + 0.155 * len(points)))
     for tied, colour, words in (
         (True, BEST, "the fastest, and those tied with it"),
@@ -240,11 +264,18 @@ def _name_resource(axes: Axes, kind: str) -> None:
 
 def _draw_heatmap(data: PlotData) -> Figure:
     across, down = data.axes
-    columns, rows = _levels(data.points, across), _levels(data.points, down)
-    cells = [[_fastest(data.points, {across: x, down: y}) for x in columns] for y in rows]
+    columns, rows = _fast_levels(data.points, across), _fast_levels(data.points, down)
+    fastest = {
+        (repr(one.values.get(across)), repr(one.values.get(down))): one
+        for one in reversed(data.points)
+    }
+    cells = [[fastest.get((repr(x), repr(y))) for x in columns] for y in rows]
     width, height = max(4.6, 1.6 + 0.75 * len(columns)), 1.6 + 0.42 * len(rows)
+    few = _not_shown(
+        len(columns), len(_levels(data.points, across)), f"values of {label(across)}"
+    ) + _not_shown(len(rows), len(_levels(data.points, down)), f"values of {label(down)}")
     words = (
-        f"{data.subtitle}\n"
+        f"{data.subtitle}{few}\n"
         "us of the fastest config with these two\n"
         "framed: the fastest of all, and those tied with it"
     )
@@ -290,27 +321,32 @@ def _levels(points: Sequence[Point], name: str) -> list[Any]:
     return sorted(kept) if numbers else kept
 
 
-def _fastest(points: Sequence[Point], wanted: dict[str, Any]) -> Point | None:
-    for one in points:  # the fastest first
-        if all(one.values.get(name) == value for name, value in wanted.items()):
-            return one
-    return None
+def _fast_levels(points: Sequence[Point], name: str) -> list[Any]:
+    """The values of a parameter, in order; of many those of the fastest configs."""
+    kept = set(
+        itertools.islice(dict.fromkeys(repr(p.values.get(name)) for p in points), MOST_VALUES)
+    )
+    return [one for one in _levels(points, name) if repr(one) in kept]
 
 
 def _draw_parallel(data: PlotData) -> Figure:
-    names = [*data.axes, "us"]
+    points, parameters = data.points[:MOST_LINES], data.axes[:MOST_AXES]
+    names = [*parameters, "us"]
+    few = _not_shown(len(points), len(data.points), "slower configs") + _not_shown(
+        len(parameters), len(data.axes), "parameters"
+    )
     figure, axes = _paper(
         data.title,
-        f"{data.subtitle}\none line a config, from its values to its time, the fastest on top",
+        f"{data.subtitle}{few}\none line a config, from its values to its time, the fastest on top",
         max(4.6, 1.6 * len(names)),
         4.2,
     )
-    times = [one.us for one in data.points]
+    times = [one.us for one in points]
     wide = max(times) > WIDE * min(times)
     norm = (LogNorm if wide else Normalize)(min(times), max(max(times), 1.001 * min(times)))
-    levels = {name: _levels(data.points, name) for name in data.axes}
-    for one in reversed(data.points):
-        heights = [_height(levels[name], one.values.get(name)) for name in data.axes]
+    levels = {name: _levels(points, name) for name in parameters}
+    for one in reversed(points):
+        heights = [_height(levels[name], one.values.get(name)) for name in parameters]
         heights.append(1 - norm(one.us))
         best = one.tied
         axes.plot(
@@ -319,9 +355,9 @@ def _draw_parallel(data: PlotData) -> Figure:
             linewidth=2.2 if best else 0.9,
             alpha=1 if best else 0.6,
         )
-    for place, name in enumerate(data.axes):
+    for place, name in enumerate(parameters):
         axes.axvline(place, color=INK, linewidth=0.8)
-        for value in levels[name]:
+        for value in _spread(levels[name]):
             # On paper of its own: lines run through it, and what is behind the picture may
             # be white or black.
             axes.text(
@@ -345,12 +381,18 @@ def _draw_parallel(data: PlotData) -> Figure:
     return figure
 
 
+def _spread(levels: Sequence[Any]) -> Sequence[Any]:
+    """Values that are written beside an axis: all, or of many some, from the first to the last."""
+    step = -(-len(levels) // MOST_VALUES)
+    return [*levels[:-1:step], *levels[-1:]]
+
+
 def _height(levels: Sequence[Any], value: Any) -> float:
     return levels.index(value) / max(len(levels) - 1, 1)
 
 
 def _draw_against(data: PlotData) -> Figure:
-    figure, axes = _paper(data.title, data.subtitle, 6.4, 4)
+    figure, axes = _paper(data.title, data.subtitle + _baselines_not_shown(data), 6.4, 4)
     known = [one for one in data.points if getattr(one, data.kind) is not None]
     for tied, colour, words in (
         (False, OTHER, None),
@@ -377,8 +419,10 @@ def _draw_against(data: PlotData) -> Figure:
 def _draw_lines(data: LinesData) -> Figure:
     warm = any(one for line in data.lines for one in line.warm)
     words = "; hollow: run in a row by a CUDA graph, with a warm cache" if warm else ""
+    words += _not_shown(MOST_CURVES, len(data.lines), "lines")
+    lines = data.lines[:MOST_CURVES]
     figure, axes = _paper(data.title, data.subtitle + words, 6.8, 4.2)
-    for number, line in enumerate(data.lines):
+    for number, line in enumerate(lines):
         colour = LINES[number % len(LINES)]
         style = "--" if line.is_baseline else "-"
         axes.plot(line.x, line.y, style, color=colour, label=label(line.name))
@@ -394,7 +438,7 @@ def _draw_lines(data: LinesData) -> Figure:
             )
         axes.fill_between(line.x, line.lower, line.upper, color=colour, alpha=0.2, linewidth=0)
     axes.set_xscale("log", base=2)
-    sizes = sorted({x for line in data.lines for x in line.x})
+    sizes = _spread(sorted({x for line in lines for x in line.x}))
     axes.set_xticks(sizes, _format_sizes(sizes))
     axes.minorticks_off()
     if data.unit == "us":
