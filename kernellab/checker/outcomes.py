@@ -12,6 +12,7 @@ import numpy
 import torch
 
 from kernellab.checker.lazy_copies import LazyCopies
+from kernellab.launch.differences import tolerance
 
 Piece = tuple[slice, ...]
 """A part of a tensor that is compared at a time."""
@@ -59,6 +60,21 @@ class Apart:
 def exactly(name: str, one: torch.Tensor, other: torch.Tensor) -> None:
     """The tolerance where every bit counts."""
     del name, one, other
+
+
+def within(rtol: float | None, atol: float | None) -> Tolerance:
+    """What `launch.differences.tolerance` allows, around the second of two tensors."""
+
+    def allowed_for(name: str, one: torch.Tensor, other: torch.Tensor) -> Allowed:
+        del name, one
+        relative, absolute = tolerance(other, rtol, atol)
+
+        def allowed(piece: Piece, _mine: torch.Tensor) -> torch.Tensor:
+            return absolute + relative * other[piece].double().abs()
+
+        return allowed
+
+    return allowed_for
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ _MAY_BE_MEANT = (
     "integer-overflow",
     "stalled-sum",
     "dot-precision",
+    "ignored-strides",
+    "truncated-store",
 )
 """Kinds of findings that are warnings; all others are faults."""
 

@@ -57,24 +57,30 @@ def _has_other_stride(
     own, base = set(tensor.stride()), getattr(tensor, "_base", None)
     others = {s for other, one in tensors.items() if other != name for s in one.stride()}
     behind = set() if base is None else set(base.stride())
-    for stride in _strides_for(name, [*tensors], values):
-        if stride not in own | others and (tensor.is_contiguous() or stride in behind):
+    for stride in strides_for(name, [*tensors], values):
+        if stride not in own | others | {0, 1} and (tensor.is_contiguous() or stride in behind):
             return True
     return False
 
 
-def _strides_for(name: str, tensors: Sequence[str], values: Mapping[str, Any]) -> Iterator[int]:
+def strides_for(name: str, tensors: Sequence[str], values: Mapping[str, Any]) -> Iterator[int]:
     """The values of parameters that are called strides, but for those named after another
     tensor: `stride_ym` is y's.
+
+    Args:
+        name: of a tensor.
+        tensors: the names of all of a launch's.
+        values: its arguments by name.
     """
     stems = {_stem(tensor): tensor for tensor in tensors}
     for parameter, value in values.items():
-        if "stride" not in parameter.lower() or type(value) is not int or value in (0, 1):
+        if "stride" not in parameter.lower():
             continue
         rest = re.sub("strides?|_", "", parameter.lower())
         matching = [stem for stem in stems if stem and (rest.startswith(stem) or stem == rest)]
         if not matching or stems[max(matching, key=len)] == name:
-            yield value
+            given = value if isinstance(value, tuple) else (value,)
+            yield from (one for one in given if type(one) is int)
 
 
 def _stem(tensor: str) -> str:

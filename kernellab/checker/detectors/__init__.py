@@ -12,6 +12,7 @@ from kernellab.checker.detectors.dot_precision import DotPrecision
 from kernellab.checker.detectors.endless_loop import EndlessLoop
 from kernellab.checker.detectors.failed_assertion import FailedAssertion
 from kernellab.checker.detectors.half_overflow import HalfOverflow
+from kernellab.checker.detectors.ignored_strides import IgnoredStrides
 from kernellab.checker.detectors.index_overflow import IndexOverflow
 from kernellab.checker.detectors.lane_collision import LaneCollision
 from kernellab.checker.detectors.lost_update import LostUpdate
@@ -22,7 +23,9 @@ from kernellab.checker.detectors.order_dependence import OrderDependence
 from kernellab.checker.detectors.out_of_bounds import OutOfBounds
 from kernellab.checker.detectors.race import Race
 from kernellab.checker.detectors.stalled_sum import StalledSum
+from kernellab.checker.detectors.truncated_store import TruncatedStore
 from kernellab.checker.detectors.uninitialized_read import UninitializedRead
+from kernellab.checker.detectors.unused_output import UnusedOutput
 from kernellab.checker.detectors.unwritten_output import UnwrittenOutput
 from kernellab.checker.detectors.wrong_result import WrongResult
 
@@ -34,6 +37,7 @@ DETECTORS: tuple[type[Detector], ...] = (
     LostUpdate,
     Race,
     UnwrittenOutput,
+    UnusedOutput,
     EndlessLoop,
     MissingOther,
     OrderDependence,
@@ -48,6 +52,8 @@ DETECTORS: tuple[type[Detector], ...] = (
     StalledSum,
     DotPrecision,
     DotCancellation,
+    TruncatedStore,
+    IgnoredStrides,
     WrongResult,
 )
 """All that observe a run, in the order in which they do."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from kernellab.checker.checked_run import CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.last_writer import LastWriter
 from kernellab.checker.lazy_copies import LazyCopies
-from kernellab.checker.outcomes import Allowed, Apart, Piece, Results, differences
+from kernellab.checker.outcomes import Apart, Results, differences, within
 from kernellab.ir.locations import locate
-from kernellab.launch.differences import UNWRITTEN, tolerance, wrong_words
+from kernellab.launch.differences import UNWRITTEN, wrong_words
 from kernellab.triton_api import definition_of
 
 if TYPE_CHECKING:
@@ -35,7 +33,7 @@ class WrongResult(Detector):
         found = {name: self.run.tensors[name] for name in self.run.expected}
         left = Results(found, self.run.copies)
         right = Results(self.run.expected, LazyCopies())
-        for apart in differences(left, right, self._tolerance):
+        for apart in differences(left, right, within(*self.run.tolerances)):
             writers: list[LastWriter] = []
 
             def watch(
@@ -46,15 +44,6 @@ class WrongResult(Detector):
 
             session.repeat(watch)
             self._report(apart, writers[0])
-
-    def _tolerance(self, name: str, one: torch.Tensor, other: torch.Tensor) -> Allowed:
-        del name, one
-        rtol, atol = tolerance(other, *self.run.tolerances)
-
-        def allowed(piece: Piece, _mine: torch.Tensor) -> torch.Tensor:
-            return atol + rtol * other[piece].double().abs()
-
-        return allowed
 
     def _report(self, apart: Apart, writer: LastWriter) -> None:
         size = self.run.tensors[apart.name].numel()
