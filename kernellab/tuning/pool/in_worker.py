@@ -150,6 +150,8 @@ class _Stage:
         self.arguments = Arguments(setup.arguments.open(), self.device)
         self.expected: Contents | None = None
         self.compared_with = ""
+        self.standard: bytes | None = None
+        """The config, packed, whose results are taken for right."""
         if setup.reference is not None:
             self.expected = Arguments(setup.reference.open(), self.device).values
             self.compared_with = "the reference"
@@ -178,11 +180,11 @@ class _Stage:
             torch.cuda.synchronize()
         return dict(tensors_in(self.arguments.values))
 
-    def set_standard(self, task: Task) -> None:
-        """Take what this config computes for right."""
-        found = self.run(task)
+    def set_standard(self, packed_task: bytes, found: Contents | None = None) -> None:
+        """Take what this config computes for right; `found` is what a run of it has left."""
+        found = self.run(unpack(packed_task)) if found is None else found
         self.expected = {name: tensor.clone() for name, tensor in found.items()}
-        self.compared_with = "the first config"
+        self.compared_with, self.standard = "the first config", packed_task
 
 
 def _check_gpu(wanted: str, found: str) -> None:
@@ -213,12 +215,11 @@ def prepare(setup: Setup) -> None:
     )
     if _ready.get("key") != key:
         release()
-        _ready.update(key=key, stage=_Stage(setup), standard=None)
-    if setup.standard is not None and _ready["standard"] != setup.standard:
-        stage: _Stage = _ready["stage"]
-        if stage.compared_with != "the reference":
-            stage.set_standard(unpack(setup.standard))
-        _ready["standard"] = setup.standard
+        _ready.update(key=key, stage=_Stage(setup))
+    stage: _Stage = _ready["stage"]
+    if setup.reference is None and setup.standard not in (None, stage.standard):
+        assert setup.standard is not None
+        stage.set_standard(setup.standard)
 
 
 def release() -> None:
@@ -239,10 +240,11 @@ def process_is_spoilt(outcome: Outcome) -> bool:
 def run_config(setup: Setup, packed_task: bytes, trial_options: TrialOptions) -> Outcome:
     """Run a config: compare what it computes, and time it. `prepare` comes first."""
     prepare(setup)
-    stage, task = _ready["stage"], unpack(packed_task)
+    stage: _Stage = _ready["stage"]
+    task: Task = unpack(packed_task)
     try:
         started = time.perf_counter()
-        checked = _check(stage, task) if trial_options.check else ""
+        checked = _check(stage, packed_task) if trial_options.check else ""
         seconds = time.perf_counter() - started
         timing = None
         if trial_options.measure:
@@ -290,11 +292,11 @@ def _of_exception(error: Exception) -> Outcome:
     return _dropped("fault", words, lasts=False)
 
 
-def _check(stage: _Stage, task: Task) -> str:
+def _check(stage: _Stage, packed_task: bytes) -> str:
     """Run once and compare; gives what it was compared with."""
-    found = stage.run(task)
+    found = stage.run(unpack(packed_task))
     if stage.expected is None:
-        stage.set_standard(task)
+        stage.set_standard(packed_task, found)
         return stage.compared_with
     job = stage.job
     check_results(found, stage.expected, stage.compared_with, job.rtol, job.atol)
