@@ -13,6 +13,8 @@ from typing import Any
 
 from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.compiler.machine_code.decoding import padding_of
+from kernellab.compiler.readable import MLIR_LOCATION
+from kernellab.compiler.stage_sizes import size_of
 from kernellab.errors import ArgumentError, CompileError, KernelLabError, suggestion
 from kernellab.records import Compilation, PassRun, Resources, Stage, StoredText
 from kernellab.records.remarks import Remark
@@ -39,8 +41,7 @@ class StagePair:
 
     name: str
     left_size: int | None
-    """Lines of text, those of debug information included, or bytes of a binary;
-    None where this side has no such stage."""
+    """See `stage_sizes.size_of`; None where this side has no such stage."""
     right_size: int | None
     equal: bool
     """Whether both texts are the same apart from locations, or both binaries byte by byte."""
@@ -305,14 +306,9 @@ def _parameters(compilation: Compilation) -> dict[str, Any]:
 
 def _stage_pair(name: str, left: Compilation, right: Compilation) -> StagePair:
     stages = [side.stages.get(name) for side in (left, right)]
-    sizes = [None if stage is None else _size(stage) for stage in stages]
+    sizes = [None if stage is None else size_of(stage).number for stage in stages]
     both = [_comparable(stage) for stage in stages if stage is not None]
     return StagePair(name, sizes[0], sizes[1], len(both) == 2 and both[0] == both[1])
-
-
-def _size(stage: Stage) -> int:
-    content = stage.content
-    return len(content) if isinstance(content, bytes) else len(content.splitlines())
 
 
 def _comparable(stage: Stage) -> str | bytes:
@@ -360,19 +356,6 @@ def _bare(text: StoredText) -> str:
 
 # Texts without locations: what differs only because a kernel stands on other lines is no difference
 
-_PARTS = r'(?:[^()"]|"(?:[^"\\]|\\.)*"|\({inner}\))*'
-_INNERMOST = r'(?:[^()"]|"(?:[^"\\]|\\.)*")*'
-
-
-def _nested(levels: int) -> str:
-    pattern = _INNERMOST
-    for _ in range(levels):
-        pattern = _PARTS.format(inner=pattern)
-    return pattern
-
-
-MLIR_LOCATION = re.compile(rf"\s*\bloc\({_nested(5)}\)")
-"""`loc(...)` of an operation or an argument, with the blanks before it."""
 _MLIR_ALIAS = re.compile(r"^#loc\d* = .*\n?", re.M)
 _LLVM_DEBUG = re.compile(r",? !dbg !\d+|^\s*#dbg_\w+\(.*\n?|^!\d+ = .*\n?|^!llvm\..*\n?", re.M)
 _PTX_DEBUG = re.compile(

@@ -144,6 +144,12 @@ def test_the_copies_of_a_pipelined_product() -> None:
             "two programs read each row"
         )
         assert found[argument][0].reuse_between_programs == 2
+        assert [one.phase for one in mine] == ["prologue", "prologue", "loop"]
+    shown = accesses_card(found).text()
+    assert "async copy of a_ptr, prologue" in shown
+    assert "async copy of b_ptr, loop" in shown
+    (local,) = {one.phase for one in found.shared if one.action == "local load"}
+    assert local == ""
     assert found.dram_bytes_read == 2 * size * size * 2
     assert found.dram_bytes_written == size * size * 2
 
@@ -239,7 +245,9 @@ def test_a_finding_of_narrow_accesses_says_what_would_do() -> None:
     found = line(kernels.copy, 1024, normal(1023), torch.zeros(1023), n=1023)
     assert len(found.findings) == 2
     assert "takes 4 bytes at once where 16 would do: 4 requests for one" in found.findings[0].what
-    assert found.findings[0].what in accesses_card(found).text().replace("\n", " ")
+    shown = accesses_card(found).text().replace("\n", " ")
+    assert found.findings[0].what in shown
+    assert f"Try: {found.findings[0].advice}" in shown
 
 
 @triton.jit

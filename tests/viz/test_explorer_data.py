@@ -16,6 +16,7 @@ import pytest
 import kernellab
 from kernellab.compiler.machine_code import sass
 from kernellab.compiler.machine_code.decoding import padding_of
+from kernellab.compiler.readable import readable
 from kernellab.errors import ArgumentError, CompileError, OptionError
 from kernellab.ir.reader import read_module
 from kernellab.records import ControlCodes, SourceMap
@@ -23,7 +24,6 @@ from kernellab.records.showing import show
 from kernellab.viz.explorer import sides
 from kernellab.viz.explorer.data import IrSide, IrView, TextData
 from kernellab.viz.explorer.lightening import lightened
-from kernellab.viz.explorer.readable import readable
 from kernellab.viz.kit.data import as_json, packed
 from kernellab.viz.kit.view import View
 from tests.kernels import basic, faulty

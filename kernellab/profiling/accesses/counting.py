@@ -48,6 +48,7 @@ from kernellab.launch.dispatch import interpret
 from kernellab.launch.preparation import EntryPoint, Grid, apart_from_parameters, prepare
 from kernellab.profiling.accesses.copy_engine import Messages, messages_of
 from kernellab.profiling.accesses.occurrences import occurrences
+from kernellab.profiling.accesses.phases import phases_of
 from kernellab.profiling.accesses.records import Accesses, Action, GlobalAccess
 from kernellab.profiling.accesses.sectors import SECTOR, SectorSet
 from kernellab.profiling.accesses.shared_costs import SharedCost, may_share, shared_costs
@@ -236,8 +237,10 @@ class _Counted:
         shared: tuple[SharedAccess, ...],
     ) -> Accesses:
         """Everything that was counted."""
+        phases = phases_of(self._tallies)
         found = tuple(
-            _access(op, tally, self._numbers.get(op, 0)) for op, tally in self._tallies.items()
+            replace(_access(op, tally, self._numbers.get(op, 0)), phase=phases.get(op, ""))
+            for op, tally in self._tallies.items()
         )
         sectors = [tally.different for tally in self._tallies.values()]
         read = [one for one, access in zip(sectors, found) if access.reads]

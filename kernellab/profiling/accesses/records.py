@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kernellab.errors import Diagnostic, SourcePosition
-from kernellab.profiling.accesses.shared_records import Fault, SharedAccess, what_is_wrong
+from kernellab.profiling.accesses.shared_records import Fault, Phase, SharedAccess, what_is_wrong
 from kernellab.records import AskedLaunch, Subject
 from kernellab.records.showing import HasCard
 from kernellab.records.tables import data_frame
@@ -86,6 +86,9 @@ class GlobalAccess:
     occurrence: int = 0
     """The how manieth operation of its name in the text of the TTGIR, from 1;
     0 for one of a function that is called there."""
+    phase: Phase = ""
+    """Of a load that a pipelined loop has copies of beside it: whether this one is in the loop, in
+    front of it or behind it."""
 
     @property
     def moved_bytes(self) -> int:
@@ -117,10 +120,16 @@ class GlobalAccess:
         """Whether it reads memory."""
         return not self.writes or self.action == "atomic"
 
+    @property
+    def title(self) -> str:
+        """What is done, to what, in which part of a loop: "async copy of a_ptr, prologue"."""
+        of_what = f" of {self.argument}" if self.argument else ""
+        return f"{self.action}{of_what}{', ' if self.phase else ''}{self.phase}"
+
     def __str__(self) -> str:
         where = f"{self.position}: " if self.position else ""
         return (
-            f"{where}{self.action} of {self.argument or 'memory'}: {self.requests:,} requests, "
+            f"{where}{self.title}: {self.requests:,} requests, "
             f"{self.sectors:,} sectors ({self.sectors_per_request:.3g} a request)"
         )
 
@@ -145,9 +154,14 @@ def _what_is_wrong(one: GlobalAccess) -> Fault | None:
         return None
     if one.sectors > _WORTH_SAYING * (one.sectors - one.repeated_sectors):
         once = (one.sectors - one.repeated_sectors) / one.requests
-        return "atomic-contention", (
-            f"lanes of this {one.action} share elements and take turns: "
-            f"{one.sectors_per_request:.3g} sectors a request, of which {once:.3g} are different"
+        return (
+            "atomic-contention",
+            (
+                f"lanes of this {one.action} share elements and take turns: "
+                f"{one.sectors_per_request:.3g} sectors a request, of which {once:.3g} are "
+                "different"
+            ),
+            _ADD_UP_FIRST,
         )
     if one.dimension is None or one.sectors < _WORTH_SAYING * one.best_sectors:
         return None
@@ -158,7 +172,7 @@ def _what_is_wrong(one: GlobalAccess) -> Fault | None:
     step = None if one.steps is None else one.steps[one.dimension]
     if one.steps is None or step is None or (None in one.steps and abs(step) <= one.element_bytes):
         words = f"this {one.action} goes to addresses that follow no fixed step: {cost}"
-        return "scattered-access", words
+        return "scattered-access", words, _SORT
     if abs(step) == one.element_bytes:
         return _narrow(one, cost)
     words = (
@@ -166,11 +180,15 @@ def _what_is_wrong(one: GlobalAccess) -> Fault | None:
         f"{one.dimension}, whose elements are {abs(step):,} bytes apart"
     )
     if one.element_bytes not in one.steps:
-        return "strided-access", words
+        return "strided-access", words, _ANOTHER_AXIS
     near = one.steps.index(one.element_bytes)
-    return "strided-access", (
-        f"{words}, and in memory the elements along dimension {near} are neighbours: "
-        f"the compiler did not know that"
+    return (
+        "strided-access",
+        (
+            f"{words}, and in memory the elements along dimension {near} are neighbours: "
+            f"the compiler did not know that"
+        ),
+        _SHOW_NEIGHBOURS.format(near),
     )
 
 
@@ -179,13 +197,39 @@ def _narrow(one: GlobalAccess, cost: str) -> Fault | None:
     if one.held <= one.vector_width:
         return None
     taken, could = (number * one.element_bytes for number in (one.vector_width, one.held))
-    return "narrow-access", (
-        f"a thread of this {one.action} takes {taken} bytes at once where {could} would do: "
-        f"{one.held // one.vector_width} requests for one, and {cost}; "
-        f"{_ALSO.get(one.action, '')}what the compiler knows of the addresses and the mask "
-        "allows no more"
+    return (
+        "narrow-access",
+        (
+            f"a thread of this {one.action} takes {taken} bytes at once where {could} would do: "
+            f"{one.held // one.vector_width} requests for one, and {cost}; "
+            f"{_ALSO.get(one.action, '')}what the compiler knows of the addresses and the mask "
+            "allows no more"
+        ),
+        _SHOW_ALIGNMENT,
     )
 
+
+_ADD_UP_FIRST = (
+    "Combine what one program adds to an element first (tl.sum, tl.max, tl.histogram), so that an "
+    "element takes one atomic of it."
+)
+_SORT = (
+    "Let neighbouring lanes go to neighbouring elements: sort or group the indices before the "
+    "launch, or let each program take whole rows."
+)
+_ANOTHER_AXIS = (
+    "Let the tile's neighbouring lanes run along the axis of the tensor whose stride is 1: take "
+    "more of that axis in one tile, or store the tensor so (.contiguous() of the transposed one)."
+)
+_SHOW_NEIGHBOURS = (
+    "Show the compiler that dimension {} goes through memory in steps of one: write its index "
+    "without a stride, or pass the stride as a tl.constexpr; where % or a loaded index hides it, "
+    "promise it with tl.max_contiguous(tl.multiple_of(index, W), W)."
+)
+_SHOW_ALIGNMENT = (
+    "Show the compiler that neighbours are aligned and switched together: pass sizes and strides "
+    "that are multiples of 16, or promise what holds with tl.multiple_of."
+)
 
 _ALSO = {
     "atomic": "the type of its elements or ",
@@ -245,7 +289,9 @@ class Accesses(HasCard):
             of_global, of_shared
         )
         return tuple(
-            AccessFinding("warning", *fault, position=one.position, access=one)
+            AccessFinding(
+                "warning", fault[0], fault[1], position=one.position, advice=fault[2], access=one
+            )
             for one, fault in found
             if fault is not None
         )
@@ -276,7 +322,8 @@ class Accesses(HasCard):
     def table(self) -> Any:
         """One row per access to global memory, as a pandas DataFrame."""
         columns = [
-            "operation", "action", "argument", "position", "shape", "element", "vector_width",
+            "operation", "action", "argument", "phase", "position", "shape", "element",
+            "vector_width",
             "executions", "requests", "sectors", "lines", "sectors_per_request", "best_sectors",
             "useful_bytes", "moved_bytes", "efficiency", "footprint_bytes",
             "reuse_between_programs", "waits", "encoding",
@@ -286,8 +333,8 @@ class Accesses(HasCard):
     def shared_table(self) -> Any:
         """One row per access to shared memory, as a pandas DataFrame."""
         columns = [
-            "operation", "action", "kind", "name", "position", "shape", "element", "in_loop",
-            "executions", "instructions", "wavefronts", "wavefronts_per_instruction",
+            "operation", "action", "kind", "name", "phase", "position", "shape", "element",
+            "in_loop", "executions", "instructions", "wavefronts", "wavefronts_per_instruction",
             "best_wavefronts", "conflicts", "ways", "bytes", "assumed", "source", "destination",
         ]  # fmt: skip
         return data_frame(self.shared, columns)

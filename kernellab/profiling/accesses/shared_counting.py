@@ -5,6 +5,7 @@ what operations cost each time, times how often they ran.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -13,6 +14,7 @@ from kernellab.compiler.modules.pointers import underlying_argument
 from kernellab.compiler.modules.structure import kind, loops_around, position_of
 from kernellab.ir import tt, ttg
 from kernellab.ir.types import element_type, is_pointer, shape
+from kernellab.profiling.accesses.phases import phases_of
 from kernellab.profiling.accesses.shared_costs import SharedCost
 from kernellab.profiling.accesses.shared_records import SharedAccess
 
@@ -55,7 +57,14 @@ def shared_accesses(
         is_first = isinstance(function, tt.FuncOp) and function.body.blocks.first is block
         return programs if is_first else entries.get(block, 0)
 
-    return tuple(_access(one, entered(one.block), entered(one.per)) for one in costs)
+    costs = tuple(costs)
+    phases = phases_of(dict.fromkeys(one.operation for one in costs))
+    return tuple(
+        replace(
+            _access(one, entered(one.block), entered(one.per)), phase=phases.get(one.operation, "")
+        )
+        for one in costs
+    )
 
 
 def _access(one: SharedCost, executions: int, times: int) -> SharedAccess:

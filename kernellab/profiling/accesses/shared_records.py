@@ -7,6 +7,10 @@ from typing import Literal
 
 from kernellab.errors import SourcePosition
 
+Phase = Literal["", "prologue", "loop", "epilogue"]
+"""Of a copy of an operation that has others; "" of one that is the only one of its kind and place,
+or that no loop has a copy of."""
+
 SharedKind = Literal["load", "store", "atomic", "ldmatrix", "stmatrix", "async copy", "wgmma"]
 """Which instructions access shared memory: loads, stores and atomics of lanes (LDS, STS, ATOMS),
 those that move matrices by rows (LDSM, STSM), copies past the registers (LDGSTS), and products of
@@ -56,6 +60,9 @@ class SharedAccess:
     occurrence: int = 0
     """The how manieth operation of its name in the text of the TTGIR, from 1;
     0 for one of a function that is called there."""
+    phase: Phase = ""
+    """Of a load that a pipelined loop has copies of beside it: whether this one is in the loop, in
+    front of it or behind it."""
 
     @property
     def conflicts(self) -> int:
@@ -75,6 +82,12 @@ class SharedAccess:
         return self.action if self.action.endswith(self.kind) else f"{self.action}: {self.kind}"
 
     @property
+    def described(self) -> str:
+        """The title, the tile and the part of a loop: "async copy of a_ptr, prologue"."""
+        of_what = f" of {self.name}" if self.name else ""
+        return f"{self.title}{of_what}{', ' if self.phase else ''}{self.phase}"
+
+    @property
     def is_model(self) -> bool:
         """Whether something is assumed."""
         return bool(self.assumed)
@@ -86,9 +99,8 @@ class SharedAccess:
 
     def __str__(self) -> str:
         where = f"{self.position}: " if self.position else ""
-        of_what = f" of {self.name}" if self.name else ""
         return (
-            f"{where}{self.title}{of_what}: {self.instructions:,} instructions, "
+            f"{where}{self.described}: {self.instructions:,} instructions, "
             f"{self.wavefronts:,} wavefronts, {self.conflicts:,} of them bank conflicts"
         )
 
@@ -97,27 +109,37 @@ _WORTH_SAYING = 1.25
 """So many times the wavefronts that would do."""
 
 
-Fault = tuple[str, str]
-"""What makes an access cost more than it would have to: its kind, and words."""
+Fault = tuple[str, str, str]
+"""What makes an access cost more than it would have to: its kind, words, and what to try."""
 
 
 def what_is_wrong(one: SharedAccess) -> Fault | None:
     """What makes an access cost more than it would have to; None where nothing does."""
-    kind, words = "", []
+    kind, words, advice = "", [], ""
     if one.action == "conversion" and one.in_loop and one.writes and one.executions:
-        kind = "conversion-in-loop"
+        kind, advice = "conversion-in-loop", _CONVERT_ONCE
         words.append(
             f"conversion through shared memory in the loop: {one.bytes // one.executions:,} bytes "
             f"written each time, {one.executions:,} times"
         )
     if one.wavefronts >= _WORTH_SAYING * one.best_wavefronts and one.conflicts:
-        kind = "bank-conflict"
+        kind, advice = "bank-conflict", _OTHER_LAYOUT
         words.append(
             f"{one.ways}-way bank conflict: {_instructions(one)} "
             f"{one.wavefronts_per_instruction:.3g} wavefronts each time where "
             f"{one.best_wavefronts / one.instructions:.3g} would do"
         )
-    return (kind, "; ".join(words)) if words else None
+    return (kind, "; ".join(words), advice) if words else None
+
+
+_CONVERT_ONCE = (
+    "Convert in front of the loop what does not change in it, or let the operations on both sides "
+    "want one layout: the same order of axes, reductions along the last one."
+)
+_OTHER_LAYOUT = (
+    "Which lanes share a bank follows from the layouts on both sides: try another tile, another "
+    "num_warps, or the operation along the other axis. %tilelayout shows them."
+)
 
 
 def _instructions(one: SharedAccess) -> str:

@@ -51,7 +51,7 @@ def accesses_card(accesses: Accesses) -> Card:
         subtitle=f"{accesses.target}, grid {grid}",
         tables=(*tables, Table("Together", (), total)),
         notes=(
-            *(f"{finding}." for finding in accesses.findings),
+            *(f"{one}. Try: {one.advice}" for one in accesses.findings),
             *(
                 (
                     f"Line {line} waits for other programs: how often it runs depends on "
@@ -79,7 +79,7 @@ def _links(accesses: Sequence[GlobalAccess | SharedAccess]) -> list[Link]:
 def _row(one: GlobalAccess) -> tuple[str, ...]:
     place = one.position
     return (
-        f"{one.action} of {one.argument}" if one.argument else one.action,
+        one.title,
         str(place.line) if place else "",
         str(one.vector_width) if one.encoding else "",
         f"{one.requests:,}",
@@ -116,7 +116,7 @@ def _shared_row(one: SharedAccess) -> tuple[str, ...]:
     about = "~" if one.is_model else ""
     worst = f" ({one.ways}-way)" if one.ways > 1 else ""
     return (
-        f"{one.title} of {one.name}" if one.name else one.title,
+        one.described,
         str(one.position.line) if one.position else "",
         f"{one.instructions:,}",
         f"{about}{one.wavefronts:,}",

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from kernellab.compiler.comparison import Comparison, Sides
+from kernellab.compiler.stage_sizes import size_of
 from kernellab.records import Compilation, PassRun
-from kernellab.viz.explorer.stage_size import size_of
 from kernellab.viz.kit.card import Card, Table, card_of
 
 _MOST_ROWS = 12
@@ -73,7 +73,7 @@ def _shown(value: Any) -> str:
 def _stage_rows(comparison: Comparison) -> list[tuple[str, str, str, str]]:
     def size(compilation: Compilation, name: str) -> str:
         stage = compilation.stages.get(name)
-        return "" if stage is None else size_of(stage)
+        return "" if stage is None else str(size_of(stage))
 
     return [
         (

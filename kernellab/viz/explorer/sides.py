@@ -13,6 +13,7 @@ from kernellab.compiler.comparison import Comparison, remarks_of
 from kernellab.compiler.machine_code.decoding import padding_of
 from kernellab.compiler.modules.structure import lines_of_operations
 from kernellab.compiler.passes.pass_notes import note_of
+from kernellab.compiler.readable import readable
 from kernellab.compiler.source_map import with_passes
 from kernellab.errors import (
     CompileError,
@@ -38,7 +39,6 @@ from kernellab.viz.explorer.data import (
     StageData,
     TextData,
 )
-from kernellab.viz.explorer.readable import readable
 from kernellab.viz.explorer.source_lines import (
     KernelSource,
     failed_source,

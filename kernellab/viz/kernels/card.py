@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kernellab.compiler.machine_code.sass import matrix_instructions
+from kernellab.compiler.stage_sizes import size_of
 from kernellab.errors import MachineError
 from kernellab.records import (
     Compilation,
@@ -19,7 +20,6 @@ from kernellab.records import (
     Specialization,
     Target,
 )
-from kernellab.viz.explorer.stage_size import size_of
 from kernellab.viz.kit.card import Card, Table, card_of
 from kernellab.viz.kit.data import Link
 
@@ -172,7 +172,7 @@ _STAGE_WORDS = {
 
 def _stage_table(compilation: Compilation) -> Table:
     rows = [
-        (stage.name, size_of(stage), _STAGE_WORDS.get(stage.name, ""))
+        (stage.name, str(size_of(stage)), _STAGE_WORDS.get(stage.name, ""))
         for stage in compilation.stages.made()
     ]
     rows += [(name, "not made", why.what) for name, why in compilation.stages.failed.items()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernellab.common.whole_imports import pandas
+from kernellab.compiler.stage_sizes import size_of
 from kernellab.records import Compilation, Stage
 from kernellab.viz.explorer.view import compilation_view
 from kernellab.viz.kernels.card import format_matrix_instructions, kernel_card
@@ -14,23 +15,18 @@ from kernellab.viz.kit.report import Html, escape, join, paragraph, table
 
 def stage_details(stage: Stage, is_open: bool = False) -> Html:
     """One stage of a compilation, folded away; a binary one says its size only."""
-    size = _readable_size(stage.size)
+    size = size_of(stage)
     if isinstance(stage.content, bytes):
         return Html(
             f'<details><summary><code>{escape(stage.name)}</code><span class="soft">{size}, '
             "binary</span></summary>"
             f"<pre>{escape(_hexdump(stage.content))}</pre></details>"
         )
-    lines = len(stage.content.splitlines())
     return Html(
         f"<details{' open' if is_open else ''}><summary><code>{escape(stage.name)}</code>"
-        f'<span class="soft">{lines:,} lines, {size}</span></summary>'
+        f'<span class="soft">{size}</span></summary>'
         f"<pre>{escape(stage.content)}</pre></details>"
     )
-
-
-def _readable_size(size: int) -> str:
-    return f"{size:,} bytes" if size < 10_000 else f"{size / 1024:,.0f} KiB"
 
 
 def _hexdump(content: bytes, shown: int = 256) -> str:

@@ -8,7 +8,19 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kernellab.compiler.comparison import MLIR_LOCATION
+_PARTS = r'(?:[^()"]|"(?:[^"\\]|\\.)*"|\({inner}\))*'
+_INNERMOST = r'(?:[^()"]|"(?:[^"\\]|\\.)*")*'
+
+
+def _nested(levels: int) -> str:
+    pattern = _INNERMOST
+    for _ in range(levels):
+        pattern = _PARTS.format(inner=pattern)
+    return pattern
+
+
+MLIR_LOCATION = re.compile(rf"\s*\bloc\({_nested(5)}\)")
+"""`loc(...)` of an operation or an argument, with the blanks before it."""
 
 Lines = Iterator[str | None]
 """The lines of a text, one after the other; None for one that is left out."""
