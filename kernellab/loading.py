@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernellab.graphs.report import GraphReport
+    from kernellab.records.graphs import GraphCapture
 
 _ZIP_BEGINNING = b"PK\x03\x04"
 """The signature of a zip file's first entry."""
@@ -23,9 +27,10 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Args:
         path: a file that `compilation.save`, `trace.save`, `tuning.save` or a report's `save`
-            wrote; a folder of Triton's cache (~/.triton/cache/<hash>), or the .json in it; or the
-            text that `MLIR_ENABLE_DUMP=1` prints. A record from elsewhere has what is there: a
-            cache folder holds no passes, a dump no machine code, neither holds remarks.
+            wrote; a folder of Triton's cache (~/.triton/cache/<hash>), or the .json in it; the
+            text that `MLIR_ENABLE_DUMP=1` prints; a log of torch.compile, that of `TORCH_TRACE` or
+            a folder of `TORCH_COMPILE_DEBUG`. A record from elsewhere has what is there: a cache
+            folder holds no passes, a dump no machine code, neither holds remarks.
 
     Returns:
         A `Compilation`, a `Trace`, a `Tuning`, or `Tunings` where a file holds several sweeps; a
@@ -42,8 +47,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     file = saved_path(path, ArchiveError)
     if os.path.isdir(file):  # which raises nothing, as Path.is_dir may
         from kernellab.compiler.files.importers import read_cache_folder
+        from kernellab.graphs.logs.folders import capture_in_folder
 
-        return read_cache_folder(file)
+        capture = capture_in_folder(file)
+        return read_cache_folder(file) if capture is None else _report(capture)
     content = file_bytes(file, ArchiveError)
     if content.startswith(_ZIP_BEGINNING):
         from kernellab.tracing.files.reading import trace_in
@@ -58,13 +65,24 @@ def load(path: str | os.PathLike[str]) -> Any:
         return found[0] if len(found) == 1 else found
     if content.startswith(_GZIP_BEGINNING):
         from kernellab.graphs.files import capture_in_file, is_of_graphs
-        from kernellab.graphs.report import GraphReport
 
         if is_of_graphs(content):
-            return GraphReport(capture_in_file(content, file))
+            return _report(capture_in_file(content, file))
+    from kernellab.graphs.logs.entries import is_trace_log
+
+    if is_trace_log(content):
+        from kernellab.graphs.logs.traces import capture_in_log
+
+        return _report(capture_in_log(content, file))
     from kernellab.compiler.files.loading import compilation_in
 
     return compilation_in(content, file)
+
+
+def _report(capture: GraphCapture) -> GraphReport:
+    from kernellab.graphs.report import GraphReport
+
+    return GraphReport(capture)
 
 
 def _is_of_sweeps(content: bytes) -> bool:

@@ -159,6 +159,25 @@ def pairing(torch: str, triton: str) -> Line:
     )
 
 
+def _torch_compile() -> Iterator[Line]:
+    """Whether torch.compile can be opened with this torch."""
+    yield compile_support(importlib.metadata.version("torch"))
+
+
+def compile_support(torch: str) -> Line:
+    """Whether this torch's compiler is one that `kernellab.graph` knows, by its version string."""
+    subject, known = "torch.compile", list(TRITON_FOR_TORCH)
+    words = f"kernellab.graph is known to work with torch {known[0]} to {known[-1]}"
+    if _major_minor(torch) in known:
+        return Line.of(subject, "ok", f"{words}; this is {torch}")
+    return Line.of(
+        subject,
+        "note",
+        f"{words}, and this is {torch}: levels may be missing from its reports, or say why",
+        f"Take one of those for kernellab.graph and %%tilegraph: torch=={known[-1]}.*",
+    )
+
+
 def _major_minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
@@ -272,6 +291,7 @@ CHECKS: dict[str, Callable[[], Iterable[Line]]] = {
     "Python": _python,
     "packages": _packages,
     "torch and Triton": _pairing,
+    "torch.compile": _torch_compile,
     "GPU": _gpu,
     "NVIDIA's tools": _nvidia_tools,
     "compiler": _compiles,

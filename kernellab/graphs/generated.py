@@ -6,6 +6,7 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kernellab.errors import OptionError
 from kernellab.records.graphs import KernelCode
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class GeneratedKernel:
-    """A Triton kernel that Inductor wrote.
+    """A kernel that Inductor wrote: in Triton, or in a log of a CPU's run in C++.
 
     Attributes:
         code: what is recorded of it.
@@ -43,7 +44,15 @@ class GeneratedKernel:
     def tuner(self) -> Any:
         """Inductor's own object, a `CachingAutotuner`, which every function of KernelLab takes as a
         kernel. Its module is executed when it is first asked for.
+
+        Raises:
+            OptionError: it is no Triton kernel: a log has a CPU's kernels too.
         """
+        if not self.code.is_triton:
+            raise OptionError(
+                f"{self.name} is C++ for a CPU, no Triton kernel",
+                advice="Its text is kernel.source. A log of a GPU's run has Triton kernels.",
+            )
         from kernellab.torch_api.generated_modules import kernel_in
 
         return kernel_in(self.source, self.name)

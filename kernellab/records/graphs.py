@@ -121,7 +121,8 @@ class LoopBuffer:
         kind: Inductor's class: "Pointwise", "Reduction", "ExternKernelOut".
         text: its define-by-run IR.
         reads, writes: names of buffers.
-        read_bytes, write_bytes: what computing it alone moves; Inductor's count.
+        read_bytes, write_bytes: what computing it alone moves; Inductor's count; None where a log
+            does not say.
         origins: names of nodes of the post-grad graph.
         flops: Inductor's count; None where it has none.
     """
@@ -132,8 +133,8 @@ class LoopBuffer:
     text: str
     reads: tuple[str, ...]
     writes: tuple[str, ...]
-    read_bytes: int
-    write_bytes: int
+    read_bytes: int | None
+    write_bytes: int | None
     origins: tuple[str, ...]
     flops: int | None
 
@@ -158,7 +159,7 @@ class Fusion:
 
 @dataclass(frozen=True)
 class KernelCode:
-    """A Triton kernel as Inductor writes it.
+    """A kernel as Inductor writes it: in Triton, or for a CPU, in logs, in C++.
 
     Attributes:
         name: of the function.
@@ -178,6 +179,11 @@ class KernelCode:
     variables: dict[str, str] = field(default_factory=dict)
     reused: tuple[tuple[str, ...], ...] = ()
 
+    @property
+    def is_triton(self) -> bool:
+        """Whether it is a Triton kernel."""
+        return "@triton.jit" in self.source
+
 
 @dataclass(frozen=True)
 class GraphLaunch:
@@ -185,27 +191,29 @@ class GraphLaunch:
 
     Attributes:
         name: the kernel's, or what torch calls: "extern_kernels.mm".
-        is_generated: whether it is a Triton kernel of Inductor's.
+        is_generated: whether it is a kernel of Inductor's.
         operations: what it computes.
-        moved_bytes: read and written; Inductor's count.
+        moved_bytes: read and written; Inductor's count; None where a log does not say.
         flops: Inductor's count; None where it has none.
     """
 
     name: str
     is_generated: bool
     operations: tuple[str, ...]
-    moved_bytes: int
+    moved_bytes: int | None
     flops: int | None
 
 
 @dataclass(frozen=True)
 class SavedTensor:
-    """What the forward graph keeps for the backward graph."""
+    """What the forward graph keeps for the backward graph; bytes are None where a log does not say
+    what a size was.
+    """
 
     name: str
     shape: tuple[int | str, ...] | None
     dtype: str | None
-    bytes: int
+    bytes: int | None
 
 
 @dataclass(frozen=True)
@@ -331,12 +339,12 @@ class Bytecode:
 
 @dataclass(frozen=True)
 class GraphCapture:
-    """All that was captured of one call.
+    """All that was captured of one call, or that a log has of a run.
 
     Attributes:
         name: of the function or module.
-        gpu: the GPU that the code is for, as it was named.
-        target: "sm_90".
+        gpu: the GPU that the code is for, as it was named; "CPU" in a log of code for a CPU.
+        target: "sm_90"; "" where the code is for no GPU.
         torch_version: of the process that captured it.
         error: what ended the capture before its end; "" where nothing did.
         sources: file -> its text, of the user's files that positions name, as far as they could be

@@ -15,6 +15,7 @@ from kernellab.cli import doctor
 from kernellab.cli.doctor import (
     NVIDIA_TOOLS,
     Line,
+    compile_support,
     healthy,
     pairing,
     report_text,
@@ -334,6 +335,17 @@ def test_doctor_knows_which_versions_belong_together(torch, triton, state) -> No
     assert finding.state == state
     if torch == "2.13.0":
         assert "triton==3.7.*" in finding.advice
+
+
+@pytest.mark.parametrize(
+    ("torch", "state"),
+    [("2.11.0", "ok"), ("2.15.1+cu130", "ok"), ("2.10.0", "note"), ("3.0", "note")],
+)
+def test_doctor_knows_which_torch_can_be_opened(torch, state) -> None:
+    finding = compile_support(torch)
+    assert finding.state == state
+    assert "torch 2.11 to 2.15" in finding.what
+    assert torch in finding.what
 
 
 def test_what_the_doctor_says_as_json(monkeypatch, capsys) -> None:

@@ -8,9 +8,11 @@ KernelLabError is a finding, and so is what takes too long.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import itertools
 import json
 import random
+import re
 import resource
 import shutil
 import signal
@@ -30,6 +32,7 @@ from kernellab.errors import ArchiveError, KernelLabError, ProfileError
 from kernellab.records import Compilation
 from tests.corpus.loader import compile_entry, entry
 from tests.support.damages import (
+    bytes_damaged,
     gzip_damaged,
     json_damaged,
     table_damaged,
@@ -40,6 +43,7 @@ from tests.support.source_files import ROOT
 from tests.support.trace_events import Events
 
 DATA = ROOT / "benchmarks/data"
+GRAPHS = ROOT / "tests/graphs"
 
 SECONDS, MEGABYTES = 2, 500
 """What a file may take, on a machine that does nothing else."""
@@ -142,6 +146,25 @@ def look_at_profile(found: Any) -> None:
     _each(lambda: str(found), found.table, lambda: json.dumps(found.to_dict()))
 
 
+def look_at_report(found: Any) -> None:
+    """The card, every level, tables and kernels; nothing of it is executed."""
+    repr(found)
+    _each(
+        lambda: str(found),
+        found._repr_mimebundle_,
+        lambda: [one.table() for one in (found.breaks, found.guards, found.bytecode)],
+        lambda: [repr(kernel) for kernel in found.kernels],
+    )
+    for graph in found.graphs:
+        _each(
+            lambda graph=graph: [level.counts() for level in (graph.fx, graph.aten)],  # type: ignore[misc]
+            lambda graph=graph: graph.aten.diff(graph.post_grad),  # type: ignore[misc]
+            lambda graph=graph: [one.diff() for one in graph.passes],  # type: ignore[misc]
+            lambda graph=graph: [graph.positions(kernel) for kernel in graph.kernels],  # type: ignore[misc]
+            lambda graph=graph: (graph.fusions, graph.launches, graph.loop_ir),  # type: ignore[misc]
+        )
+
+
 # --------------------------------------------------------------------------------------------------
 # Kinds
 # --------------------------------------------------------------------------------------------------
@@ -192,6 +215,53 @@ def load_cache_folder(metadata: Path) -> Any:
     return kernellab.load(metadata.rename(metadata.with_suffix(".json")))
 
 
+def load_debug_folder(files: Path) -> Any:
+    """The folder whose files stand in one, path by path."""
+    folder = files.parent / "torch_compile_debug"
+    folder.mkdir()
+    for name, text in json.loads(files.read_bytes()).items():
+        file = folder.parent / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    return kernellab.load(folder)
+
+
+def folder_damaged(content: bytes, chance: random.Random) -> bytes:
+    """The text of one of its files is damaged, or gone, or another's."""
+    texts = json.loads(content)
+    name = chance.choice(list(texts))
+    match chance.randrange(6):
+        case 0:
+            del texts[name]
+        case 1:
+            texts[name] = chance.choice(list(texts.values()))
+        case 2:
+            inside = bytes_damaged(texts[name].encode(), chance)
+            texts[name] = inside.decode("utf-8", "surrogateescape")
+        case _:
+            inside = text_damaged(texts[name].encode(), chance)
+            texts[name] = inside.decode("utf-8", "surrogateescape")
+    return json.dumps(texts).encode()
+
+
+def log_damaged(content: bytes, chance: random.Random) -> bytes:
+    """Some of its text, or values of one entry's JSON, with the right checksums and without."""
+    if chance.random() < 0.5:
+        return text_damaged(content, chance)
+    entries = re.split(rb"^(?=V\d{4} )", content, flags=re.M)
+    number = chance.randrange(1, len(entries))
+    header, newline, rest = entries[number].partition(b"\n")
+    prefix, bracket, said = header.partition(b"] ")
+    metadata = json_damaged(said, chance).replace(b"\n", b"")
+    if rest and chance.random() < 0.5:
+        text = text_damaged(b"\n".join(line[1:] for line in rest.split(b"\n")[:-1]), chance)
+        checksum = hashlib.md5(text, usedforsecurity=False).hexdigest().encode()
+        metadata = re.sub(rb'"has_payload": "\w+"', b'"has_payload": "%b"' % checksum, metadata)
+        rest = b"".join(b"\t%b\n" % line for line in text.split(b"\n"))
+    entries[number] = prefix + bracket + metadata + newline + rest
+    return b"".join(entries)
+
+
 def _dump() -> bytes:
     runs = [one for one in _record().passes if one.op_counts_after]
     names = [one.name for one in runs[1:]] + ["end"]
@@ -228,6 +298,14 @@ KINDS: Mapping[str, Kind] = {
         ),
         Kind("cache", _cache_metadata, json_damaged, look_at_compilation, load_cache_folder),
         Kind("dump", _dump, text_damaged, look_at_compilation),
+        Kind("log", (GRAPHS / "trace_of_cpu.log").read_bytes, log_damaged, look_at_report),
+        Kind(
+            "debug folder",
+            (GRAPHS / "debug_folder_of_cpu.json").read_bytes,
+            folder_damaged,
+            look_at_report,
+            load_debug_folder,
+        ),
         Kind(
             "profile",
             (DATA / "profile_h200_matmul.csv").read_bytes,

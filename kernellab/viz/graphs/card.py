@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kernellab.common.formatting import counted
 from kernellab.errors import source_line
 from kernellab.graphs.report import GraphReport, ReportGraph
+from kernellab.records.graphs import GraphCapture, Level
 from kernellab.viz.kit.card import Card, Table, card_of
 
 _MOST_ROWS = 12
@@ -19,7 +20,7 @@ def graph_card(report: GraphReport) -> Card:
     made = report.capture
     return Card(
         title=made.name,
-        subtitle=f"torch.compile for {made.gpu} ({made.target}), torch {made.torch_version}",
+        subtitle=f"torch.compile for {_device(made)}, torch {made.torch_version}",
         tables=(
             Table(
                 "Graphs",
@@ -49,16 +50,22 @@ def graph_card(report: GraphReport) -> Card:
     )
 
 
+def _device(made: GraphCapture) -> str:
+    return f"{made.gpu} ({made.target})" if made.gpu and made.target else made.gpu or made.target
+
+
 def _notes(report: GraphReport) -> Iterator[str]:
     made = report.capture
     if made.error:
         yield f"It stopped: {made.error}"
-    yield (
-        f"{counted(len(made.frames), 'Dynamo graph')}, {counted(len(made.breaks), 'graph break')}, "
-        f"{counted(len(made.guards), 'guard')}, "
-        f"{counted(len(made.recompilations), 'recompilation')}. Bytes and FLOPs are Inductor's own "
-        "counts."
-    )
+    if made.frames or made.breaks:  # a folder of Inductor's says nothing of Dynamo
+        yield (
+            f"{counted(len(made.frames), 'Dynamo graph')}, "
+            f"{counted(len(made.breaks), 'graph break')}, {counted(len(made.guards), 'guard')}, "
+            f"{counted(len(made.recompilations), 'recompilation')}."
+        )
+    if any(call.moved_bytes is not None for graph in made.lowered for call in graph.launches):
+        yield "Bytes and FLOPs are Inductor's own counts."
     yield from (f"Compiled again: {one.reason}" for one in made.recompilations)
     for one in made.breaks:
         yield from (f"{one.position}: {hint}" for hint in one.hints[:1])
@@ -70,16 +77,26 @@ def _notes(report: GraphReport) -> Iterator[str]:
 def _graph_row(graph: ReportGraph) -> tuple[str, ...]:
     lowered = graph.lowered
     fused = sum(one.fused for one in lowered.fusions)
+    moved = [one.moved_bytes for one in lowered.launches]
     return (
         f"{graph.direction} {lowered.number}",
-        str(len(graph.fx.nodes)),
-        str(len(graph.aten.nodes)),
-        str(len(graph.prims.nodes)),
-        str(len(lowered.loops)),
-        f"{fused} of {counted(len(lowered.fusions), 'pair')}",
+        _size(graph.fx),
+        _size(graph.aten),
+        _size(graph.prims),
+        str(len(lowered.loops) or ""),
+        f"{fused} of {counted(len(lowered.fusions), 'pair')}" if lowered.fusions else "",
         str(len(lowered.launches)),
-        f"{sum(one.moved_bytes for one in lowered.launches):,}",
+        _number(None if None in moved else sum(one for one in moved if one is not None)),
     )
+
+
+def _size(level: Level) -> str:
+    """How many nodes a level has; "" of one that is not there."""
+    return "" if level.error else str(len(level.nodes))
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
 
 
 def _call_rows(report: GraphReport) -> list[tuple[str, ...]]:
@@ -88,8 +105,7 @@ def _call_rows(report: GraphReport) -> list[tuple[str, ...]]:
         for one in graph.lowered.launches:
             lines = graph.positions(one.name) if one.is_generated else ()
             where = ", ".join(str(position.line) for position in lines)
-            flops = "" if one.flops is None else f"{one.flops:,}"
-            rows.append((one.name, f"{one.moved_bytes:,}", flops, where))
+            rows.append((one.name, _number(one.moved_bytes), _number(one.flops), where))
     return rows
 
 
