@@ -46,8 +46,8 @@ def kernellab_backend(
 
 def _backend(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> Backend:
     global _latest
-    from kernellab.graphs.running import runner
-    from kernellab.torch_api.capturing import Backend, option_names
+    from kernellab.graphs.running import run_code
+    from kernellab.torch_api.capturing import Backend, option_names, run_aten
 
     known = option_names()
     for name in config:
@@ -60,7 +60,8 @@ def _backend(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> Bac
         gpu.answering(),
         config=config,
         levels=levels,
-        runner=runner if run == "triton" else None,
+        runner=run_code if run == "triton" else run_aten,
+        runs_code=run == "triton",
     )
     _latest = made, gpu
     return made

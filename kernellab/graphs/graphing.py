@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
-
-import cloudpickle
 
 from kernellab.common.argument_checks import check_choice, check_flags, check_mapping
 from kernellab.common.argument_faults import names_bad_arguments
@@ -18,6 +13,7 @@ from kernellab.graphs.calls import CapturedCall
 from kernellab.graphs.capturing import with_sources
 from kernellab.graphs.gpus import gpu_named
 from kernellab.graphs.report import GraphReport
+from kernellab.graphs.shipping import shipped
 
 MODES = (
     "default",
@@ -103,61 +99,15 @@ def graph_call(
     if options.mode is not None:
         check_choice("mode", options.mode, MODES)
     _check_tensors(function, args, keywords)
-    request = {**vars(options), "gpu": named.name, "name": _name_of(function)}
-    call = CapturedCall(_shipped(function, args, keywords), request)
+    name = _name_of(function)
+    request = {**vars(options), "gpu": named.name, "name": name}
+    call = CapturedCall(shipped(function, (function, args, keywords), name), request)
     found = call.ask("kernellab.graphs.in_worker:capture")
     return GraphReport(with_sources(found), call)
 
 
 def _name_of(function: Any) -> str:
     return str(getattr(function, "__name__", None) or type(function).__name__)
-
-
-def _shipped(function: Any, args: Any, keywords: Any) -> bytes:
-    """Function and arguments, pickled: what is no installed module's goes by value, as it is in
-    this process, whatever its file says by now.
-    """
-
-    try:
-        with _own_modules_by_value(function):
-            return bytes(cloudpickle.dumps((function, args, keywords)))
-    except Exception as error:  # anything may be raised by what is pickled
-        raise ArgumentError(
-            f"{_name_of(function)!r} cannot be sent to the process that captures: "
-            f"{type(error).__name__}: {error}",
-            advice=(
-                "It, its arguments and what it refers to have to be picklable: no open files, "
-                "locks, or tensors of a GPU."
-            ),
-        ) from error
-
-
-@contextmanager
-def _own_modules_by_value(function: Any) -> Iterator[None]:
-    """While active, the user's own modules are pickled by value: the other process may not find
-    them, or find them edited.
-    """
-    module = sys.modules.get(getattr(function, "__module__", None) or type(function).__module__)
-    is_own = module is not None and _is_the_users(module)
-    if (
-        not is_own
-        or module is None
-        or module.__name__ in cloudpickle.list_registry_pickle_by_value()
-    ):
-        yield
-        return
-    cloudpickle.register_pickle_by_value(module)
-    try:
-        yield
-    finally:
-        cloudpickle.unregister_pickle_by_value(module)
-
-
-def _is_the_users(module: ModuleType) -> bool:
-    file = getattr(module, "__file__", None)
-    if file is None or module.__name__ == "__main__":
-        return False  # by value anyway
-    return "site-packages" not in file and not file.startswith(sys.base_prefix)
 
 
 def _check_tensors(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:

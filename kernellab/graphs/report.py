@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -29,6 +29,7 @@ from kernellab.records.showing import HasCard, text_of
 if TYPE_CHECKING:
     import pandas
 
+    from kernellab.graphs.comparison import GraphComparison
     from kernellab.records.graph_measures import Speedups
 
 T = TypeVar("T")
@@ -202,6 +203,33 @@ class GraphReport(HasCard):
         """What ended the capture before its end; "" where nothing did."""
         return self.capture.error
 
+    def compare(
+        self,
+        run: str = "triton",
+        *,
+        kernels: Mapping[str, str] | None = None,
+        decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+    ) -> GraphComparison:
+        """Run the call eager and compiled on the CPU, and say which node's value is the first that
+        is off by more than rounding explains.
+
+        Each node is given eager's values, so that it is judged by itself. Random numbers are drawn
+        as eager torch draws them, also in the compiled code.
+
+        Args:
+            run: "triton": down to the generated kernels, on the interpreter; "aten": the graphs'
+                operations alone, which is quicker.
+            kernels: sources to try instead of Inductor's, by the kernel's name.
+            decompositions: what to write operations out as instead, by "aten.gelu.default".
+
+        Raises:
+            ArgumentError: there is no such kernel or operation.
+            NotRecorded: the report does not hold its call.
+        """
+        from kernellab.graphs.experiments import compare
+
+        return compare(self.call, self.kernels, run, kernels, decompositions)
+
     def speedup(self, rounds: int = 7) -> Speedups:
         """The call's times on this machine's GPU: eager, aot_eager, Inductor without and with CUDA
         graphs, by turns.
@@ -213,7 +241,7 @@ class GraphReport(HasCard):
             NoGpu: this machine has none.
             NotRecorded: the report does not hold its call.
         """
-        from kernellab.graphs.measuring import speedup
+        from kernellab.graphs.experiments import speedup
 
         return speedup(self.call, rounds)
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kernellab.torch_api.capturing import Made, Run
 
 
-def runner(wrapper: str) -> Callable[[list[Any]], Any]:
+def run_code(made: Made) -> Run:
     """What runs the generated code of a graph, on CPU tensors."""
     from kernellab.torch_api.generated_modules import callable_in
 
-    return callable_in(wrapper, _launch)
+    return callable_in(made.lowering.wrapper, launch)
 
 
-def _launch(kernel: Any, args: Sequence[Any]) -> None:
+def launch(kernel: Any, args: Sequence[Any]) -> None:
     """One launch of one of Inductor's kernels, with what the generated code gives."""
     from kernellab.launch.tile_kernel import run
 

@@ -61,8 +61,34 @@ _CPU = torch.device("cpu")
 Answering = Callable[[], AbstractContextManager[None]]
 """A context in which torch and Triton answer for the GPU."""
 
-Runner = Callable[[str], Callable[[list[Any]], Any]]
-"""From the code that launches kernels to what runs it."""
+Run = Callable[[list[Any]], Any]
+"""A graph as a function of its inputs."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """One of AOTAutograd's graphs, lowered.
+
+    Attributes:
+        direction, number: as its record has them.
+        aten: the graph, on the CPU.
+        lowering: what was noted of it.
+    """
+
+    direction: str
+    number: int
+    aten: torch.fx.GraphModule
+    lowering: Lowering
+
+
+Runner = Callable[[Made], Run]
+"""What says how a graph is run."""
+
+
+def run_aten(made: Made) -> Run:
+    """A graph's ATen operations, on the CPU."""
+    module = written_out(made.aten)
+    return lambda args: module(*args)
 
 
 @dataclass
@@ -85,7 +111,9 @@ class Backend:
         *,
         config: Mapping[str, Any] | None = None,
         levels: bool = True,
-        runner: Runner | None = None,
+        runner: Runner = run_aten,
+        runs_code: bool = False,
+        decompositions: Mapping[Any, Callable[..., Any]] | None = None,
     ) -> None:
         """Nothing is captured yet.
 
@@ -93,13 +121,16 @@ class Backend:
             answering: entered while something is decided for the GPU.
             config: options of Inductor's.
             levels: whether primitive operations and passes are recorded, which takes time.
-            runner: what runs the generated code; None to run the ATen graphs on the CPU.
+            runner: what runs a graph that was lowered whole; others run in ATen operations.
+            runs_code: whether that is the generated code, so that strides of its outputs count.
+            decompositions: operation -> what stands in for Inductor's own.
         """
         self.captured = Captured()
         self._answering = answering
         self._config = dict(config or {})
         self._levels = levels
-        self._runner = runner
+        self._runner, self._runs_code = runner, runs_code
+        self._decompositions = dict(decompositions or {})
         self._passes: list[GraphPass] = []
         self._applied: Counter[str] = Counter()
         self._lock = threading.RLock()
@@ -117,9 +148,9 @@ class Backend:
         with self._lock, ExitStack() as stack:
             number = len(self.captured.frames)
             self.captured.frames.append(CapturedFrame(number, level_of(module, "fx"), None))
-            table = torch._inductor.decomposition.select_decomp_table()
             applied = self._applied = Counter()
             stack.enter_context(_config.patch({**CONFIG, **self._config}))
+            table = torch._inductor.decomposition.select_decomp_table()
             stack.enter_context(decompositions_told())
             stack.enter_context(self._passes_watched())
             stack.enter_context(
@@ -130,7 +161,7 @@ class Backend:
                 module,
                 inputs,
                 inner_compile=functools.partial(self._inner, number),
-                decompositions=told_of_gpu(table, applied),
+                decompositions=told_of_gpu({**table, **self._decompositions}, applied),
             )
             return compiled
 
@@ -172,8 +203,7 @@ class Backend:
         prims = _prims(here, inputs) if self._levels else Level("prims", "", (), "not asked")
         try:
             with self._lock, self._passes_watched(), self._answering():
-                is_run = self._runner is not None
-                lower(module, inputs, keywords, self._config, lowering, is_run=is_run)
+                lower(module, inputs, keywords, self._config, lowering, is_run=self._runs_code)
         except Exception as problem:  # torch raises anything
             error = _said(problem)
         passes, self._passes[:] = tuple(self._passes), []
@@ -199,10 +229,10 @@ class Backend:
                 seconds=time.perf_counter() - start,
             )
         )
-        if self._runner is not None and lowering.wrapper and not error:  # else nothing to call
-            return _boxed(self._runner(lowering.wrapper))
-        written_out(here)
-        return _boxed(lambda args: here(*args))
+        is_whole = lowering.wrapper and not error
+        return _boxed(
+            (self._runner if is_whole else run_aten)(Made(direction, number, here, lowering))
+        )
 
     def _recomputed(self, number: int, module: torch.fx.GraphModule) -> tuple[str, ...]:
         """Calls that stand in the forward graph as well."""
@@ -327,21 +357,44 @@ def capture(
     fullgraph: bool,
 ) -> Captured:
     """Call a function under torch.compile, and its gradient where that is asked for."""
-    _dynamo.reset()
     captured = backend.captured
+    with backend.listening():
+        captured.error = call_once(
+            function,
+            args,
+            keywords,
+            backend,
+            backward=backward,
+            dynamic=dynamic,
+            fullgraph=fullgraph,
+        )
+    return captured
+
+
+def call_once(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    backend: Callable[..., Any],
+    *,
+    backward: bool,
+    dynamic: bool | None,
+    fullgraph: bool,
+) -> str:
+    """Call a function under torch.compile with any backend, and its gradient where that is asked
+    for; gives why it came to no end, or "".
+    """
+    _dynamo.reset()
     try:
-        with backend.listening():
-            compiled = torch.compile(
-                function, backend=backend, dynamic=dynamic, fullgraph=fullgraph
-            )
-            result = compiled(*args, **keywords)
-            if backward:
-                _differentiate(result)
+        compiled = torch.compile(function, backend=backend, dynamic=dynamic, fullgraph=fullgraph)
+        result = compiled(*args, **keywords)
+        if backward:
+            _differentiate(result)
     except Exception as problem:  # of the user's function, or of torch
-        captured.error = _said(problem)
+        return _said(problem)
     finally:
         _dynamo.reset()
-    return captured
+    return ""
 
 
 def _differentiate(result: Any) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+import operator
 import re
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -27,7 +29,7 @@ _MOST_ARGUMENT = 400
 def level_of(module: torch.fx.GraphModule, name: str) -> Level:
     """A graph at the level of this name."""
     text = str(module.print_readable(print_output=False))
-    return Level(name, text, tuple(_node(node) for node in module.graph.nodes))
+    return Level(name, text, tuple(node_of(node) for node in module.graph.nodes))
 
 
 def level_or_error(name: str, make: Callable[[], torch.fx.GraphModule]) -> Level:
@@ -45,7 +47,8 @@ def graph_text(module: torch.fx.GraphModule) -> str:
     return str(module.graph)
 
 
-def _node(node: torch.fx.Node) -> GraphNode:
+def node_of(node: torch.fx.Node) -> GraphNode:
+    """One node as a record."""
     value: Any = node.meta.get("val", node.meta.get("example_value"))
     is_tensor = isinstance(value, torch.Tensor)
     return GraphNode(
@@ -144,6 +147,32 @@ def leaves(value: Any) -> list[Any]:
 def with_leaves(change: Callable[[Any], Any], value: Any) -> Any:
     """The same structure with each leaf changed."""
     return pytree.tree_map(change, value)
+
+
+def is_random(node: torch.fx.Node) -> bool:
+    """Whether a node's value is drawn."""
+    if node.target is operator.getitem and isinstance(node.args[0], torch.fx.Node):
+        return is_random(node.args[0])
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+
+
+def operation_named(name: str) -> Any:
+    """The operation that nodes are called by: "aten.gelu.default".
+
+    Raises:
+        LookupError: torch has no such operation.
+    """
+    namespace, packet, *overload = name.removeprefix("torch.ops.").split(".")
+    try:
+        found = getattr(getattr(torch.ops, namespace), packet)
+        return getattr(found, overload[0] if overload else "default")
+    except (AttributeError, RuntimeError) as error:
+        raise LookupError(f"torch has no operation {name!r}") from error
+
+
+def on_cpu(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """A copy of a graph for the CPU."""
+    return move_graph(copy.deepcopy(module), torch.device("cuda", 0), torch.device("cpu"))
 
 
 def move_graph(

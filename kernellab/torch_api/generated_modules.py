@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -31,12 +31,15 @@ def kernel_in(source: str, name: str) -> Any:
         return getattr(_codecache.PyCodeCache.load(source), name)
 
 
-def callable_in(wrapper: str, launch: Launch) -> Callable[[list[Any]], Any]:
+def callable_in(
+    wrapper: str, launch: Launch, names: Mapping[str, Any] | None = None
+) -> Callable[[list[Any]], Any]:
     """The generated code of a graph as a function of its inputs, on CPU tensors.
 
     Args:
         wrapper: the code; it is executed.
         launch: what runs its kernels.
+        names: what the code may call besides.
     """
 
     class Kernel:
@@ -57,6 +60,7 @@ def callable_in(wrapper: str, launch: Launch) -> Callable[[list[Any]], Any]:
 
     with _gpu_is_cpu(), replaced(_async_compile.AsyncCompile, triton=compiled):
         module = _codecache.PyCodeCache.load(wrapper)
+    vars(module).update(names or {})
     module.empty_strided_cuda = lambda size, stride, dtype: torch.empty_strided(
         size, stride, dtype=dtype
     )

@@ -100,6 +100,14 @@ def written_out(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     return module
 
 
+def is_seed(node: torch.fx.Node) -> bool:
+    """Whether a node's value is a seed, or another number, that fused attention hands on."""
+    source, value = node.args[0] if node.args else None, node.meta.get("val")
+    fused = {*ON_CPU, *ON_CPU.values()}
+    is_of_fused = isinstance(source, torch.fx.Node) and source.target in fused
+    return is_of_fused and isinstance(value, torch.Tensor) and not value.is_floating_point()
+
+
 def _weights(
     query: Any, key: Any, bias: Any, dropout: float, causal: bool, scale: Any, seed: Any
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, float]:

@@ -56,7 +56,9 @@ CONFIG: dict[str, Any] = {
 
 @dataclass
 class Lowering:
-    """What was noted of one graph; `module` is the graph as it was lowered, or None."""
+    """What was noted of one graph; `module` is the graph as it was lowered, or None; `values` says
+    of buffers which node's value they are.
+    """
 
     wrapper: str = ""
     module: torch.fx.GraphModule | None = None
@@ -65,6 +67,7 @@ class Lowering:
     fusions: list[Fusion] = field(default_factory=list)
     launches: list[GraphLaunch] = field(default_factory=list)
     kernels: list[KernelCode] = field(default_factory=list)
+    values: dict[str, str] = field(default_factory=dict)
 
 
 # Passes
@@ -217,6 +220,7 @@ class _SchedulerWatch:
             nodes = list(scheduler.nodes)
             result = original(scheduler)
             self._lowering.groups += [_names(node) for node in nodes]
+            self._lowering.values.update(_values(nodes))
             launched = [_launch(node, self._kernel_of) for node in nodes]
             self._lowering.launches += [one for one in launched if one is not None]
             self._lowering.fusions = [self._ended(one) for one in self._pairs.values()]
@@ -239,6 +243,15 @@ def _origins(nodes: Sequence[Any]) -> tuple[str, ...]:
         origin.name for node in nodes if node.node is not None for origin in node.node.get_origins()
     ]
     return tuple(dict.fromkeys(found))
+
+
+def _values(nodes: Sequence[Any]) -> Iterator[tuple[str, str]]:
+    """Name of a buffer, and of the post-grad node whose value it is, where one is known."""
+    for part in (part for node in nodes for part in node.get_nodes()):
+        for buffer in part.get_outputs():
+            origin = buffer.node.get_origin_node()
+            if origin is not None:
+                yield buffer.get_name(), origin.name
 
 
 def _number(value: Any) -> int | None:

@@ -32,6 +32,7 @@ def _import_views() -> None:
     """
     import kernellab.viz.comparisons.view
     import kernellab.viz.explorer.view
+    import kernellab.viz.graph_comparisons.card
     import kernellab.viz.graph_measures.card
     import kernellab.viz.graphs.card
     import kernellab.viz.layouts.view

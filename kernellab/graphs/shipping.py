@@ -1,0 +1,62 @@
+"""Functions and what they are called with, on their way to another process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+import cloudpickle
+
+from kernellab.errors import ArgumentError
+
+
+def shipped(function: Any, things: Any, what: str) -> bytes:
+    """Things pickled: what is no installed module's goes by value, as it is in this process,
+    whatever its file says by now.
+
+    Args:
+        function: whose module is the user's, maybe.
+        things: that and others.
+        what: how errors call it.
+
+    Raises:
+        ArgumentError: something of it cannot be pickled.
+    """
+    try:
+        with own_modules_by_value(function):
+            return bytes(cloudpickle.dumps(things))
+    except Exception as error:  # anything may be raised by what is pickled
+        raise ArgumentError(
+            f"{what!r} cannot be sent to the process that captures: "
+            f"{type(error).__name__}: {error}",
+            advice=(
+                "It, its arguments and what it refers to have to be picklable: no open files, "
+                "locks, or tensors of a GPU."
+            ),
+        ) from error
+
+
+@contextmanager
+def own_modules_by_value(*functions: Any) -> Iterator[None]:
+    """While active, the user's own modules that functions come from are pickled by value: the other
+    process may not find them, or find them edited.
+    """
+    with ExitStack() as stack:
+        for function in functions:
+            name = getattr(function, "__module__", None) or type(function).__module__
+            module = sys.modules.get(name)
+            known = cloudpickle.list_registry_pickle_by_value()
+            if module is not None and _is_the_users(module) and module.__name__ not in known:
+                cloudpickle.register_pickle_by_value(module)
+                stack.callback(cloudpickle.unregister_pickle_by_value, module)
+        yield
+
+
+def _is_the_users(module: ModuleType) -> bool:
+    file = getattr(module, "__file__", None)
+    if file is None or module.__name__ == "__main__":
+        return False  # by value anyway
+    return "site-packages" not in file and not file.startswith(sys.base_prefix)

@@ -1,0 +1,1 @@
+"""Where eager torch and what torch.compile made of a call part: the card."""

@@ -1,0 +1,150 @@
+"""`report.compare()`: the first node whose compiled value is not eager's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812 - as everyone writes it
+
+import kernellab
+from kernellab.errors import ArgumentError, NotRecorded, OptionError
+from kernellab.graphs.report import GraphReport
+
+HERE = Path(__file__)
+
+
+class Small(nn.Module):
+    """A norm, a product, an activation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.linear = nn.LayerNorm(32), nn.Linear(32, 48)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(self.norm(x))
+        z = F.gelu(y)
+        return torch.mul(z, 2)
+
+
+@pytest.fixture(scope="module")
+def report() -> GraphReport:
+    torch.manual_seed(0)
+    x = torch.randn(16, 32, requires_grad=True)
+    return kernellab.graph(Small(), x, backward=True, levels=False)
+
+
+def _line(text: str) -> int:
+    lines = HERE.read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if line.strip() == text)
+
+
+def test_right_code_has_no_difference(report: GraphReport) -> None:
+    found = report.compare()
+    assert not found.error
+    assert not found.differences, found
+    assert found.first is None
+    forward, backward = found.graphs
+    assert (forward.direction, backward.direction) == ("forward", "backward")
+    for one in found.graphs:
+        assert not one.obstacle
+        assert one.fx >= 3
+        assert one.buffers >= 3
+    assert "No value differs" in str(found)
+    with pytest.raises(NotRecorded, match="no generated kernel"):
+        found.trace()
+
+
+def wrong_gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
+    """The quick one, which is another function."""
+    del approximate
+    return x * torch.sigmoid(1.702 * x)
+
+
+def test_a_wrong_decomposition_is_found_on_its_node(report: GraphReport) -> None:
+    found = report.compare("aten", decompositions={"aten.gelu.default": wrong_gelu})
+    first = found.first
+    assert first is not None
+    assert (first.level, first.node, first.is_gradient) == ("fx", "z", False)
+    assert first.direction == "forward"
+    assert first.position is not None
+    assert first.position.line == _line("z = F.gelu(y)")
+    assert len(found.differences) == 1, "others are given eager's values"
+    assert first.kernel in {one.name for one in report.kernels}
+    assert "gelu" in str(found)
+
+
+def wrong_gelu_backward(
+    gradient: torch.Tensor, x: torch.Tensor, approximate: str = "none"
+) -> torch.Tensor:
+    """Without what the slope adds."""
+    del approximate
+    return gradient * (x > 0)
+
+
+def test_a_wrong_gradient_is_found_on_the_node_that_it_belongs_to(report: GraphReport) -> None:
+    wrong: Any = torch.ops.aten.gelu_backward.default
+    found = report.compare("aten", decompositions={wrong: wrong_gelu_backward})
+    assert found.first is not None
+    assert found.first.direction == "backward"
+    assert found.first.is_gradient
+    assert found.first.node == "y"
+    assert len(found.differences) == 1
+
+
+def test_a_wrong_kernel_is_found_on_its_line_and_stepped_through(report: GraphReport) -> None:
+    kernel = next(one for one in report.kernels if "libdevice.erf" in one.source)
+    line = next(one for one in kernel.source.splitlines() if "libdevice.erf" in one)
+    source = kernel.source.replace(line, f"{line} * 1.01")
+    found = report.compare(kernels={kernel.name: source})
+    first = found.first
+    assert first is not None
+    assert (first.level, first.kernel) == ("kernel", kernel.name)
+    assert first.position is not None
+    assert first.position.line in (_line("z = F.gelu(y)"), _line("return torch.mul(z, 2)"))
+    assert first.line is not None
+    assert "tl.store" in source.splitlines()[first.line - 1]
+    assert first.line_text == source.splitlines()[first.line - 1]
+    assert {one.kernel for one in found.differences} == {kernel.name}
+    trace = found.trace()
+    assert any("tl.store" in str(notice) or "expected" in str(notice) for notice in trace.notices)
+
+
+def test_random_numbers_are_drawn_as_eager_torch_draws_them() -> None:
+    def dropped(x: torch.Tensor) -> torch.Tensor:
+        return F.dropout(x.sin(), 0.25) * 2
+
+    report = kernellab.graph(dropped, torch.rand(400), levels=False)
+    found = report.compare()
+    assert not found.differences, found
+    assert found.graphs[0].fx == 3
+    name = report.kernels[0].name
+    with pytest.raises(ArgumentError, match="other kernels"):
+        report.compare(kernels={name: report.kernels[0].source})
+
+
+def test_what_did_not_run_says_why() -> None:
+    def failing(x: torch.Tensor) -> torch.Tensor:
+        return x.view(7, 7)
+
+    found = kernellab.graph(failing, torch.rand(6), levels=False).compare()
+    assert "shape '[7, 7]' is invalid" in found.error
+    assert "Nothing was compiled" in str(found)
+
+
+def test_bad_input_is_named(report: GraphReport) -> None:
+    with pytest.raises(OptionError, match="run"):
+        report.compare("cuda")
+    name = report.kernels[0].name
+    with pytest.raises(ArgumentError, match="no kernel") as raised:
+        report.compare(kernels={name + "x": ""})
+    assert name in str(raised.value)
+    with pytest.raises(ArgumentError, match="of type int"):
+        report.compare(kernels={name: 5})  # type: ignore[dict-item]
+    with pytest.raises(ArgumentError, match="no operation"):
+        report.compare(decompositions={"aten.gelux.default": wrong_gelu})
+    with pytest.raises(NotRecorded, match="does not hold"):
+        GraphReport(report.capture).compare()
