@@ -1,6 +1,6 @@
 // Builds the bundle that the Python package carries; with --tests, what node's test runner runs.
 //
-//   node build.mjs            kernellab/viz/static: views.js, views.css and loader.js
+//   node build.mjs            kernellab/viz/static: views.js, views.css, loader.js and graph.js
 //   node build.mjs --out DIR  the same files, elsewhere
 //   node build.mjs --tests    build/tests/*.test.js
 import * as esbuild from "esbuild";
@@ -37,7 +37,7 @@ if (process.argv.includes("--tests")) {
     minify: true,
     legalComments: "none",
     plugins: [withoutParsers],
-    entryPoints: { views: here("src/main.ts"), loader: here("src/loader.ts") },
+    entryPoints: { views: here("src/main.ts"), loader: here("src/loader.ts"), graph: here("src/graph.ts") },
     outdir: outAt < 0 ? here("../kernellab/viz/static") : process.argv[outAt + 1],
   });
 }

@@ -7,7 +7,7 @@ npm test --silent
 built=$(mktemp -d)
 trap 'rm -rf "$built"' EXIT
 node build.mjs --out "$built"
-for file in views.js views.css loader.js; do
+for file in views.js views.css loader.js graph.js; do
   cmp "$built/$file" "../kernellab/viz/static/$file" || { echo "kernellab/viz/static/$file is not what js/ gives: run make js" >&2; exit 1; }
 done
 echo "The bundle is current."

@@ -108,6 +108,69 @@ export interface IrView {
   readonly metric: string;
 }
 
+/** A text, and which elements of its level its lines stand for. */
+export interface LinkedText {
+  readonly level: number;
+  readonly words: string;
+  readonly text: TextData;
+  readonly spans: readonly number[];
+}
+
+/** Elements that are drawn as one while it is closed: a module's, a kernel's. */
+export interface GroupData {
+  readonly name: string;
+  readonly of: string;
+  readonly parent: number;
+}
+
+/** One level: nodes of a graph, buffers, launches, lines. Lists have an entry an element. */
+export interface GraphLevel {
+  readonly name: string;
+  readonly words: string;
+  readonly remark: string;
+  readonly above: number;
+  readonly is_drawn: boolean;
+  readonly names: readonly string[];
+  readonly labels: readonly string[];
+  readonly facts: readonly string[];
+  readonly inputs: readonly (readonly number[])[];
+  readonly origins: readonly (readonly number[])[];
+  readonly lines: readonly number[];
+  readonly groups: readonly number[];
+  readonly all_groups: readonly GroupData[];
+  readonly rooms: readonly string[];
+  readonly places: readonly number[];
+}
+
+/** A pair that the scheduler considered. */
+export interface FusionRow {
+  readonly first: string;
+  readonly second: string;
+  readonly elements: readonly number[];
+  readonly fused: boolean;
+  readonly reason: string;
+  readonly saved_bytes: number;
+}
+
+/** One compiled graph, from the source to kernels. */
+export interface GraphChain {
+  readonly name: string;
+  readonly remark: string;
+  readonly levels: readonly number[];
+  readonly fusions: readonly FusionRow[];
+}
+
+/** The view's data. The script that draws it travels as its first part, the texts behind it: no other view needs a layout of graphs. */
+export interface GraphView {
+  readonly kind: "graph";
+  readonly title: string;
+  readonly subtitle: string;
+  readonly notes: readonly string[];
+  readonly texts: readonly LinkedText[];
+  readonly levels: readonly GraphLevel[];
+  readonly chains: readonly GraphChain[];
+}
+
 /** Leads from a row of a table to a place in another view of the same launch. */
 export interface Link {
   readonly row: number;
@@ -122,6 +185,7 @@ export interface Door {
   readonly room: string;
   readonly words: string;
   readonly title: string;
+  readonly is_listed: boolean;
 }
 
 /** A table of a card. */
@@ -386,4 +450,4 @@ export interface TuningView {
 }
 
 /** What a view can be asked to draw. */
-export type ViewData = IrView | CardData | LayoutView | StepperView | TuningView;
+export type ViewData = IrView | GraphView | CardData | LayoutView | StepperView | TuningView;

@@ -1,11 +1,13 @@
 // The bundle's door: what a widget (anywidget's conventions) and a self-contained page call.
 import "./style.css";
+import "./graph.css";
 import { CardView } from "./card";
 import { hideStillInColab } from "./colab";
 import type { Door } from "./data";
 import { element } from "./dom";
 import { Explorer } from "./explorer";
 import { leaveWheel } from "./frame";
+import { GraphDoor } from "./graph_door";
 import { type Ask, asking, followKernel, type Holder, isGone, type Model } from "./kernel";
 import { LayoutExplorer } from "./layout_view";
 import { type Beside, Rooms, type Seen } from "./rooms";
@@ -19,6 +21,7 @@ import { unpack, type Unpacked } from "./unpack";
 function drawn(dom: HTMLElement, { data, part, bytes, numbers }: Unpacked, ask: Ask | null, beside: Beside, root: Document | ShadowRoot): Seen {
   switch (data.kind) {
     case "card": return new CardView(dom, data, beside);
+    case "graph": return new GraphDoor(dom, data, part, beside, root);
     case "ir": return new Explorer(dom, data, { sources: { part, fetch: textsOf(ask) }, root });
     case "layout": return new LayoutExplorer(dom, data);
     case "steps": return new StepperExplorer(dom, data, numbers, ask, beside);

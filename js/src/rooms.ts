@@ -139,7 +139,8 @@ class Bar {
   private ticking = 0;
 
   constructor(doors: readonly Door[], own: string, manner: Manner, house: HTMLElement, onopen: (room: string) => void) {
-    const made = doors.length > 1 ? doors.map(({ room, words, title }) => this.door(room, words, title, room === own, manner, onopen)) : [];
+    const named = doors.filter((one) => one.is_listed || one.room === own);
+    const made = named.length > 1 ? named.map(({ room, words, title }) => this.door(room, words, title, room === own, manner, onopen)) : [];
     const tools = element("div", { class: "kl-door-row" }, ...made, element("span", { class: "kl-space" }), maximiser(house));
     this.dom = element("nav", { class: "kl-doors", "aria-label": "Views of this launch" }, tools, this.words);
   }

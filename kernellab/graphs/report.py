@@ -24,7 +24,7 @@ from kernellab.records.graphs import (
     LoweredGraph,
     Recompilation,
 )
-from kernellab.records.showing import HasCard, text_of
+from kernellab.records.showing import HasCard, show, text_of
 
 if TYPE_CHECKING:
     import pandas
@@ -244,6 +244,13 @@ class GraphReport(HasCard):
         from kernellab.graphs.experiments import speedup
 
         return speedup(self.call, rounds)
+
+    def explore(self) -> Any:
+        """The view of every level: graphs drawn, texts linked line by line from the model to the
+        kernels, the pairs that were fused or not. As the last expression of a cell it is displayed;
+        its `to_html` writes a page.
+        """
+        return show(self)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the report to a file, which `kernellab.load` reads.

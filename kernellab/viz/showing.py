@@ -35,6 +35,7 @@ def _import_views() -> None:
     import kernellab.viz.graph_comparisons.card
     import kernellab.viz.graph_measures.card
     import kernellab.viz.graphs.card
+    import kernellab.viz.graphs.view
     import kernellab.viz.layouts.view
     import kernellab.viz.stepper.view
     import kernellab.viz.sweeps.card
@@ -90,6 +91,12 @@ def displayed(record: Any) -> View | None:
     """
     if not in_notebook():
         return None
+    from kernellab.graphs.report import GraphReport
+
+    if isinstance(record, GraphReport):
+        from kernellab.viz.graphs.view import displayed as displayed_report
+
+        return displayed_report(record)
     from kernellab.viz.launch_rooms import displayed
 
     return displayed(record)

@@ -15,5 +15,7 @@ STYLE = (_STATIC / "views.css").read_text(encoding="utf-8")
 """Its style sheet."""
 LOADER = (_STATIC / "loader.js").read_text(encoding="utf-8")
 """The small ES module, as anywidget takes it, that every widget brings along."""
+GRAPH_SCRIPT = (_STATIC / "graph.js").read_text(encoding="utf-8")
+"""A further ES module, which draws graphs: their views bring it along."""
 DIGEST = hashlib.sha256(f"{SCRIPT}\0{STYLE}".encode()).hexdigest()[:16]
 """Names this bundle among those of other versions in one page."""

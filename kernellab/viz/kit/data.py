@@ -53,6 +53,8 @@ class Door:
     room: str
     words: str
     title: str
+    is_listed: bool = True
+    """Whether a bar names it; rooms of which there are many are reached from within views."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,190 @@
+"""The texts of torch.compile's levels, and which of their lines stand for what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kernellab.records.graphs import GraphLaunch, GraphNode, KernelCode, LoopBuffer
+from kernellab.viz.explorer.data import TextData
+
+_SIGNATURE = re.compile(r"^(?P<indent>\s*)def forward\((?P<arguments>.*)\):\s*$")
+_ARGUMENT = re.compile(r'\w+(?::\s*"[^"]*")?')
+_ASSIGNED = re.compile(r"^\s*(?P<name>[A-Za-z_]\w*)\s*(?::[^=]*|)=")
+_DECLARED = re.compile(r"^\s*(?P<name>[A-Za-z_]\w*)\b")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_INSTRUCTION = re.compile(r"^(?P<before>[^A-Za-z]*(?:L\d+:)?[^A-Za-z]*)(?P<code>[A-Z][A-Z_0-9]+)\b")
+
+
+@dataclass
+class Written:
+    """A text that is put together, with the lines of what stands in it."""
+
+    lines: list[str] = field(default_factory=list)
+    spans: list[int] = field(default_factory=list)
+
+    def add(self, text: str) -> tuple[int, int]:
+        """Add a text; its first and last line."""
+        first = len(self.lines) + 1
+        self.lines += text.split("\n")
+        return first, len(self.lines)
+
+    def mark(self, first: int, last: int, element: int) -> None:
+        """Say what some lines stand for."""
+        self.spans += (first, last, element)
+
+    def text(self, language: str) -> TextData:
+        """The whole of it."""
+        return TextData(language, "\n".join(self.lines), 0, len(self.lines), ())
+
+
+def graph_text(text: str, nodes: Sequence[GraphNode]) -> Written:
+    """A graph as torch prints it, its arguments one a line."""
+    numbers = {node.name: number for number, node in enumerate(nodes)}
+    output = [number for number, node in enumerate(nodes) if node.opcode == "output"]
+    written = Written()
+    for line in text.strip("\n").split("\n"):
+        signature = _SIGNATURE.match(line)
+        if signature is not None:
+            _write_arguments(written, signature, numbers)
+            continue
+        at, _ = written.add(line)
+        found = _ASSIGNED.match(line)
+        if found is not None and found["name"] in numbers:
+            written.mark(at, at, numbers[found["name"]])
+        elif line.lstrip().startswith("return ") and output:
+            written.mark(at, at, output[0])
+    return written
+
+
+def _write_arguments(
+    written: Written, signature: re.Match[str], numbers: Mapping[str, int]
+) -> None:
+    indent = signature["indent"]
+    written.add(f"{indent}def forward(")
+    for argument in _ARGUMENT.findall(signature["arguments"]):
+        at, _ = written.add(f"{indent}    {argument},")
+        found = _DECLARED.match(argument)
+        if found is not None and found["name"] in numbers:
+            written.mark(at, at, numbers[found["name"]])
+    written.add(f"{indent}):")
+
+
+def loop_text(loops: Sequence[LoopBuffer]) -> Written:
+    """Every buffer's define-by-run IR; where torch has them in, without the stacks, which other
+    texts show.
+    """
+    written = Written()
+    for number, one in enumerate(loops):
+        first, _ = written.add(f"# {one.operation}: {one.name}")
+        lines = _without_stacks(one.text.rstrip())
+        computed = one.text.startswith("ComputedBuffer(")
+        _, last = written.add("\n".join(lines if computed else _shallow(lines)))
+        written.mark(first, last, number)
+        written.add("")
+    return written
+
+
+def _without_stacks(text: str) -> Iterator[str]:
+    """The lines of a buffer's text, without the stacks in it."""
+    closing = None
+    for line in text.split("\n"):
+        bare = line.lstrip(" ")
+        indent = line[: len(line) - len(bare)]
+        if closing is None and bare.startswith("stack_traces = {"):
+            closing = f"{indent}}}"
+        elif closing is None:
+            yield line
+        elif line.startswith(closing):
+            closing = None
+
+
+def _shallow(lines: Iterable[str]) -> Iterator[str]:
+    """A call's text without those of the buffers that it reads, which stand there whole, each with
+    what it reads in turn.
+    """
+    is_cut = False
+    for line in lines:
+        is_deep = line.startswith("   ")
+        if not is_deep:
+            yield line
+        elif not is_cut:
+            yield "    ..."
+        is_cut = is_deep
+
+
+@dataclass(frozen=True)
+class KernelLine:
+    """A line of a kernel that Inductor knows the operations of."""
+
+    kernel: str
+    operations: tuple[str, ...]
+    line: int
+    """In the text of all kernels."""
+    place: int
+    """In the module of its own."""
+    code: str
+
+
+def kernels_text(kernels: Sequence[KernelCode]) -> tuple[Written, list[KernelLine]]:
+    """The functions of all kernels, and their lines."""
+    written, found = Written(), []
+    for kernel in kernels:
+        for place, line in _function_of(kernel.source):
+            at, _ = written.add(line)
+            operations = _operations(kernel, line)
+            if operations:
+                found.append(KernelLine(kernel.name, operations, at, place, line.strip()))
+        written.add("")
+    return written, found
+
+
+def _function_of(source: str) -> list[tuple[int, str]]:
+    """A module's lines from the function on, with their numbers."""
+    lines = source.rstrip("\n").split("\n")
+    start = next((at for at, line in enumerate(lines) if line.startswith("@triton.jit")), 0)
+    return list(enumerate(lines[start:], start + 1))
+
+
+def _operations(kernel: KernelCode, line: str) -> tuple[str, ...]:
+    """What a line computes, in every launch of its kernel; all of it for the line of the `def`."""
+    if line.startswith(f"def {kernel.name}("):
+        return tuple(dict.fromkeys(sum(kernel.reused, kernel.operations)))
+    assigned = _ASSIGNED.match(line)
+    names = [assigned["name"]] if assigned else _WORD.findall(line)
+    own = dict.fromkeys(kernel.variables[name] for name in names if name in kernel.variables)
+    places = [kernel.operations.index(one) for one in own if one in kernel.operations]
+    uses = [kernel.operations, *kernel.reused]
+    return tuple(dict.fromkeys(use[at] for at in places for use in uses if at < len(use)))
+
+
+def calls_text(wrapper: str, launches: Sequence[GraphLaunch]) -> Written:
+    """The code that launches, from where the kernels end, and the line of each launch."""
+    start = max(wrapper.rfind("async_compile.wait("), 0)
+    written = Written()
+    written.add(wrapper[start:].partition("\n")[2].strip("\n") if start else wrapper.strip("\n"))
+    at = 0
+    for number, launch in enumerate(launches):
+        called = (f"{launch.name}(", f"{launch.name}.run(")
+        there = range(at, len(written.lines))
+        found = next((n for n in there if any(one in written.lines[n] for one in called)), None)
+        if found is not None:
+            written.mark(found + 1, found + 1, number)
+            at = found + 1
+    return written
+
+
+def bytecode_lines(text: str) -> Iterator[tuple[int, int]]:
+    """Of `dis`'s output: each line of it that has an instruction, and the line of the source that
+    this belongs to. Some versions of Python write offsets before instructions, some do not.
+    """
+    found = [(at, _INSTRUCTION.match(line)) for at, line in enumerate(text.split("\n"), 1)]
+    numbers = [(at, re.findall(r"(?<![L\d])\d+", one["before"])) for at, one in found if one]
+    offsets = max((len(before) for _, before in numbers), default=1) - 1
+    source = 0
+    for at, before in numbers:
+        if len(before) > offsets:
+            source = int(before[0])
+        if source:
+            yield at, source
