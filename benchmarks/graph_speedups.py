@@ -24,7 +24,7 @@ import torch
 
 from benchmarks.graph_models import MODELS
 from benchmarks.harness import geometric_mean
-from kernellab.graphs.speedups import MODES, speedups
+from kernellab.graphs.speedups import WAYS, speedups
 
 
 def main() -> None:
@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=280.0)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", nargs="*", choices=sorted(MODELS))
-    parser.add_argument("--modes", nargs="*", choices=list(MODES), default=list(MODES))
+    parser.add_argument("--modes", nargs="*", choices=list(WAYS), default=list(WAYS))
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     chosen = parser.parse_args()
     if chosen.device == "cuda" and not torch.cuda.is_available():
@@ -82,7 +82,7 @@ def measured(name: str, backward: bool, chosen: argparse.Namespace) -> dict[str,
             backward=backward,
             rounds=chosen.rounds,
             device=chosen.device,
-            modes={mode: MODES[mode] for mode in chosen.modes},
+            ways={mode: WAYS[mode] for mode in chosen.modes},
         )
     except Exception:
         return {"error": traceback.format_exc()[-2000:]}
@@ -108,7 +108,7 @@ def means(models: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Geometric means of the speed-ups, by direction and mode, and of how many models."""
     result: dict[str, dict[str, Any]] = {}
     for direction in ("forward", "training"):
-        for mode in MODES:
+        for mode in WAYS:
             ratios = [
                 one[direction][mode]["speedup"]
                 for one in models.values()

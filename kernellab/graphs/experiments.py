@@ -1,8 +1,11 @@
-"""What a report does with its call again: `report.compare()`, `report.speedup()`."""
+"""What a report does with its call again: `report.compare()`, `report.ablation()`,
+`report.speedup()`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kernellab.common.argument_checks import check_choice, check_mapping, check_whole
@@ -12,7 +15,7 @@ from kernellab.graphs.calls import CapturedCall, call_of, gpu_process
 from kernellab.graphs.comparison import GraphComparison
 from kernellab.graphs.generated import GeneratedKernel
 from kernellab.graphs.shipping import shipped
-from kernellab.records.graph_measures import Speedups
+from kernellab.records.graph_measures import Ablation, AblationRow, ModeTime, Speedups
 
 RUNS = ("triton", "aten")
 
@@ -83,6 +86,33 @@ def _shipped_edits(
     if not functions:
         return dict(sources), b""
     return dict(sources), shipped(next(iter(functions.values())), functions, "decompositions")
+
+
+def ablation(call: CapturedCall | None, rounds: int) -> Ablation:
+    """See `GraphReport.ablation`."""
+    import torch
+
+    call = call_of(call, "ablation")
+    check_whole("rounds", rounds, 1, meaning="number of turns")
+    rows = call.ask("kernellab.graphs.ablating:counted")
+    device, eager = "", None
+    if torch.cuda.is_available():
+        times = call.ask("kernellab.graphs.ablating:timed", rounds, process=gpu_process())
+        assert isinstance(times, Speedups)
+        device, eager = times.device, times["eager"].milliseconds
+        rows = tuple(_with_time(row, times[row.optimisations]) for row in rows)
+    return Ablation(
+        name=call.request["name"],
+        gpu=call.request["gpu"],
+        direction="forward and backward" if call.request["backward"] else "forward",
+        device=device,
+        eager_milliseconds=eager,
+        rows=rows,
+    )
+
+
+def _with_time(row: AblationRow, time: ModeTime) -> AblationRow:
+    return replace(row, milliseconds=time.milliseconds, error=row.error or time.error)
 
 
 def speedup(call: CapturedCall | None, rounds: int) -> Speedups:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pandas
 
     from kernellab.graphs.comparison import GraphComparison
-    from kernellab.records.graph_measures import Speedups
+    from kernellab.records.graph_measures import Ablation, Speedups
 
 T = TypeVar("T")
 
@@ -229,6 +229,20 @@ class GraphReport(HasCard):
         from kernellab.graphs.experiments import compare
 
         return compare(self.call, self.kernels, run, kernels, decompositions)
+
+    def ablation(self, rounds: int = 7) -> Ablation:
+        """The call compiled with all optimisations, without fusion, without inlining, with neither:
+        kernels, launches, bytes moved, and, where this machine has a GPU, times on it.
+
+        Args:
+            rounds: turns of each on the GPU, of which the median counts.
+
+        Raises:
+            NotRecorded: the report does not hold its call.
+        """
+        from kernellab.graphs.experiments import ablation
+
+        return ablation(self.call, rounds)
 
     def speedup(self, rounds: int = 7) -> Speedups:
         """The call's times on this machine's GPU: eager, aot_eager, Inductor without and with CUDA

@@ -7,7 +7,8 @@ import pickle
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,13 +20,28 @@ from kernellab.torch_api.fx_graphs import leaves, with_leaves
 _compiler: Any = torch.compiler
 _cuda: Any = torch.cuda
 
-MODES: dict[str, dict[str, Any] | None] = {
-    "eager": None,
-    "aot_eager": {"backend": "aot_eager"},
-    "inductor": {"backend": "inductor"},
-    "inductor, CUDA graphs": {"backend": "inductor", "mode": "reduce-overhead"},
+
+@dataclass(frozen=True)
+class Way:
+    """A way of calling.
+
+    Attributes:
+        options: of torch.compile; None for torch as it is.
+        compiling: a context for the first calls, in which it is compiled.
+    """
+
+    options: Mapping[str, Any] | None
+    compiling: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
+EAGER = Way(None)
+
+WAYS = {
+    "eager": EAGER,
+    "aot_eager": Way({"backend": "aot_eager"}),
+    "inductor": Way({"backend": "inductor"}),
+    "inductor, CUDA graphs": Way({"backend": "inductor", "mode": "reduce-overhead"}),
 }
-"""Name -> options of torch.compile; None for torch as it is."""
 
 _LEAST_MILLISECONDS = 20.0
 """Of one round of one mode: shorter ones say little."""
@@ -60,7 +76,7 @@ def speedups(
     dynamic: bool | None = None,
     rounds: int = 7,
     device: str = "cuda",
-    modes: Mapping[str, dict[str, Any] | None] | None = None,
+    ways: Mapping[str, Way] = WAYS,
 ) -> Speedups:
     """The times of a call, on a device that is there.
 
@@ -71,16 +87,19 @@ def speedups(
         dynamic: as for torch.compile.
         rounds: turns of each mode.
         device: "cuda", or "cpu".
-        modes: of `MODES`, all without.
+        ways: eager torch and others, by name.
     """
     if isinstance(function, torch.nn.Module):
         function = function.to(device)
     args, keywords = with_leaves(_to(device), (tuple(args), dict(keywords)))
     runs: list[_Mode] = []
-    for mode, options in (MODES if modes is None else modes).items():
-        made = function if options is None else torch.compile(function, dynamic=dynamic, **options)
-        run = _Mode(mode, _Step(made, function, args, keywords, backward), device)
-        run.start(runs[0].results if runs else None)
+    for name_of_way, way in ways.items():
+        made = function
+        if way.options is not None:
+            made = torch.compile(function, dynamic=dynamic, **way.options)
+        run = _Mode(name_of_way, _Step(made, function, args, keywords, backward), device)
+        with way.compiling():
+            run.start(runs[0].results if runs else None)
         runs.append(run)
     for _ in range(rounds):
         for run in runs:

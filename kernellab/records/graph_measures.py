@@ -59,3 +59,52 @@ class Speedups(HasCard):
 
     def __str__(self) -> str:
         return text_of(self)
+
+
+@dataclass(frozen=True)
+class AblationRow:
+    """A call compiled with some of Inductor's optimisations.
+
+    Attributes:
+        optimisations: "all", "no fusion", "no inlining", "neither".
+        kernels: Triton kernels that were written.
+        launches: of those.
+        calls: of operations of torch's, such as a matrix product.
+        moved_bytes: of all, by Inductor's count.
+        milliseconds: the median on this machine's GPU; None where there is none.
+        error: why it is not whole; "" where it is.
+    """
+
+    optimisations: str
+    kernels: int
+    launches: int
+    calls: int
+    moved_bytes: int
+    milliseconds: float | None
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Ablation(HasCard):
+    """What fusion and inlining are worth for a call.
+
+    Attributes:
+        name: of the function or module.
+        gpu: that the code was counted for, as it was named.
+        device: the GPU that it was timed on; "" where there is none.
+        eager_milliseconds: eager torch's median on it; None where there is none.
+    """
+
+    name: str
+    gpu: str
+    direction: str
+    device: str
+    eager_milliseconds: float | None
+    rows: tuple[AblationRow, ...]
+
+    def table(self) -> Any:
+        """One row for each choice of optimisations, as a pandas DataFrame."""
+        return data_frame(self.rows, column_names(AblationRow))
+
+    def __str__(self) -> str:
+        return text_of(self)

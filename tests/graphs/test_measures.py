@@ -1,4 +1,6 @@
-"""`report.speedup()`: times of a call, eager and compiled."""
+"""`report.speedup()`: times of a call, eager and compiled; `report.ablation()`: what Inductor's
+optimisations are worth.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import torch
 import kernellab
 from kernellab.errors import MachineError, NotRecorded, OptionError
 from kernellab.graphs.report import GraphReport
-from kernellab.graphs.speedups import MODES, speedups
+from kernellab.graphs.speedups import EAGER, WAYS, Way, speedups
 from kernellab.records.showing import text_of
 
 
@@ -21,15 +23,15 @@ def branchless(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 @pytest.fixture(scope="module")
 def report() -> GraphReport:
-    x, y = torch.rand(32, 64, requires_grad=True), torch.rand(32)
+    x, y = torch.rand(32, 64), torch.rand(32)
     return kernellab.graph(branchless, x, y, levels=False)
 
 
 def test_ways_of_calling_take_turns_and_one_that_fails_leaves_the_others_their_times() -> None:
     x, y = torch.rand(32, 64, requires_grad=True), torch.rand(32)
-    asked = {"eager": None, "aot_eager": MODES["aot_eager"], "none": {"backend": _refusing}}
+    asked = {"eager": EAGER, "aot_eager": WAYS["aot_eager"], "none": Way({"backend": _refusing})}
     found = speedups(
-        branchless, (x, y), {}, name="it", backward=True, rounds=3, device="cpu", modes=asked
+        branchless, (x, y), {}, name="it", backward=True, rounds=3, device="cpu", ways=asked
     )
     torch._dynamo.reset()
     assert found["eager"].speedup == 1
@@ -49,6 +51,25 @@ def _refusing(_module: Any, _inputs: Any) -> Any:
     raise RuntimeError("refused")
 
 
+def test_without_fusion_and_inlining_there_are_more_kernels_and_bytes(report: GraphReport) -> None:
+    found = report.ablation()
+    table = found.table().set_index("optimisations")
+    assert list(table.index) == ["all", "no fusion", "no inlining", "neither"]
+    # sin, times two, the sum, plus y, cos
+    assert table.kernels["all"] == 1
+    assert table.kernels["no fusion"] == 2
+    assert table.kernels["no inlining"] == 1
+    assert table.kernels["neither"] == 5
+    assert list(table.launches) == list(table.kernels)
+    x, rows = 32 * 64 * 4, 32 * 4
+    assert table.moved_bytes["all"] == x + 2 * rows
+    assert table.moved_bytes["neither"] == 5 * x + 6 * rows
+    assert not any(table.error)
+    if not torch.cuda.is_available():
+        assert table.milliseconds.isna().all()
+        assert "no GPU" in text_of(found)
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_no_time_is_made_up(report: GraphReport) -> None:
     with pytest.raises(MachineError, match="torch sees none on this machine"):
@@ -60,3 +81,5 @@ def test_bad_input_is_named(report: GraphReport) -> None:
         report.speedup(rounds=0)
     with pytest.raises(NotRecorded, match="does not hold"):
         GraphReport(report.capture).speedup()
+    with pytest.raises(NotRecorded, match="does not hold"):
+        GraphReport(report.capture).ablation()

@@ -1,0 +1,81 @@
+"""A call compiled without some optimisations of Inductor's (`report.ablation()`): what runs in the
+processes that capture and time.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from kernellab.graphs.in_worker import capture
+from kernellab.graphs.speedups import EAGER, Way, speedups
+from kernellab.records.graph_measures import AblationRow, Speedups
+from kernellab.records.graphs import GraphCapture
+from kernellab.torch_api.optimisations import UNFUSED, nothing_inlined
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What is left on."""
+
+    fuses: bool
+    inlines: bool
+
+
+VARIANTS = {
+    "all": Variant(fuses=True, inlines=True),
+    "no fusion": Variant(fuses=False, inlines=True),
+    "no inlining": Variant(fuses=True, inlines=False),
+    "neither": Variant(fuses=False, inlines=False),
+}
+
+
+def counted(shipped: bytes, request: Mapping[str, Any]) -> tuple[AblationRow, ...]:
+    """What each variant of a pickled call launches; no times."""
+    return tuple(_row(name, _captured(one, shipped, request)) for name, one in VARIANTS.items())
+
+
+def _captured(variant: Variant, shipped: bytes, request: Mapping[str, Any]) -> GraphCapture:
+    config = {**request["options"], **({} if variant.fuses else UNFUSED)}
+    with nullcontext() if variant.inlines else nothing_inlined():
+        return capture(shipped, {**request, "options": config, "levels": False})
+
+
+def _row(name: str, made: GraphCapture) -> AblationRow:
+    launches = [one for graph in made.lowered for one in graph.launches]
+    errors = [made.error, *(graph.error for graph in made.lowered)]
+    return AblationRow(
+        optimisations=name,
+        kernels=sum(len(graph.kernels) for graph in made.lowered),
+        launches=len([one for one in launches if one.is_generated]),
+        calls=len([one for one in launches if not one.is_generated]),
+        moved_bytes=sum(one.moved_bytes or 0 for one in launches),
+        milliseconds=None,
+        error=next((one for one in errors if one), ""),
+    )
+
+
+def timed(shipped: bytes, request: Mapping[str, Any], rounds: int) -> Speedups:
+    """In the process with the GPU: the time of each variant, and of eager torch."""
+    function, args, keywords = pickle.loads(shipped)
+    ways = {"eager": EAGER}
+    for name, one in VARIANTS.items():
+        # A graph in Inductor's cache would be found whatever is switched off.
+        config = {**request["options"], "force_disable_caches": True}
+        ways[name] = Way(
+            {"options": {**config, **({} if one.fuses else UNFUSED)}},
+            nullcontext if one.inlines else nothing_inlined,
+        )
+    return speedups(
+        function,
+        args,
+        keywords,
+        name=request["name"],
+        backward=request["backward"],
+        dynamic=request["dynamic"],
+        rounds=rounds,
+        ways=ways,
+    )
