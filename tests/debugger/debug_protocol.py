@@ -105,10 +105,23 @@ class NotebookDebugger:
 
     def variables(self, frame: dict[str, Any]) -> dict[str, str]:
         """The locals of a frame as the variables pane shows them."""
+        return {one["name"]: one["value"] for one in self._listed(frame)}
+
+    def rows(self, frame: dict[str, Any]) -> dict[str, str]:
+        """What JupyterLab writes beside the names: numbers of Python's, and types of all others."""
+        as_they_are = ("int", "float", "bool", "str")
+        return {
+            one["name"]: one["value"] if one["type"] in as_they_are else one["type"]
+            for one in self._listed(frame)
+        }
+
+    def _listed(self, frame: dict[str, Any]) -> list[dict[str, Any]]:
         scopes = self.ask("scopes", frameId=frame["id"])["scopes"]
         reference = scopes[0]["variablesReference"]
-        listed = self.ask("variables", variablesReference=reference)["variables"]
-        return {one["name"]: one["value"] for one in listed}
+        listed: list[dict[str, Any]] = self.ask("variables", variablesReference=reference)[
+            "variables"
+        ]
+        return listed
 
     def value(self, expression: str, frame: dict[str, Any]) -> str:
         """What an expression gives in a frame."""

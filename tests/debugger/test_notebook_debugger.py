@@ -61,8 +61,12 @@ def test_a_breakpoint_in_the_gutter_stops_in_the_first_program(debugger: Noteboo
     frame, *outer = debugger.next_stop() or []
     assert (frame["name"], frame["line"]) == ("scale", 11)
     assert "<module>" in [one["name"] for one in outer]
-    own = {n: v for n, v in debugger.variables(frame).items() if not n.startswith("_")}
-    assert set(own) == {"x", "y", "n", "B", "pid", "i", "v"}
+    own = debugger.variables(frame)
+    assert set(own) - {"protected variables"} == {"x", "y", "n", "B", "pid", "i", "v"}
+    rows = debugger.rows(frame)
+    assert rows["pid"] == "int32 = 0"
+    assert rows["n"] == "int32 = 12"
+    assert own["pid"] == "np.int32(0)"
     assert own["v"] == "array([0., 1., 2., 3.], dtype=float32)"
     assert own["B"] == "4"
     assert own["x"].startswith("<x: float32[12]")

@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from kernellab.interpreter.stepping.shown import values_in_rows
+
 _MOST_PROGRAMS = 4096
 """So many programs are asked for a condition, at most."""
 
@@ -115,9 +117,27 @@ def _debugpy_stepping_over() -> Iterator[None]:
     before = list(filters)
     debugger.set_exclude_filters([*(made(path, True, True) for path in _foreign_files()), *before])
     try:
-        yield
+        with values_in_rows(), _own_names_folded(debugger):
+            yield
     finally:
         debugger.set_exclude_filters(before)
+
+
+@contextmanager
+def _own_names_folded(debugger: Any) -> Iterator[None]:
+    """Put the names of the generated code, which begin with an underscore, into a group."""
+    presented = getattr(getattr(debugger, "variable_presentation", None), "_presentation", {})
+    before = presented.get(_PROTECTED)
+    if before == "inline":
+        presented[_PROTECTED] = "group"
+    try:
+        yield
+    finally:
+        if before == "inline":
+            presented[_PROTECTED] = before
+
+
+_PROTECTED = "protected variables"
 
 
 def _pydevd() -> Any:

@@ -4,7 +4,10 @@ and pointers that say where they point.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
 from typing import Any
 
 import numpy
@@ -23,13 +26,48 @@ def shown(value: Value, shape: tuple[int, ...]) -> Any:
         return full(value, shape).copy()
     if isinstance(value, numpy.ndarray) and value.shape == shape and shape:
         return value
-    return full(value, shape) if shape else numpy.asarray(value)[()]
+    return full(value, shape) if shape else _number(numpy.asarray(value)[()])
 
 
 def unsigned(value: Value, shape: tuple[int, ...]) -> Any:
     """The same for integers that the kernel takes for unsigned."""
     array = numpy.asarray(shown(value, shape))
-    return array.view(f"u{array.itemsize}")[()] if array.dtype.kind == "i" else array[()]
+    numbers = array.view(f"u{array.itemsize}")[()] if array.dtype.kind == "i" else array[()]
+    return numbers if shape else _number(numbers)
+
+
+# Numbers in a list of variables
+
+_IN_ROWS: ContextVar[bool] = ContextVar("kernellab_values_in_rows", default=False)
+
+
+@contextmanager
+def values_in_rows() -> Iterator[None]:
+    """While active, a number's class is called "int32 = 128": of what is no number of Python's, the
+    rows of JupyterLab's variables show the class alone.
+    """
+    before = _IN_ROWS.set(True)
+    try:
+        yield
+    finally:
+        _IN_ROWS.reset(before)
+
+
+def _number(number: Any) -> Any:
+    if not _IN_ROWS.get() or isinstance(number, numpy.bool_):  # whose rows have the value
+        return number
+    base: Any = type(number)
+    return _called(base, f"{number.dtype} = {number}")(number)
+
+
+@lru_cache(maxsize=1024)
+def _called(base: type, name: str) -> Any:
+    """A class of numbers under another name."""
+
+    def as_ever(self: Any) -> str:
+        return repr(base(self))
+
+    return type(name, (base,), {"__slots__": (), "__repr__": as_ever})
 
 
 _SHOWN = 64
