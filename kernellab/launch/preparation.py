@@ -18,7 +18,7 @@ from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.compiler.specialization.inductor_kernels import InductorKernel, as_triton_kernel
 from kernellab.compiler.specialization.unwrapping import unwrap_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_target
-from kernellab.errors import ArgumentError, OptionError
+from kernellab.errors import ArgumentError, GridError, OptionError
 from kernellab.interpreter.execution.grid import check_grid
 from kernellab.interpreter.memory.pointer_arguments import (
     UnknownExtent,
@@ -135,6 +135,7 @@ def prepare(
     chosen = emulated_for(kernel) if target is None else parse_target(target)
     if not isinstance(kernel, JITFunction) or isinstance(kernel, InductorKernel):
         kernel, keywords = unwrap_kernel(kernel, args, keywords, {})
+    _check_is_no_argument(grid, entry_point.name, kernel)
     keywords, outright, options = split_keywords(keywords, kernel.arg_names)
     if grid is None and isinstance(kernel, InductorKernel):
         grid = kernel.own_grid
@@ -154,6 +155,19 @@ def prepare(
     added = _assertions(kernel, {**keywords, **outright}) if entry_point.keeps_assertions else {}
     call = bind(kernel, args, keywords, chosen, options={**outright, **added})
     return PreparedLaunch(kernel, grid, args, keywords, chosen, options, call, added)
+
+
+def _check_is_no_argument(grid: Any, entry_point: str, kernel: Any) -> None:
+    """Refuse a launch that leaves the grid out, whose first argument stands there."""
+    if isinstance(grid, torch.Tensor) and (grid.numel() > 3 or grid.is_floating_point()):
+        name = getattr(kernel, "__name__", "kernel")
+        raise GridError(
+            f"a tensor stands where the grid goes, of shape {tuple(grid.shape)}",
+            advice=(
+                "The grid, how many programs there are, comes after the kernel: "
+                f"{entry_point}({name}, (triton.cdiv(n, BLOCK),), ...)."
+            ),
+        )
 
 
 def _assertions(kernel: JITFunction, keywords: Mapping[str, Any]) -> Mapping[str, Any]:

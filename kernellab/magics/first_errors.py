@@ -9,13 +9,18 @@ from __future__ import annotations
 import ast
 import linecache
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from types import FunctionType, TracebackType
 from typing import Any
 
+import triton
+
 from kernellab.errors import label_file
+from kernellab.errors.suggestions import nearest
+from kernellab.records import Compilation
 from kernellab.torch_api.inductor import is_inductor_kernel
 from kernellab.triton_api import JITFunction
 
@@ -159,9 +164,34 @@ def _no_file(_: re.Match[str], __: _Place) -> str:
 
 
 @_advises(NameError, r"name '(\w+)' is not defined")
-def _not_imported(told: re.Match[str], _: _Place) -> str:
+def _not_imported(told: re.Match[str], place: _Place) -> str:
     module = _IMPORTS.get(told[1])
-    return f"Write {module} first." if module else ""
+    if module:
+        return f"Write {module} first."
+    if hasattr(triton.language, told[1]):
+        return f"Write tl.{told[1]}."
+    return nearest(told[1], [name for name in place.names if not name.startswith("_")])
+
+
+@_advises(TypeError, r"unsupported operand type\(s\) for .*'Run'")
+@_advises(TypeError, r"^'Run' object is not|must be Tensor, not Run")
+@_advises(AttributeError, r"^'Run' object has no attribute")
+def _no_result(_: re.Match[str], __: _Place) -> str:
+    return (
+        "A launch gives no values, only what is known of it: what a kernel computes is in the "
+        "tensors that it stores to."
+    )
+
+
+@_advises(AttributeError, r"^'(?:TileKernel|JITFunction)' object has no attribute '(\w+)'")
+def _not_the_kernels(told: re.Match[str], place: _Place) -> str:
+    """`add.check(...)`, `add.explore()`."""
+    kernel, name = _called(place, JITFunction) or "kernel", told[1]
+    if hasattr(Compilation, name) and not name.startswith("_"):
+        return f"Compile it first: kernellab.compile({kernel}, ...).{name}."
+    if name in sys.modules[__name__.partition(".")[0]].__all__:
+        return f"Write kernellab.{name}({kernel}, ...)."
+    return ""
 
 
 _IMPORTS = {

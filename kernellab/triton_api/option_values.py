@@ -41,7 +41,18 @@ def check_options(options: Mapping[str, Any], target: Target) -> None:
         backend_for(target).parse_options(dict(options))
     except Exception as error:
         given = ", ".join(f"{name}={shown(value)}" for name, value in options.items())
-        raise OptionError(f"{target} does not accept {given}: {error}") from error
+        raise OptionError(
+            f"{target} does not accept {given}: {error}", advice=_power_of_two(options, str(error))
+        ) from error
+
+
+def _power_of_two(options: Mapping[str, Any], words: str) -> str:
+    """The neighbours of a number that should be a power of two; "" of other complaints."""
+    for name, value in options.items():
+        if is_whole(value) and value > 1 and f"{name} must be a power of 2" in words:
+            below = 1 << (int(value).bit_length() - 1)
+            return f"Give {name}={below} or {name}={2 * below}."
+    return ""
 
 
 _KINDS: Mapping[type, tuple[Callable[[Any], bool], str]] = {

@@ -15,7 +15,7 @@ from triton.runtime.jit import JITFunction
 
 import kernellab
 from kernellab.compiler.targets import DEFAULT_TARGET
-from kernellab.errors import ArgumentError, OptionError
+from kernellab.errors import ArgumentError, GridError, OptionError
 from kernellab.tuning.results.records import Candidate
 from kernellab.tuning.sweep.calls import Calls, PreparedCall
 from tests.kernels import launched, like_options
@@ -227,3 +227,26 @@ def test_a_magic_leaves_a_kernels_names_to_it(monkeypatch: pytest.MonkeyPatch) -
     finally:
         kernellab.unload_ipython_extension(shell)
     assert [sorted(one) for one in seen] == [sorted(one.arg_names) for one in kernels]
+
+
+# Slips of the first hour
+
+
+@pytest.mark.parametrize("door", ["check", "run"])
+def test_a_launch_without_its_grid_says_so(door: str) -> None:
+    x, y, z = tensors()
+    with pytest.raises(GridError, match=r"a tensor stands where the grid goes") as told:
+        DOORS[door](launched.add, x, y, z, N, BLOCK=64)
+    assert f"{door}(add, (triton.cdiv(n, BLOCK),), ...)" in told.value.advice
+
+
+def test_a_kernel_with_its_grid_is_given_one_by_one() -> None:
+    with pytest.raises(ArgumentError, match="is a kernel with its grid") as told:
+        kernellab.check(kernellab.TileKernel(launched.add)[(4,)], *tensors(), N, BLOCK=64)
+    assert told.value.advice == "Write add, (4,), ... in its place."
+
+
+def test_a_number_of_warps_that_no_gpu_has_gets_its_neighbours() -> None:
+    with pytest.raises(OptionError) as told:
+        kernellab.run(launched.add, (4,), *tensors(), N, BLOCK=64, num_warps=3)
+    assert told.value.advice == "Give num_warps=2 or num_warps=4."

@@ -67,6 +67,19 @@ def test_a_missing_import(lab):
     assert "Write import numpy as np first." in advice(lab, "np.zeros(3)")
 
 
+def test_a_slip_in_a_name(lab):
+    assert "Did you mean 'triton'?" in advice(lab, "trition.jit")
+    assert "Write tl.constexpr." in advice(lab, "constexpr")
+
+
+def test_what_is_asked_of_a_launch_and_of_a_kernel(lab):
+    succeeds(lab, f"%%tilekernel --no-compile\n@triton.jit\n{PLAIN}")
+    told = advice(lab, "scale[(1,)](x, y, BLOCK=16) + 1")
+    assert "in the tensors that it stores to" in told
+    assert "kernellab.compile(scale, ...).explore" in advice(lab, "scale.explore()")
+    assert "kernellab.check(scale, ...)" in advice(lab, "scale.check(x)")
+
+
 def test_other_errors_get_no_advice(lab):
     assert advice(lab, "1 / 0") == ""
     assert advice(lab, "(lambda: 3)[0]") == ""

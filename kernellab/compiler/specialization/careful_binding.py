@@ -81,8 +81,11 @@ class CarefulBinding:
             if name not in self.known.by_name:
                 self.options.setdefault(name, value)
             elif name in self.given:
+                order = ", ".join(self.known.by_name)
                 raise self._error(
-                    f"{self.known.name!r} got {name!r} twice: by position and by name.", name=name
+                    f"{self.known.name!r} got {name!r} twice: by position and by name.",
+                    name=name,
+                    advice=f"Leave one of the two out; its parameters are {order}.",
                 )
             else:
                 self.given[name] = value

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from kernellab import triton_api
+from kernellab.common.formatting import shown
 from kernellab.compiler.specialization.inductor_kernels import InductorKernel, as_triton_kernel
 from kernellab.errors import ArgumentError
 
@@ -48,6 +49,7 @@ def unwrap_kernel(
                     added[name] = given[name] = _heuristic(name, compute, given)
         current = current.fn
     if not isinstance(current, triton_api.JITFunction):
+        _check_is_no_launch(kernel)
         raise ArgumentError(
             f"{_described(kernel)} is not a Triton kernel.",
             advice="Put @triton.jit (or @gluon.jit) above the function."
@@ -59,6 +61,19 @@ def unwrap_kernel(
         added |= current.added({*positional, *added, *keywords})
     taken = {name: value for name, value in added.items() if name not in constants}
     return current, {**taken, **keywords}
+
+
+def _check_is_no_launch(thing: Any) -> None:
+    """Refuse `add[(4,)]`, a kernel with its grid, which only waits for its arguments."""
+    bound = getattr(thing, "func", None)
+    kernel = getattr(bound, "__self__", None)
+    if isinstance(kernel, triton_api.JITFunction):
+        grid = getattr(thing, "keywords", {}).get("grid")
+        name = kernel.__name__
+        raise ArgumentError(
+            f"{name}[{shown(grid)}] is a kernel with its grid, and the two are given one by one.",
+            advice=f"Write {name}, {shown(grid)}, ... in its place.",
+        )
 
 
 def _described(thing: Any) -> str:

@@ -193,7 +193,7 @@ def shape_of(value: Any) -> list[int]:
 def scalar_of(value: Any) -> Any:
     """The element type of a tile or of one value; None for what has none."""
     kind = getattr(value, "type", None)
-    return None if kind is None else kind.scalar
+    return getattr(kind, "scalar", None)
 
 
 def is_pointer(value: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 
 from kernellab.triton_api.mends.refusal import Mend, Refusal
 
@@ -30,6 +31,8 @@ def patterns() -> list[str]:
 def mend_of(refusal: Refusal) -> Mend | None:
     """The first rule's answer, or None where no rule knows the message."""
     for pattern, function in _RULES:
-        if (found := pattern.search(refusal.words)) and (mend := function(refusal, found)):
-            return mend
+        if found := pattern.search(refusal.words):
+            with suppress(Exception):  # of a rule: what Triton says is still to be told
+                if mend := function(refusal, found):
+                    return mend
     return None

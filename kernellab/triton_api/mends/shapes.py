@@ -42,6 +42,17 @@ def _sizes(shape: Any) -> str:
     return " x ".join(str(getattr(size, "value", size)) for size in shape or ()) or "no axes"
 
 
+@rule(r"permute dims must have the same length as input shape, got (\d+) and (\d+)")
+def _permuted(refused: Refusal, told: re.Match[str]) -> Mend:
+    axes = f"{told[1]} {'axis' if told[1] == '1' else 'axes'}"
+    name = next(iter(refused.names()), "x")
+    return Mend(
+        f"it names {told[2]} axes of a tile that has {axes}.",
+        f"Name each once. A tile of one axis has nothing to swap: {name}[:, None] makes a column "
+        f"of it, {name}[None, :] a row.",
+    )
+
+
 @rule(r"reshape\(\) cannot change total number of elements")
 def _reshape(refused: Refusal, _: re.Match[str]) -> Mend:
     tile = refused.known("input")

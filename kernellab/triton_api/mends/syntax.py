@@ -64,6 +64,19 @@ def _while_tile(_: Refusal, __: re.Match[str]) -> Mend:
     )
 
 
+@rule(r"'constexpr' object has no attribute 'handle'")
+def _while_constant(refused: Refusal, _: re.Match[str]) -> Mend | None:
+    """`while True:`."""
+    if not isinstance(refused.node, ast.While):
+        return None
+    return Mend(
+        "a while goes on as long as a value that the kernel computes says so, and this condition "
+        "is a constant.",
+        "Write what ends the loop as its condition: while k < n:, where the loop changes k.",
+        replaces=True,
+    )
+
+
 @rule(r"Ternary expression with dynamic condition has inconsistent types")
 def _ternary(refused: Refusal, _: re.Match[str]) -> Mend | None:
     node = refused.node

@@ -6,6 +6,8 @@ import ast
 import re
 from typing import Any
 
+import triton.language as tl
+
 from kernellab.errors.suggestions import nearest
 from kernellab.triton_api.mends.refusal import (
     Mend,
@@ -26,7 +28,7 @@ def _operands(refused: Refusal, told: re.Match[str]) -> Mend | None:
     named = refused.names()
     pointers = [name for name in named if is_pointer(refused.scope.get(name))]
     if not pointers:
-        return None
+        return _bits(refused)
     pointer = pointers[0]
     is_float = any("float" in told[side] or "fp" in told[side] for side in ("one", "other"))
     others = [name for name in named if name not in pointers and _is_float(refused, name)]
@@ -37,6 +39,40 @@ def _operands(refused: Refusal, told: re.Match[str]) -> Mend | None:
             "Compute offsets in integers (// for /), or convert them: .to(tl.int32).",
         )
     return _pointer_as_number(refused, pointer)
+
+
+def _bits(refused: Refusal) -> Mend | None:
+    """`x ^ 2`, `x & y` of floats."""
+    operator = getattr(refused.node, "op", None)
+    sign, instead = _OF_BITS.get(type(operator), ("", ""))
+    floats = [name for name in refused.names() if _is_float(refused, name)]
+    if not sign or not floats:
+        return None
+    held = f"{floats[0]} is {kind_of(refused.scope[floats[0]])}"
+    return Mend(f"{sign} works on the bits of integers, and {held}.", instead.format(floats[0]))
+
+
+_COMPARED = "Between conditions, compare first: (a > 0) {} (b > 0)."
+_OF_BITS: dict[type, tuple[str, str]] = {
+    ast.BitXor: ("^", "A power is a product: {0} * {0}."),
+    ast.BitAnd: ("&", _COMPARED.format("&")),
+    ast.BitOr: ("|", _COMPARED.format("|")),
+    ast.LShift: ("<<", "Multiply by a power of two: {0} * 4.0."),
+    ast.RShift: (">>", "Divide by a power of two: {0} / 4.0."),
+}
+
+
+@rule(r"(?:^|TypeError: )(\w+)\(\) missing \d+ required positional arguments?: (.+)$")
+def _too_few(refused: Refusal, told: re.Match[str]) -> Mend | None:
+    """`tl.arange(BLOCK)`, `tl.program_id()`."""
+    name = told[1]
+    if name == "arange":
+        end = refused.text(getattr(refused.node, "args", [None])[0]) or "BLOCK"
+        return Mend("a range of lanes has a beginning and an end.", f"Write tl.arange(0, {end}).")
+    if name in ("program_id", "num_programs"):
+        return Mend("a grid has up to three axes.", f"Write tl.{name}(0) for the first.")
+    taken = ", ".join(_parameters(getattr(tl, name, None)))
+    return Mend("", f"tl.{name} takes {taken}.") if taken else None
 
 
 def _pointer_as_number(refused: Refusal, pointer: str) -> Mend:

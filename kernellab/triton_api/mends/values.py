@@ -64,6 +64,20 @@ def _power(refused: Refusal, _: re.Match[str]) -> Mend:
     )
 
 
+@rule(r"'tensor' object has no attribute 'values'")
+def _unpacked(refused: Refusal, _: re.Match[str]) -> Mend | None:
+    statement = refused.statement()
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Tuple):
+        return None
+    written = refused.text(statement.value) or "it"
+    return Mend(
+        f"{written} is one value, and cannot be taken apart into several names.",
+        f"tl.split({written}) halves a tile whose last axis has two elements; a function gives "
+        "several values by return a, b.",
+        replaces=True,
+    )
+
+
 @rule(r"'tensor' object has no attribute '(\w+)'")
 def _no_such_method(_: Refusal, told: re.Match[str]) -> Mend:
     known = [name for name in dir(tl.tensor) if not name.startswith("_")]
@@ -71,6 +85,29 @@ def _no_such_method(_: Refusal, told: re.Match[str]) -> Mend:
     if not advice and (instead := instead_of(told[1])):
         advice = f"{_use(instead)[:-1]}, where x is the tile."
     return Mend("", advice or _ONLY_TL)
+
+
+@rule(r"'str' object has no attribute '(?:type|scalar|dtype)'")
+def _type_as_text(refused: Refusal, _: re.Match[str]) -> Mend | None:
+    """`x.to("float32")`."""
+    texts = (one.value for one in refused.nodes() if isinstance(one, ast.Constant))
+    for text in texts:
+        if isinstance(text, str) and isinstance(getattr(tl, text, None), tl.dtype):
+            return Mend(f"{text!r} is a text, and no type.", f"Write tl.{text}.", replaces=True)
+    return None
+
+
+@rule(r"^TypeError: cannot convert .* of type <class '[\w.]*tuple'> to tensor")
+def _tuple_as_number(refused: Refusal, _: re.Match[str]) -> Mend | None:
+    for name in refused.names():
+        if isinstance(refused.scope.get(name), tl.tuple):
+            where = ", or give x.numel() or x.shape[0] at the launch" * refused.is_parameter(name)
+            return Mend(
+                f"{name} is a tuple, and stands here as a number.",
+                f"Write {name}[0] for its first value{where}.",
+                replaces=True,
+            )
+    return None
 
 
 @rule(r"object (?:'\w+' )?has no attribute '(?:type|scalar|dtype)'|^TypeError: cannot convert ")
@@ -165,6 +202,15 @@ def _static_assert(refused: Refusal, _: re.Match[str]) -> Mend:
 def _must_be_constant(refused: Refusal, why: str, otherwise: str = "") -> Mend:
     """A value that the compiler has to know, and the parameter that should be a constexpr."""
     part = refused.node.iter if isinstance(refused.node, ast.For) else None
+    for name in refused.names(part):
+        value = refused.scope.get(name)
+        given = value.value if isinstance(value, tl.constexpr) else None
+        if isinstance(given, float):
+            whole = f"{name}={int(given)}" if given.is_integer() else f"a whole number for {name}"
+            return Mend(
+                f"{name} is {shown(given)}, a float, and a number of elements is whole.",
+                f"Give {whole}: // divides integers, triton.cdiv rounds up.",
+            )
     named = [name for name in refused.names(part) if _is_unknown(refused, name)]
     parameters = [name for name in named if refused.is_parameter(name)]
     if not parameters:
@@ -239,7 +285,11 @@ def _plain(value: object) -> int | None:
 def _size_of_pointer(refused: Refusal, _: re.Match[str]) -> Mend | None:
     pointer = next((name for name in refused.names() if is_pointer(refused.scope.get(name))), "")
     if not pointer or is_tile(refused.scope[pointer]):
-        return None
+        tile = next((name for name in refused.names() if is_tile(refused.scope.get(name))), "")
+        reason = "a kernel has no len()."
+        return (
+            Mend(reason, f"Write {tile}.shape[0].") if tile and "len()" in refused.words else None
+        )
     return Mend(
         f"{pointer} is {kind_of(refused.scope[pointer])}: a kernel does not know the size of a "
         "tensor.",
