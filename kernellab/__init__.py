@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from kernellab.graphs.backend import last_report as last_report
     from kernellab.graphs.graphing import graph as graph
     from kernellab.graphs.report import GraphReport as GraphReport
+    from kernellab.graphs.tracers import tracers as tracers
     from kernellab.interpreter.foreign_code import (
         device_function as device_function,
         inline_assembly as inline_assembly,
@@ -119,6 +120,7 @@ _PUBLIC = {
     "graphs.backend": "last_report",
     "graphs.graphing": "graph",
     "graphs.report": "GraphReport",
+    "graphs.tracers": "tracers",
     "interpreter.foreign_code": "device_function inline_assembly",
     "launch.bisection": "bisect",
     "launch.interception": "interpreted",

@@ -98,19 +98,21 @@ def graph_call(
         check_flags(dynamic=options.dynamic)
     if options.mode is not None:
         check_choice("mode", options.mode, MODES)
-    _check_tensors(function, args, keywords)
-    name = _name_of(function)
+    check_tensors(function, args, keywords)
+    name = name_of(function)
     request = {**vars(options), "gpu": named.name, "name": name}
     call = CapturedCall(shipped(function, (function, args, keywords), name), request)
     found = call.ask("kernellab.graphs.in_worker:capture")
     return GraphReport(with_sources(found), call)
 
 
-def _name_of(function: Any) -> str:
+def name_of(function: Any) -> str:
+    """What messages and titles call a function or a module."""
     return str(getattr(function, "__name__", None) or type(function).__name__)
 
 
-def _check_tensors(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+def check_tensors(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    """Raise ArgumentError unless tensors and parameters are on the CPU."""
     import torch
 
     for place, value in _places(args, keywords):

@@ -214,6 +214,13 @@ TABLE: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
             "levels": NO_FLAG,
         },
     ),
+    "tracers": (
+        lambda **v: kernellab.tracers(v.pop("function", torch.sin), torch.ones(2), **v),
+        {
+            "function": [*(one for one in NOTHING if one is not None), 5, "x", None, []],
+            "again": [object(), torch.ones(2), {"a": 1}, 5, "x"],
+        },
+    ),
     "read_ncu": (
         lambda **asked: kernellab.read_ncu(**{"path": "no such file", **asked}),
         {"path": NO_PATH, "kernel": NO_TEXT, "launch": NO_COUNT, "gpu": NO_TEXT},
