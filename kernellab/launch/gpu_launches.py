@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from kernellab import triton_api
 from kernellab.compiler.specialization.argument_formatting import (
     NUMBERS,
     ArgumentFacts,
@@ -19,20 +18,17 @@ from kernellab.compiler.specialization.argument_formatting import (
 from kernellab.interpreter.execution.grid import check_has_length
 from kernellab.launch.preparation import Grid
 from kernellab.records import Launch, Run, Specialization, Target
-from kernellab.records.run_options import says_nothing_of_runs
-from kernellab.triton_api import JITFunction
 
 
 class GpuLaunch(NamedTuple):
-    """A launch on the GPU.
+    """What is noted of a launch on the GPU.
 
-    A tuple, because every launch makes one, and a frozen data class takes five times as long.
+    A launch notes a plain tuple of these: even a named one takes as long as two arguments.
     """
 
     compiled: Any
     """Triton's compiled kernel."""
-    grid: Sequence[int]
-    """As it was given, or as its function gave it."""
+    grid: Sequence[int] | SeenGrid
     args: Sequence[ArgumentFacts]
     """By position."""
     keywords: Mapping[str, Any]
@@ -49,7 +45,8 @@ class GpuLaunch(NamedTuple):
             attributes=dict(source.attrs),
             origins=dict.fromkeys(signature, "launch"),
         )
-        x, y, z = (*self.grid, 1, 1)[:3]
+        sizes = self.grid.sizes if isinstance(self.grid, SeenGrid) else self.grid
+        x, y, z = (*sizes, 1, 1)[:3]
         launch = Launch(
             kernel=source.fn.__name__,
             grid=(x, y, z),
@@ -60,19 +57,26 @@ class GpuLaunch(NamedTuple):
         return Run(launch, device="gpu", target=Target(target.backend, str(target.arch)))
 
 
-def is_for_gpu_alone(kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
-    """Whether nothing of a launch has to be looked at before Triton launches it: its first tensor
-    is on a GPU, no option is the interpreter's, and the kernel is what it was at its last launch.
-    """
-    for value in args:
-        if type(value) is Tensor:
-            return (
-                value.is_cuda
-                and not triton_api.is_emulating()
-                and says_nothing_of_runs(keywords)
-                and triton_api.is_made_of_the_same(kernel)
-            )
-    return False
+class SeenGrid:
+    """A launch's grid that is a function, and the sizes that it gave."""
+
+    __slots__ = ("_grid", "sizes")
+
+    def __init__(self, grid: Callable[[Mapping[str, Any]], Any]) -> None:
+        self._grid: Any = grid
+        self.sizes: Any = None
+
+    def __call__(self, parameters: Mapping[str, Any]) -> Any:
+        """The sizes.
+
+        Raises:
+            GridError: one number, of which Triton would ask the length.
+        """
+        self.sizes = sizes = self._grid(parameters)
+        self._grid = None  # it may hold tensors
+        if type(sizes) is not tuple:
+            check_has_length(sizes, is_asked=True)
+        return sizes
 
 
 def launch_on_gpu(
@@ -80,42 +84,32 @@ def launch_on_gpu(
     grid: Grid,
     args: Sequence[Any],
     keywords: Mapping[str, Any],
-) -> tuple[Any, GpuLaunch | None]:
+) -> tuple[Any, tuple[Any, ...] | None]:
     """Let Triton launch a kernel, with `run_natively(*args, grid=, warmup=, **keywords)`.
 
     Returns:
-        What Triton gives, its compiled kernel; and a note of the launch, without the tensors,
-        whose memory it would keep; None where a hook of Triton's prevented it.
+        What Triton gives, its compiled kernel; and the note of the launch,
+        None where a hook of Triton's prevented it.
 
     Raises:
         GridError: a grid of one number, of which Triton would ask the length.
     """
-    seen = grid
     if callable(grid):
-
-        def seen_grid(parameters: Mapping[str, Any]) -> Any:
-            nonlocal seen
-            seen = grid(parameters)
-            if type(seen) is not tuple:
-                check_has_length(seen, is_asked=True)
-            return seen
-
-        compiled = run_natively(*args, grid=seen_grid, warmup=False, **keywords)
+        grid = SeenGrid(grid)
     else:
-        if type(grid) is not tuple:
-            check_has_length(grid, is_asked=False)
-        compiled = run_natively(*args, grid=grid, warmup=False, **keywords)
+        check_has_length(grid, is_asked=False)
+    compiled = run_natively(*args, grid=grid, warmup=False, **keywords)
+    return compiled, note(compiled, grid, args, keywords)
+
+
+def note(
+    compiled: Any, grid: Any, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> tuple[Any, ...] | None:
+    """The parts of a `GpuLaunch`, without the tensors, whose memory it would keep; None where
+    nothing was launched.
+    """
     if compiled is None:
-        return None, None
-    # Written out for tensors and numbers: a call for each would be a tenth of the launch.
-    noted = [
-        (one.dtype, one.shape)
-        if type(one) is Tensor
-        else one
-        if type(one) in NUMBERS
-        else facts_of(one)
-        for one in args
-    ]
+        return None
     for one in keywords.values():
         if type(one) not in NUMBERS:
             parameters = compiled.src.fn.arg_names
@@ -123,4 +117,13 @@ def launch_on_gpu(
                 name: facts_of(one) if name in parameters else one for name, one in keywords.items()
             }
             break
-    return compiled, GpuLaunch(compiled, seen, noted, keywords)
+    # Written out for tensors and numbers: a call for each would be a tenth of the launch.
+    facts = [
+        (one.dtype, one.shape)
+        if type(one) is Tensor
+        else one
+        if type(one) in NUMBERS
+        else facts_of(one)
+        for one in args
+    ]
+    return compiled, grid, facts, keywords

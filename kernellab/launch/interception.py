@@ -138,7 +138,7 @@ class Interception:
     def __init__(self, target: Target, options: RunOptions = DEFAULT) -> None:
         self.target = target
         self._options = options
-        self._last: Run | GpuLaunch | None = None
+        self._last: Run | tuple[Any, ...] | None = None
 
     @functools.cached_property
     def driver(self) -> EmulatedDriver | None:
@@ -158,8 +158,8 @@ class Interception:
     @property
     def last_run(self) -> Run | None:
         """The latest launch that was carried out; None before the first."""
-        if isinstance(self._last, GpuLaunch):
-            self._last = self._last.as_run()
+        if isinstance(self._last, tuple):
+            self._last = GpuLaunch(*self._last).as_run()
         return self._last
 
     def take_launch(

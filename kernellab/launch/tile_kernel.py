@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
+
+from torch import Tensor
 
 from kernellab import triton_api
 from kernellab.common.argument_checks import check_flags
@@ -19,9 +21,10 @@ from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.specialization.inductor_kernels import as_triton_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import ArgumentError, KernelLabError, NoGrid, OptionError, suggestion
+from kernellab.interpreter.execution.grid import check_has_length
 from kernellab.launch.autotuned_kernels import ConfigName, launched_with, take_autotuned_launches
 from kernellab.launch.dispatch import interpret
-from kernellab.launch.gpu_launches import GpuLaunch, is_for_gpu_alone, launch_on_gpu
+from kernellab.launch.gpu_launches import GpuLaunch, SeenGrid, launch_on_gpu, note
 from kernellab.launch.interception import Interception
 from kernellab.launch.preparation import (
     RUN,
@@ -32,6 +35,7 @@ from kernellab.launch.preparation import (
     prepare,
 )
 from kernellab.records import AskedLaunch, Launch, Run, Target
+from kernellab.records.run_options import RUN_OPTION_NAMES
 from kernellab.triton_api import GluonJITFunction, JITFunction
 
 
@@ -51,7 +55,8 @@ class TileKernel(JITFunction):
 
     target: Target = DEFAULT_TARGET
     runs_on_cpu = True
-    _last: Run | GpuLaunch | None = None
+    _last: Run | tuple[Any, ...] | None = None
+    """The latest launch: a Run, or what `note` kept of a launch on the GPU."""
     _stopped: BoundCall | None = None
     """What the latest launch was bound to, where something stopped it."""
     _asked: list[AskedLaunch] | None = None
@@ -141,17 +146,38 @@ class TileKernel(JITFunction):
             KernelFault: the kernel left its tensors, or the like.
         """
         __tracebackhide__ = True
-        if warmup or self._asked is not None or not is_for_gpu_alone(self, args, keywords):
+        first = args[0] if args else None
+        if (
+            type(first) is not Tensor
+            or not first.is_cuda
+            or warmup
+            or self._asked is not None
+            or triton_api.emulations.are_active
+            or not RUN_OPTION_NAMES.isdisjoint(keywords)
+            or not triton_api.is_made_of_the_same(self)
+        ):
             return self._prepare_and_run(*args, grid=grid, warmup=warmup, **keywords)
+        # Nothing has to be looked at first: this is to cost what Triton's own launch costs.
+        if callable(grid):
+            grid = SeenGrid(grid)
         try:
-            compiled, self._last = launch_on_gpu(super().run, grid, args, keywords)
+            compiled = JITFunction.run(self, *args, grid=grid, warmup=False, **keywords)
         except KernelLabError:
             raise
         except Exception:
-            prepare(self, grid, args, keywords, self.target, RUN)  # may say it in better words
+            self._say_in_better_words(args, grid, keywords)
             raise
+        self._last = note(compiled, grid, args, keywords)
         self._stopped = None
         return compiled
+
+    def _say_in_better_words(
+        self, args: Sequence[Any], grid: Grid, keywords: Mapping[str, Any]
+    ) -> None:
+        """Raise what a launch that Triton stopped at would have been refused with beforehand."""
+        prepare(self, grid, args, dict(keywords), self.target, RUN)
+        if not callable(grid):
+            check_has_length(grid, is_asked=False)
 
     @names_bad_arguments
     def _prepare_and_run(self, *args: Any, grid: Grid, warmup: bool, **keywords: Any) -> Any:
@@ -165,7 +191,9 @@ class TileKernel(JITFunction):
             if warmup:
                 return natively(*args, grid=grid, warmup=True, **launch.keywords)
             self._stopped = None
-            compiled, self._last = launch_on_gpu(natively, grid, launch.args, launch.keywords)
+            compiled, self._last = launch_on_gpu(
+                natively, launch.grid, launch.args, launch.keywords
+            )
             return compiled
         call = launch.bound
         if warmup:
@@ -186,8 +214,8 @@ class TileKernel(JITFunction):
     @property
     def last_run(self) -> Run | None:
         """The latest launch that was carried out, and where; None before the first."""
-        if isinstance(self._last, GpuLaunch):
-            self._last = self._last.as_run()
+        if isinstance(self._last, tuple):
+            self._last = GpuLaunch(*self._last).as_run()
         return self._last
 
     @property

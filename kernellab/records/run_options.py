@@ -56,10 +56,8 @@ DEFAULT = RunOptions()
 
 _NAMES = frozenset(field.name for field in fields(RunOptions))
 
-
-def says_nothing_of_runs(keywords: Mapping[str, Any]) -> bool:
-    """Whether no keyword of a launch is called like a run option."""
-    return _NAMES.isdisjoint(keywords) and "options" not in keywords
+RUN_OPTION_NAMES = _NAMES | {"options"}
+"""What says something of how a launch is run, unless the kernel has a parameter of that name."""
 
 
 def split_keywords(
@@ -76,7 +74,7 @@ def split_keywords(
         OptionError: a run option's value is wrong, it is given twice, or a seed is given where
             nothing is shuffled.
     """
-    if says_nothing_of_runs(keywords):
+    if RUN_OPTION_NAMES.isdisjoint(keywords):
         return keywords, {}, DEFAULT
     rest = dict(keywords)
     outright = dict(rest.pop("options")) if _gives_options(rest, parameters) else {}

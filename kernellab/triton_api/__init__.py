@@ -76,7 +76,7 @@ from kernellab.triton_api.emulation import (
     emulated,
     emulation_joined,
     emulation_of,
-    is_emulating,
+    emulations,
 )
 from kernellab.triton_api.from_text import kernel_of_text
 from kernellab.triton_api.front_end import (
@@ -193,6 +193,7 @@ __all__ = [
     "emulated",
     "emulation_joined",
     "emulation_of",
+    "emulations",
     "format_edited",
     "freed_after",
     "function_sources",
@@ -201,7 +202,6 @@ __all__ = [
     "generic_text",
     "gpu_target",
     "indentation",
-    "is_emulating",
     "is_in_library",
     "is_machines_fault",
     "is_made_of_the_same",

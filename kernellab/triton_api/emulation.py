@@ -62,12 +62,7 @@ _current: ContextVar[Emulation | None] = ContextVar("kernellab_emulation", defau
 def current_emulation() -> Emulation | None:
     """The emulation that this thread is inside of; of nested ones the innermost."""
     emulation = _current.get()
-    return emulation if _patches.is_open(emulation) else None
-
-
-def is_emulating() -> bool:
-    """Whether any thread is inside an emulation: Triton's own `run` is another then."""
-    return _patches.are_active
+    return emulation if emulations.is_open(emulation) else None
 
 
 def current_gpu() -> tuple[str, str] | None:
@@ -75,7 +70,7 @@ def current_gpu() -> tuple[str, str] | None:
     no emulated one counts.
     """
     try:
-        target = _patches.tritons_own_driver().get_current_target()
+        target = emulations.tritons_own_driver().get_current_target()
     except Exception:  # No driver, no device, no permission: Triton has a different error for each.
         return None
     return str(target.backend), str(target.arch)
@@ -99,7 +94,7 @@ class StandIn:
         global _stand_in
         if _stand_in is not None:
             _stand_in.end()
-        _patches.enter(self._emulation)
+        emulations.enter(self._emulation)
         _stand_in = self
 
     def end(self) -> None:
@@ -107,7 +102,7 @@ class StandIn:
         global _stand_in
         if _stand_in is self:
             _stand_in = None
-            _patches.leave(self._emulation)
+            emulations.leave(self._emulation)
 
     def for_file(self, file: str) -> Emulation | None:
         """The emulation, where it concerns a file."""
@@ -152,12 +147,12 @@ def emulated(emulation: Emulation) -> Iterator[None]:
     Triton's classes are changed while any thread is inside, and are what they were
     when the last one has left.
     """
-    _patches.enter(emulation)
+    emulations.enter(emulation)
     try:
         with emulation_joined(emulation):
             yield
     finally:
-        _patches.leave(emulation)
+        emulations.leave(emulation)
 
 
 @contextmanager
@@ -221,8 +216,12 @@ class _DriverFor:
         return getattr(triton.runtime.driver.default, name)
 
 
-class _Patches:
-    """The two attributes of Triton's classes that change while some thread is inside."""
+class Emulations:
+    """The two attributes of Triton's classes that change while some thread is inside.
+
+    Attributes:
+        are_active: whether any thread is. To be read, not asked for: every launch on a GPU does.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -263,7 +262,7 @@ def _without(entered: list[Emulation], emulation: Emulation) -> list[Emulation]:
     return entered[: places[-1]] + entered[places[-1] + 1 :]
 
 
-_patches = _Patches()
+emulations = Emulations()
 
 
 @functools.cache

@@ -52,17 +52,6 @@ class MadeOf:
         """Whether a function asserts something of values: `tl.device_assert`, or `assert`."""
         return any(re.search(r"\bassert\b|device_assert", source) for _, source in self.functions)
 
-    def is_current(self) -> bool:
-        """Whether the kernel is made of the same still."""
-        for scope, name, value in self.names:
-            if scope.get(name, _MISSING) is not value:
-                return False
-        for function, source in self.functions:
-            if function.src is not source:
-                return False
-        # Few have any: a launch on a GPU is not to pay for a generator.
-        return not self.cells or all(_content_of_cell(cell) is value for cell, value in self.cells)
-
     def keep_lines(self) -> None:
         """From now on these functions are shown as they are compiled, whatever their files say."""
         for function, _ in self.functions:
@@ -82,7 +71,16 @@ class MadeOf:
 def is_made_of_the_same(kernel: Any) -> bool:
     """Whether a JIT function is made of what it was when `made_of` was asked last."""
     known: MadeOf | None = vars(kernel).get(_KEPT)
-    return known is not None and known.is_current()
+    if known is None:
+        return False
+    for scope, name, value in known.names:
+        if scope.get(name, _MISSING) is not value:
+            return False
+    for function, source in known.functions:
+        if function.src is not source:
+            return False
+    # Few have any: a launch on a GPU is not to pay for a generator.
+    return not known.cells or all(_content_of_cell(cell) is value for cell, value in known.cells)
 
 
 def made_of(kernel: Any) -> MadeOf:
@@ -93,7 +91,7 @@ def made_of(kernel: Any) -> MadeOf:
     kept: dict[str, Any] = vars(kernel)
     known: MadeOf | None = kept.get(_KEPT)
     if known is not None:
-        if known.is_current():
+        if is_made_of_the_same(kernel):
             known.keep_lines()
             return known
         _forget(kernel, known)
