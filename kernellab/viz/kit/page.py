@@ -94,7 +94,7 @@ def _beside(view: View, views: Sequence[View]) -> tuple[str, Html]:
 def _bundle() -> Html:
     packed = gzip.compress(SCRIPT.encode(), mtime=0)
     return Html(
-        f"<style>{STYLE}\n.kernellab-view :is(.kl-ir, .kl-tuning) {{ height: 85vh; }}</style>\n"
+        f"<style>{STYLE}\n.kernellab-view :is(.kl-ir, .kl-tuning, .kl-graph) {{ height: 85vh; }}</style>\n"
         f'<script type="text/plain" id="kernellab-bundle">{_base64(packed)}</script>'
     )
 

@@ -1,0 +1,128 @@
+"""A page of torch.compile's levels in Chromium: what a click lights, boxes that open, the way to a
+kernel's IR and back, names that are HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+import kernellab
+from kernellab.graphs.report import GraphReport
+from tests.viz.browser import opened
+from tests.viz.graph_report import FILE
+
+HOSTILE = "<img src=x onerror=alert(1)></script>"
+
+
+@pytest.fixture(scope="module")
+def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with the IR of the softmax's kernel, of a model whose names are HTML."""
+    report = kernellab.load(FILE)
+    assert isinstance(report, GraphReport)
+    capture = replace(report.capture, name=HOSTILE)
+    first, *rest = capture.lowered
+    nodes = [
+        replace(node, modules=tuple(replace(one, kind=HOSTILE) for one in node.modules))
+        for node in first.aten.nodes
+    ]
+    first = replace(first, aten=replace(first.aten, nodes=tuple(nodes)))
+    report = GraphReport(replace(capture, lowered=(first, *rest)))
+    kernel = next(one.name for one in report.kernels if "softmax" in one.name)
+    view = report.explore()
+    file: Path = view.to_html(tmp_path_factory.mktemp("page") / "graph.html", rooms=[kernel])
+    return file
+
+
+@pytest.fixture
+def page(chromium: Browser, page_file: Path) -> Iterator[Page]:
+    with opened(chromium, page_file.as_uri(), width=1020) as found:
+        found.on("dialog", lambda dialog: pytest.fail(f"the page ran {dialog.message!r}"))
+        found.wait_for_selector("[data-drawn]")
+        yield found
+
+
+def pane(page: Page, number: int) -> Locator:
+    return page.locator(".kl-graph-texts .kl-pane").nth(number)
+
+
+def items(page: Page) -> int:
+    return int(page.locator(".kl-graph-box").get_attribute("data-items") or 0)
+
+
+def counted(page: Page) -> dict[str, int]:
+    """The lit elements of each level, as its button says."""
+    found: dict[str, int] = page.locator(".kl-graph .kl-modes .kl-graph-count").evaluate_all(
+        "all => Object.fromEntries("
+        "all.map((one) => [one.previousSibling.textContent, Number(one.textContent)]))"
+    )
+    return found
+
+
+def test_a_click_lights_what_belongs_together_on_every_level(page: Page) -> None:
+    expect(page.locator(".kl-graph .kl-head b")).to_have_text(HOSTILE)
+    line = pane(page, 0).locator(".cm-line", has_text="functional.gelu").first
+    line.click()
+    expect(pane(page, 1).locator(".cm-line.kl-lit").first).to_be_visible()
+    lit = counted(page)
+    assert set(lit) >= {"FX", "ATen", "Prims", "After passes", "Loop IR", "Kernels"}
+    pane(page, 1).locator("select").select_option("lines/0")
+    error = pane(page, 1).locator(".cm-line.kl-lit", has_text="libdevice.erf").first
+    error.click()
+    assert counted(page)["Kernels"] <= lit["Kernels"]
+    expect(pane(page, 0).locator(".cm-line.kl-lit", has_text="functional.gelu")).to_be_visible()
+    expect(page.locator(".kl-graph-status")).to_contain_text("model.py:")
+
+
+def test_boxes_open_and_close(page: Page) -> None:
+    first = items(page)
+    page.get_by_role("button", name="Close all").click()
+    assert items(page) < first
+    page.get_by_role("button", name="Open all").click()
+    whole = items(page)
+    assert whole > first
+    canvas = page.locator(".kl-graph-box canvas")
+    canvas.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".kl-graph-status")).to_contain_text("ATen: ")
+    page.keyboard.press("Enter")
+    assert items(page) < whole
+    page.get_by_role("radio", name="Loop IR").click()
+    expect(canvas).to_have_attribute("aria-label", "Loop IR of forward 0: 36 nodes")
+
+
+def test_a_kernel_leads_to_its_ir_and_back(page: Page) -> None:
+    pane(page, 1).locator("select").select_option("lines/0")
+    pane(page, 0).locator(".cm-line", has_text="functional.softmax").first.click()
+    pane(page, 1).locator(".cm-line.kl-lit").first.wait_for()
+    pane(page, 1).locator(".cm-line", has_text="tmp6 = ").last.click()
+    page.locator(".kl-graph-ways button").click()
+    status = page.locator(".kl-ir .kl-status")
+    expect(status).to_contain_text("source line")
+    page.locator(".kl-ir .cm-line", has_text="tmp5 = ").first.click()
+    page.locator(".kl-ir .kl-door[data-room=graph]").click()
+    expect(page.locator(".kl-graph-status")).to_contain_text("Kernel lines: tmp5 = ")
+
+
+def test_pairs_say_whether_they_were_fused(page: Page) -> None:
+    page.get_by_role("radio", name="Fusions").click()
+    rows = page.locator(".kl-fusions tbody tr")
+    whole = rows.count()
+    page.locator(".kl-fusions select").select_option("fused")
+    fused = rows.count()
+    assert 0 < fused < whole
+    rows.first.click()
+    expect(rows.first).to_have_attribute("aria-selected", "true")
+    assert counted(page)["Kernels"] == 1  # one kernel computes both
+
+
+def test_a_backward_graph_is_one_choice_away(page: Page) -> None:
+    page.locator(".kl-graph .kl-tools select").select_option("1")
+    expect(pane(page, 1)).to_contain_text("tangents")
+    pane(page, 0).locator(".cm-line", has_text="functional.gelu").first.click()
+    assert counted(page)["Kernels"] > 0
