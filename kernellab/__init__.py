@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         UnsupportedOperation as UnsupportedOperation,
     )
     from kernellab.graphs.backend import last_report as last_report
+    from kernellab.graphs.backends import backends as backends
     from kernellab.graphs.graphing import graph as graph
     from kernellab.graphs.report import GraphReport as GraphReport
     from kernellab.graphs.tracers import tracers as tracers
@@ -118,6 +119,7 @@ _PUBLIC = {
         "OutOfBounds ProfileError TargetError UnsupportedOperation"
     ),
     "graphs.backend": "last_report",
+    "graphs.backends": "backends",
     "graphs.graphing": "graph",
     "graphs.report": "GraphReport",
     "graphs.tracers": "tracers",

@@ -6,7 +6,10 @@ torch finds it by its entry point. `options` takes what `kernellab.graph` takes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kernellab.common.argument_checks import check_choice
@@ -22,8 +25,22 @@ RUNS = ("aten", "triton")
 
 _OWN = ("gpu", "run", "levels")
 
-_latest: tuple[Backend, Gpu] | None = None
-"""What the last Dynamo graph of this process was compiled with, and for."""
+
+@dataclass
+class _Session:
+    """What one result of torch.compile has been compiled with: all its Dynamo graphs."""
+
+    backend: Backend
+    gpu: Gpu
+    compiled: Callable[[], Any]
+    """A weak reference to that result; None is for a call from elsewhere."""
+    frames: set[str] = field(default_factory=set)
+
+
+_sessions: list[_Session] = []
+"""The one that compiled last comes last."""
+
+_MOST_SESSIONS = 8
 
 
 def kernellab_backend(
@@ -40,12 +57,37 @@ def kernellab_backend(
     run = given.pop("run", RUNS[0])
     check_choice("run", run, RUNS)
     levels = bool(given.pop("levels", False))
-    backend = _backend(gpu, run, levels, given)
-    return backend(module, inputs)
+    return _session(gpu, run, levels, given).backend(module, inputs)
+
+
+def _session(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> _Session:
+    """That of what is compiled now: graphs after a graph break, and those of other sizes, are of
+    the same one; what torch compiles anew, having forgotten it, begins another.
+    """
+    from kernellab.torch_api.other_backends import compilation_id, compiled_by
+
+    compiled, frame = compiled_by(_callers()), compilation_id()
+    known = [one for one in _sessions if compiled is not None and one.compiled() is compiled]
+    found = next((one for one in known if frame not in one.frames), None)
+    _sessions[:] = [one for one in _sessions if one is not found and one not in known]
+    if found is None:
+        held = (lambda: None) if compiled is None else weakref.ref(compiled)
+        found = _Session(_backend(gpu, run, levels, config), gpu, held)
+    found.frames.add(frame)
+    _sessions.append(found)
+    del _sessions[:-_MOST_SESSIONS]
+    return found
+
+
+def _callers() -> Iterator[Any]:
+    """The frames that called the backend, the innermost first."""
+    frame = sys._getframe(3)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back  # type: ignore[assignment]
 
 
 def _backend(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> Backend:
-    global _latest
     from kernellab.graphs.running import run_code
     from kernellab.torch_api.capturing import Backend, option_names, run_aten
 
@@ -56,28 +98,28 @@ def _backend(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> Bac
                 f"backend 'kernellab' has no option {name!r}",
                 advice=suggestion(name, [*_OWN, *known], "Its own:"),
             )
-    made = Backend(
+    return Backend(
         gpu.answering(),
         config=config,
         levels=levels,
         runner=run_code if run == "triton" else run_aten,
         runs_code=run == "triton",
     )
-    _latest = made, gpu
-    return made
 
 
 def last_report() -> GraphReport:
-    """What `backend="kernellab"` compiled in this process, the last Dynamo graph of it.
+    """What `backend="kernellab"` compiled last in this process: every Dynamo graph, so far, of the
+    function that torch.compile gave and that compiled last, those after graph breaks and of other
+    sizes too.
 
     Raises:
         OptionError: nothing was compiled with it.
     """
-    if _latest is None:
+    if not _sessions:
         raise OptionError(
             "nothing was compiled with backend='kernellab' in this process",
             advice='Call what torch.compile(model, backend="kernellab") gives first.',
         )
-    backend, gpu = _latest
-    found = capture_of(backend.captured, "torch.compile", gpu, 0.0)
+    last = _sessions[-1]
+    found = capture_of(last.backend.captured, "torch.compile", last.gpu, 0.0)
     return GraphReport(with_sources(found))

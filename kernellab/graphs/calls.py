@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernellab.common.worker import Worker
-from kernellab.errors import NotRecorded
+from kernellab.errors import ArgumentError, NotRecorded
 
 SECONDS = 600.0
 """How long a capture, and what is done with one, may take."""
@@ -49,11 +49,17 @@ class CapturedCall:
 
 
 def call_of(call: CapturedCall | None, what: str) -> CapturedCall:
-    """The call of a report that has one.
+    """The call of a report that has one, compiled by Inductor.
 
     Raises:
         NotRecorded: it has none: it was read from a file, or left by a backend.
+        ArgumentError: it was compiled by another backend.
     """
+    if call is not None and call.request.get("backend") is not None:
+        raise ArgumentError(
+            f"{what} is of what Inductor makes of a call, and this report is of another backend",
+            advice="kernellab.graph(function, *args) without backend= is Inductor's.",
+        )
     if call is not None:
         return call
     raise NotRecorded(

@@ -9,6 +9,7 @@ from typing import Any
 from kernellab.common.argument_checks import check_choice, check_flags, check_mapping
 from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.errors import ArgumentError
+from kernellab.graphs.backends import OURS
 from kernellab.graphs.calls import CapturedCall
 from kernellab.graphs.capturing import with_sources
 from kernellab.graphs.gpus import gpu_named
@@ -34,6 +35,7 @@ class GraphOptions:
     fullgraph: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     levels: bool = True
+    backend: Any = None
 
 
 @names_bad_arguments
@@ -47,6 +49,7 @@ def graph(
     fullgraph: bool = False,
     options: Mapping[str, Any] | None = None,
     levels: bool = True,
+    backend: Any = None,
     **keywords: Any,
 ) -> GraphReport:
     """Compile a call with torch.compile for a GPU that need not be there, and give every level of
@@ -64,6 +67,9 @@ def graph(
             candidate is taken.
         options: Inductor's, such as {"max_fusion_size": 1}.
         levels: also record primitive operations and every pass, which takes longer.
+        backend: another one than Inductor, on the CPU: a function as torch.compile takes it, or
+            the name of one that is installed (`kernellab.backends()`). `options` are its own then;
+            the report ends where the backend takes over.
 
     Returns:
         The report: how far it came, and where and why it stopped.
@@ -76,7 +82,7 @@ def graph(
     if options is not None:
         check_mapping("options", options, '{"max_fusion_size": 1}')
     given = {} if options is None else dict(options)
-    asked = GraphOptions(gpu, backward, dynamic, mode, fullgraph, given, levels)
+    asked = GraphOptions(gpu, backward, dynamic, mode, fullgraph, given, levels, backend)
     return graph_call(function, args, keywords, asked)
 
 
@@ -100,7 +106,8 @@ def graph_call(
         check_choice("mode", options.mode, MODES)
     check_tensors(function, args, keywords)
     name = name_of(function)
-    request = {**vars(options), "gpu": named.name, "name": name}
+    backend = _backend(options.backend)
+    request = {**vars(options), "gpu": named.name, "name": name, "backend": backend}
     call = CapturedCall(shipped(function, (function, args, keywords), name), request)
     found = call.ask("kernellab.graphs.in_worker:capture")
     return GraphReport(with_sources(found), call)
@@ -109,6 +116,20 @@ def graph_call(
 def name_of(function: Any) -> str:
     """What messages and titles call a function or a module."""
     return str(getattr(function, "__name__", None) or type(function).__name__)
+
+
+def _backend(given: Any) -> str | bytes | None:
+    """A backend as it is sent: by name, or pickled; None for Inductor."""
+    if given is None or (isinstance(given, str) and given in OURS):
+        return None
+    if isinstance(given, str):
+        return given
+    if not callable(given):
+        raise ArgumentError(
+            f"backend is of type {type(given).__name__}: neither a function nor a name",
+            advice="Give a function of a graph and its inputs, or one of kernellab.backends().",
+        )
+    return shipped(given, given, "backend")
 
 
 def check_tensors(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from kernellab.graphs.backends import check_name
 from kernellab.graphs.capturing import capture_of
 from kernellab.graphs.gpus import gpu_named
 from kernellab.records.graphs import GraphCapture
@@ -21,6 +22,8 @@ def capture(shipped: bytes, options: Mapping[str, Any]) -> GraphCapture:
     """
     from kernellab.torch_api import capturing
 
+    if options.get("backend") is not None:
+        return _with_other(shipped, options)
     start = time.perf_counter()
     function, args, keywords = pickle.loads(shipped)
     gpu = gpu_named(options["gpu"])
@@ -36,3 +39,23 @@ def capture(shipped: bytes, options: Mapping[str, Any]) -> GraphCapture:
         fullgraph=options["fullgraph"],
     )
     return capture_of(captured, options["name"], gpu, time.perf_counter() - start)
+
+
+def _with_other(shipped: bytes, options: Mapping[str, Any]) -> GraphCapture:
+    """With another backend than Inductor: a name, or a function, pickled."""
+    from kernellab.launch.interception import interpreted
+    from kernellab.torch_api import capturing
+    from kernellab.torch_api.other_backends import WatchedBackend, looked_up
+
+    start = time.perf_counter()
+    given = options["backend"]
+    if isinstance(given, str):
+        check_name(given)
+    backend = looked_up(given) if isinstance(given, str) else pickle.loads(given)
+    watched = WatchedBackend(backend, options["options"], levels=options["levels"])
+    function, args, keywords = pickle.loads(shipped)
+    called = {name: options[name] for name in ("backward", "dynamic", "fullgraph")}
+    with interpreted():  # a backend may launch kernels
+        found = capturing.capture(function, args, keywords, watched, **called)
+    gpu = gpu_named(options["gpu"])
+    return capture_of(found, options["name"], gpu, time.perf_counter() - start)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch._decomp
@@ -200,7 +200,7 @@ class Backend:
         here = move_graph(copy.deepcopy(module), DEVICE, _CPU)
         aten, lowering, error = level_of(module, "aten"), Lowering(), ""
         direction = _direction(keywords)
-        prims = _prims(here, inputs) if self._levels else Level("prims", "", (), "not asked")
+        prims = primitives(here, inputs) if self._levels else Level("prims", "", (), "not asked")
         try:
             with self._lock, self._passes_watched(), self._answering():
                 lower(module, inputs, keywords, self._config, lowering, is_run=self._runs_code)
@@ -217,7 +217,7 @@ class Backend:
                 decompositions=dict(self._applied.most_common()),
                 passes=passes,
                 post_grad=level_or_error("post_grad", lambda: _present(final)),
-                saved=_saved(module) if direction == "forward" else (),
+                saved=saved_by(module) if direction == "forward" else (),
                 recomputed=self._recomputed(number, module) if direction == "backward" else (),
                 loops=tuple(lowering.loops),
                 groups=tuple(lowering.groups),
@@ -295,7 +295,7 @@ def _said(problem: BaseException) -> str:
     return f"{type(problem).__name__}: {problem}{where}"
 
 
-def _saved(module: torch.fx.GraphModule) -> tuple[SavedTensor, ...]:
+def saved_by(module: torch.fx.GraphModule) -> tuple[SavedTensor, ...]:
     """What a forward graph gives beyond what its caller sees."""
     context = torch._guards.TracingContext.try_get()
     metadata = getattr(context, "fw_metadata", None)
@@ -331,7 +331,8 @@ def _primitive_table() -> dict[Any, Callable[..., Any]]:
     return table
 
 
-def _prims(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Level:
+def primitives(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Level:
+    """A graph of ATen operations on the CPU, written out; its inputs may be of the GPU."""
     fake_mode = torch._guards.detect_fake_mode(inputs) or nullcontext()
 
     def made() -> torch.fx.GraphModule:
@@ -346,11 +347,23 @@ def _prims(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Level:
 # One call
 
 
+class Watching(Protocol):
+    """A backend that notes what it hears."""
+
+    captured: Captured
+
+    def listening(self) -> AbstractContextManager[None]:
+        """While active, what Dynamo says is kept."""
+
+    def __call__(self, module: torch.fx.GraphModule, inputs: Sequence[Any], **_: Any) -> Any:
+        """As torch.compile calls it."""
+
+
 def capture(
     function: Callable[..., Any],
     args: Sequence[Any],
     keywords: Mapping[str, Any],
-    backend: Backend,
+    backend: Watching,
     *,
     backward: bool,
     dynamic: bool | None,

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import kernellab
-from kernellab.errors import OptionError
+from kernellab.errors import ArgumentError, OptionError
 from kernellab.graphs.backend import kernellab_backend
 from tests.support.graph_corpus import CASES
 
@@ -86,3 +86,89 @@ def test_torch_finds_the_backend_by_name() -> None:
         one for one in entry_points(group="torch_dynamo_backends") if one.name == "kernellab"
     )
     assert entry.load() is kernellab_backend
+
+
+def test_the_last_report_has_all_graphs_of_the_last_compiled_function() -> None:
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin()
+        if y.sum() > 0:
+            y = y * 2
+        return y.cos()
+
+    first = torch.compile(broken, backend=kernellab_backend)
+    first(torch.ones(8))
+    assert len(kernellab.last_report().graphs) == 2
+    torch.compile(torch.tanh, backend=kernellab_backend)(torch.ones(8))
+    assert len(kernellab.last_report().graphs) == 1
+    first(torch.ones(9))
+    assert len(kernellab.last_report().graphs) == 4, "of another size, in the same report"
+    torch._dynamo.reset()
+    first(torch.ones(8))
+    assert len(kernellab.last_report().graphs) == 2, "all anew"
+
+
+def counting(module: Any, inputs: Any, **options: Any) -> Any:
+    """A backend that takes the FX graph as it is."""
+    del inputs
+    assert options == {"options": {"how": "often"}}
+    return module.forward
+
+
+def through_aot(module: Any, inputs: Any) -> Any:
+    """One that has AOTAutograd make a forward and a backward graph."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    return aot_autograd(fw_compiler=lambda graph, _inputs: graph.forward)(module, inputs)
+
+
+def _broken(x: torch.Tensor) -> torch.Tensor:
+    y = x.sin()
+    if y.sum() > 0:
+        y = y * 2
+    return y.cos()
+
+
+def test_a_backend_of_ones_own_gets_the_same_report() -> None:
+    x = torch.rand(8, requires_grad=True)
+    plain = kernellab.graph(_broken, x, backend=counting, options={"how": "often"})
+    assert not plain.error
+    assert [one.direction for one in plain.graphs] == ["forward", "forward"]
+    assert plain.graphs[0].fx.nodes
+    assert "takes the FX graph as it is" in str(plain.graphs[0].aten)
+    assert plain.breaks[0].reason == "Data-dependent branching"
+    assert len(plain.guards) > 0
+    assert "_broken" in str(plain)
+
+    whole = kernellab.graph(_broken, x, backend=through_aot, backward=True)
+    assert not whole.error
+    directions = [one.direction for one in whole.graphs]
+    assert sorted(directions) == ["backward", "backward", "forward", "forward"]
+    assert whole.graphs[0].aten.counts()["aten.sin.default"] == 1
+    assert whole.graphs[0].lowered.saved
+
+    with pytest.raises(ArgumentError, match="another backend"):
+        whole.ablation()
+
+
+def test_what_is_installed_is_listed_with_what_it_gives() -> None:
+    table = kernellab.backends().set_index("backend")
+    assert table.loc["kernellab"].package == "kernellab"
+    assert "kernels" in table.loc["inductor"].gives
+    assert table.loc["eager"].gives == "FX"
+    assert table.loc["aot_eager"].gives == "FX, ATen"
+    assert not table.loc["aot_eager"].error
+    with pytest.raises(OptionError, match="aot_eagar") as raised:
+        kernellab.graph(torch.sin, torch.rand(4), backend="aot_eagar")
+    assert "aot_eager" in str(raised.value)
+    with pytest.raises(ArgumentError, match="neither a function nor a name"):
+        kernellab.graph(torch.sin, torch.rand(4), backend=5)
+
+
+def _failing(_module: Any, _inputs: Any) -> Any:
+    raise RuntimeError("refused")
+
+
+def test_a_backend_that_fails_says_how_far_it_came() -> None:
+    report = kernellab.graph(torch.sin, torch.rand(4), backend=_failing)
+    assert "refused" in report.error
+    assert report.graphs[0].fx.nodes
