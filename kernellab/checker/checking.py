@@ -18,7 +18,7 @@ from kernellab.checker.records import Finding, Findings
 from kernellab.checker.restrided import restrided
 from kernellab.checker.session import CheckSession
 from kernellab.checker.uninitialized import is_uninitialized
-from kernellab.common.argument_checks import check_tolerance, check_whole
+from kernellab.common.argument_checks import check_tolerance, check_whole, listed
 from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
 from kernellab.common.progress import UNTOUCHED, ProgressBar
@@ -194,7 +194,7 @@ def _outputs(kernel: Any, call: BoundCall, outputs: str | Sequence[str]) -> tupl
     """The names, each of which must be that of an argument with memory."""
     given: Any = outputs  # whatever somebody wrote
     named = isinstance(given, Iterable) and not isinstance(given, bytes | torch.Tensor)
-    names = (given,) if isinstance(given, str) else tuple(given) if named else ()
+    names = (given,) if isinstance(given, str) else tuple(listed("outputs", given)) if named else ()
     if not named or not all(isinstance(name, str) for name in names):
         raise ArgumentError(
             f"outputs={shown(outputs)} names no arguments of {kernel.__name__!r}",

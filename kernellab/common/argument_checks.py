@@ -4,9 +4,10 @@ and what is accepted.
 
 from __future__ import annotations
 
+import itertools
 import math
 import numbers
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from kernellab.common.formatting import shown
@@ -91,9 +92,35 @@ def check_choice(name: str, value: Any, known: Collection[str], word: str | None
         )
 
 
+MOST_ITEMS = 100_000
+"""Of a list that is given as an argument."""
+
+
+def at_most(given: Iterable[Any], most: int = MOST_ITEMS) -> list[Any] | None:
+    """The items of what may have no end; None where there are more than so many."""
+    items = list(itertools.islice(iter(given), most + 1))
+    return None if len(items) > most else items
+
+
+def listed(name: str, given: Iterable[Any], most: int = MOST_ITEMS) -> list[Any]:
+    """The items of an argument, looked at once, for it may be an iterator.
+
+    Raises:
+        OptionError: more than so many, or no end of them.
+    """
+    items = at_most(given, most)
+    if items is None:
+        raise OptionError(
+            f"{name}={shown(given)} has more than {most:,} items.",
+            advice=f"Give a list of those that are meant: {name}=[...].",
+        )
+    return items
+
+
 def check_mapping(name: str, value: Any, example: str) -> None:
     """Raise OptionError unless a value is a mapping from names."""
-    if not isinstance(value, Mapping) or not all(isinstance(one, str) for one in value):
+    names = at_most(value) if isinstance(value, Mapping) else None
+    if names is None or not all(isinstance(one, str) for one in names):
         raise OptionError(
             f"{name}={shown(value)} is no mapping from names to values.",
             advice=f"Write {name}={example}.",

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, Literal
 
 from kernellab import triton_api
+from kernellab.common.argument_checks import listed
 from kernellab.common.formatting import shown
 from kernellab.errors import TargetError
 from kernellab.errors.suggestions import nearest
@@ -290,7 +291,7 @@ def parse_targets(names: str | Target | Iterable[str | Target]) -> list[Target]:
         given = [name for name in given.split(",") if name.strip()]
     elif isinstance(given, Target | bytes) or not isinstance(given, Iterable):
         given = [given]
-    targets = list(dict.fromkeys(parse_target(name) for name in given))
+    targets = list(dict.fromkeys(parse_target(name) for name in listed("target", given)))
     if not targets:
         raise TargetError(
             "The list of targets is empty.", advice='Name one, as in target="sm_90,gfx942".'

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+from kernellab.common.argument_checks import listed
 from kernellab.common.formatting import shown
 from kernellab.errors import OptionError, nearest
 from kernellab.interpreter.stepping.code import SteppingCode, SteppingFunction
@@ -74,7 +75,7 @@ class Places:
             OptionError: it cannot be read, or no line of the kernel's has code there.
         """
         several = isinstance(asked, Iterable) and not isinstance(asked, str)
-        for one in asked if several else [asked]:
+        for one in listed("breakpoints", asked) if several else [asked]:
             yield self._breakpoint(one)
 
     def _breakpoint(self, asked: Any) -> Breakpoint:

@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from kernellab import triton_api
-from kernellab.common.argument_checks import check_flags
+from kernellab.common.argument_checks import check_flags, listed
 from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
 from kernellab.compiler.specialization.binding import BoundCall
@@ -261,7 +261,7 @@ def _check_parameters(setting: str, value: Any, function: FunctionType) -> None:
     known = list(inspect.signature(function).parameters)
     several = isinstance(value, list | tuple | set | frozenset)
     wrong = (
-        [one for one in value if one not in known and one not in range(len(known))]
+        [one for one in listed(setting, value) if one not in known and one not in range(len(known))]
         if several
         else [value]
     )

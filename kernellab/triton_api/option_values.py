@@ -10,7 +10,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kernellab.common.argument_checks import is_flag, is_text, is_whole
+from kernellab.common.argument_checks import at_most, is_flag, is_text, is_whole
 from kernellab.common.formatting import shown
 from kernellab.errors import OptionError, nearest
 from kernellab.records import Target
@@ -68,10 +68,17 @@ _KINDS: Mapping[type, tuple[Callable[[Any], bool], str]] = {
 """Type of an option -> whether a value is of it, and what it is called."""
 
 
+_MOST_FILES = 100
+"""Of bitcode, that a kernel is linked with."""
+
+
 def _names_files(value: Any) -> bool:
     """Of a dict, or of its items, which is what backends make of it."""
     try:
-        files = dict(value)
+        items = at_most(value.items() if isinstance(value, Mapping) else value, _MOST_FILES)
+        if items is None:
+            return False
+        files = dict(items)
     except (TypeError, ValueError):
         return False
     paths = files.values()

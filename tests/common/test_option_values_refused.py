@@ -29,7 +29,7 @@ TYPES = ("*fp32:16", "*fp32:16", "i32")
         ({"skip": 5}, OptionError, "skip=5 names no pass"),
         ({"skip": [5]}, OptionError, r"skip=\[5\] names no pass"),
         ({"stop_after": 5}, OptionError, r"stop_after=\[5\] names no pass"),
-        ({"pipeline": 5}, OptionError, r"pipeline=\[5\] names no pass"),
+        ({"pipeline": 5}, OptionError, r"pipeline=5 names no pass"),
         ({"pipeline": [()]}, OptionError, r"pipeline=\[\(\)\] names no pass"),
     ],
 )

@@ -5,6 +5,7 @@ names the argument, never one from the inside, and never silence.
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -14,6 +15,7 @@ from typing import Any
 from unittest.mock import MagicMock, Mock
 
 import numpy
+import pandas
 import pytest
 import torch
 
@@ -297,17 +299,71 @@ METHODS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "Layout.plot hardware": (lambda v: layout().plot(hardware=v), NO_FLAG),
     "Layout.plot element_bits": (lambda v: layout().plot(element_bits=v), NO_COUNT),
     "Layout.plot.save": (lambda v: layout().plot().save(v), [*NO_PATH, "a.zip"]),
-    "Layout.show": (lambda v: layout().show(by=v), NO_CHOICE),
+    "Layout.show": (lambda v: layout().show(by=v), [*NO_CHOICE, pandas.NA]),
     "Layout.show to": (lambda v: layout().show(v), [*NOTHING, 5, "x"]),
     "Layout.show.to_html": (lambda v: layout().show().to_html(v), NO_PATH),
     "Layout.moves_to": (lambda v: layout().moves_to(v), NO_OBJECT),
     "Layout.vector_width": (lambda v: layout().vector_width(v), NO_COUNT),
-    "Layout.holders": (lambda v: layout().holders(v), [object(), "x", None, 5, (99, 0), int]),
+    "Layout.holders": (
+        lambda v: layout().holders(v),
+        [object(), "x", None, 5, (99, 0), int, torch.eye(2).to_sparse(), MagicMock(), pandas.NA],
+    ),
     "Layout.padded_shared": (
         lambda v: kernellab.Layout.padded_shared(shape=(8, 8), paddings=v, order=(1, 0)),
         [*NOTHING, 5, "x", [(1,)], [5]],
     ),
 }  # fmt: skip
+
+
+def blocked(**changed: Any) -> Any:
+    return kernellab.Layout.blocked(
+        **{
+            "shape": (16, 16), "size_per_thread": (1, 1), "threads_per_warp": (4, 8),
+            "warps_per_cta": (2, 2), "order": (1, 0), **changed,
+        }
+    )  # fmt: skip
+
+
+LISTS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "run extern_libs": (lambda v: launched(kernellab.run)(extern_libs=v), "extern_libs"),
+    "check outputs": (lambda v: launched(kernellab.check)(outputs=v), "outputs"),
+    "bisect skip": (lambda v: launched(kernellab.bisect)(skip=v), "skip"),
+    "bisect pipeline": (lambda v: launched(kernellab.bisect)(pipeline=v), "pipeline"),
+    "trace programs": (lambda v: launched(kernellab.trace)(programs=v), "programs"),
+    "debug program": (lambda v: launched(kernellab.debug)(program=v), "program"),
+    "debug breakpoints": (lambda v: launched(kernellab.debug)(breakpoints=v), "breakpoints"),
+    "tune space": (lambda v: tuned(space=v), "space"),
+    "tune space values": (lambda v: tuned(space={"BLOCK": v}), "BLOCK"),
+    "tune key": (lambda v: tuned(key=v), "key"),
+    "tune recorded": (lambda v: tuned(recorded=v), "recorded"),
+    "Tunings": (kernellab.Tunings, "tunings"),
+    "Tunings.show others": (
+        lambda v: kernellab.Tunings([tuning()]).show(others=v), "others",
+    ),
+    "Tunings.show compilations": (
+        lambda v: kernellab.Tunings([tuning()]).show(compilations=v), "compilations",
+    ),
+    "Tunings.plot others": (lambda v: kernellab.Tunings([tuning()]).plot(others=v), "others"),
+    "Tuning.show compilations": (lambda v: tuning().show(compilations=v), "compilations"),
+    "Layout.blocked shape": (lambda v: blocked(shape=v), "shape"),
+    "Layout.blocked order": (lambda v: blocked(order=v), "list of whole numbers"),
+    "Layout.padded_shared": (
+        lambda v: kernellab.Layout.padded_shared(shape=(8, 8), paddings=v, order=(1, 0)),
+        "paddings",
+    ),
+    "Layout.holders": (lambda v: layout().holders(v), "element"),
+    "Layout.plot at": (lambda v: layout().plot(at=v), "at="),
+    "Trace.of_programs": (lambda v: trace().of_programs(v), "programs"),
+    "View.to_html rooms": (lambda v: trace().show().to_html("a.html", rooms=v), "rooms="),
+}  # fmt: skip
+"""Where a list is wanted, and what the error names."""
+
+ENDLESS: dict[str, Callable[[], Any]] = {
+    "count": itertools.count,
+    "repeat": lambda: itertools.repeat("x"),
+    "range": lambda: range(10**12),
+    "generator": lambda: (1 for _ in itertools.count()),
+}
 
 
 def written(value: Any) -> str:
@@ -347,6 +403,21 @@ def test_mocks_and_odd_objects_never_cause_an_error_from_the_inside(function: st
         for value in (MagicMock(spec=str), Mock(), numpy.array(3), 10**5000):
             with suppress(KernelLabError):
                 call(**{parameter: value})
+
+
+@pytest.mark.parametrize("door", LISTS)
+def test_lists_without_an_end_are_refused_with_the_arguments_name(
+    door: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    call, words = LISTS[door]
+    for name, endless in ENDLESS.items():
+        assert words in refused(partial(call, endless()), f"{door} of {name}", endless)
+
+
+def test_a_space_of_more_configs_than_anybody_tries_is_refused() -> None:
+    space = {"BLOCK": range(1000), "num_warps": range(1000), "num_stages": range(1000)}
+    assert "1,000,000,000 configs" in refused(lambda: tuned(space=space), "space", 0)
 
 
 def test_an_argument_that_raises_is_told_by_its_name() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from kernellab import triton_api
 from kernellab.common import worker
+from kernellab.common.argument_checks import listed
 from kernellab.common.formatting import shown
 from kernellab.compiler.passes.recorder import PassRecorder
 from kernellab.errors import (
@@ -81,14 +82,13 @@ def make_plan(
     Raises:
         OptionError: a pass, a stage or a run of a pass that does not exist.
     """
-    if isinstance(skip, str):
-        skip = [skip]
+    skip = [skip] if isinstance(skip, str) else _listed("skip", skip)
     _check_names("skip", skip)
     if stop_after is not None:
         _check_names("stop_after", [stop_after])
     if pipeline is not None:
         given: Any = pipeline  # whatever somebody wrote
-        items = list(given) if isinstance(given, Iterable) else [given]
+        items = _listed("pipeline", given)
         _check_names("pipeline", [one[0] if _has_arguments(one) else one for one in items])
         pipeline = items
     skipped = frozenset(call.label for name in skip for call in find_passes(name, listed))
@@ -102,9 +102,16 @@ def _has_arguments(item: Any) -> bool:
     return isinstance(item, tuple | list) and len(item) > 0
 
 
+def _listed(option: str, given: Any) -> list[Any]:
+    if isinstance(given, Iterable):
+        return listed(option, given)
+    _check_names(option, given)
+    return []
+
+
 def _check_names(option: str, given: Any) -> None:
     """Raise OptionError for what are no names of passes."""
-    if not isinstance(given, Iterable) or not all(isinstance(one, str) for one in given):
+    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
         raise OptionError(
             f"{option}={shown(given)} names no pass",
             advice='Names of passes are strings, such as "ttgir.coalesce": the passes of a '

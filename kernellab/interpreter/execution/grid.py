@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import operator
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy
 
-from kernellab.common.argument_checks import is_whole
+from kernellab.common.argument_checks import is_whole, listed
 from kernellab.common.formatting import shown
 from kernellab.errors import GridError, OptionError
 
@@ -75,6 +76,33 @@ def check_grid(
         numbers.append(number)
     x, y, z = (*numbers, 1, 1)[:3]
     return x, y, z
+
+
+MOST_PROGRAMS = 1 << 28
+"""Of one launch here: ten minutes' work at the least."""
+
+
+def grid_to_run(
+    grid: Sequence[int] | Callable[[Mapping[str, Any]], Any],
+    meta: Mapping[str, Any],
+    *,
+    may_be_empty: bool = False,
+) -> Grid:
+    """The grid of a launch that is interpreted.
+
+    Raises:
+        GridError: as `check_grid`, or more programs than the interpreter would get through.
+    """
+    __tracebackhide__ = True
+    sizes = check_grid(grid, meta, may_be_empty=may_be_empty)
+    if (programs := math.prod(sizes)) > MOST_PROGRAMS:
+        raise GridError(
+            f"a grid of {programs:,} programs would take hours: the interpreter runs no more than "
+            f"{MOST_PROGRAMS:,} in a launch",
+            advice="Launch smaller tensors, where each program does the same; triton.cdiv(n, "
+            "BLOCK) counts blocks, n alone counts elements.",
+        )
+    return sizes
 
 
 def check_has_length(given: Any, *, is_asked: bool) -> None:
@@ -330,9 +358,8 @@ def chosen_programs(chosen: Any, grid: Grid, option: str) -> tuple[Grid, ...]:
     several = [chosen] if _is_tuple(chosen) or not isinstance(chosen, Iterable) else chosen
     if isinstance(several, Sized):
         _check_number_of_chosen(len(several), option)
-    meant = [
-        _program(one, option) for one in (() if isinstance(chosen, str | Mapping) else several)
-    ]
+    named = () if isinstance(chosen, str | Mapping) else listed(option, several, MOST_CHOSEN)
+    meant = [_program(one, option) for one in named]
     if not meant:
         raise no_program(chosen, option)
     linear_ids(meant, grid)

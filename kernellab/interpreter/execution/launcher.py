@@ -26,7 +26,7 @@ from kernellab.interpreter.execution.grid import (
     GridSizes,
     Programs,
     batches,
-    check_grid,
+    grid_to_run,
     linear_ids,
     set_apart,
 )
@@ -74,7 +74,7 @@ def launch(
     """
     __tracebackhide__ = True
     start = time.perf_counter()
-    sizes = check_grid(grid, call.values, may_be_empty=True)
+    sizes = grid_to_run(grid, call.values, may_be_empty=True)
     if debugger is None or 0 in sizes:
         _run(kernel, sizes, call, options, program_code(kernel, call, target, options.stage))
     else:
@@ -99,7 +99,7 @@ def launch_text(kernel: Any, grid: Any, call: BoundCall, text: str) -> None:
     raises as `launch`.
     """
     __tracebackhide__ = True
-    _run(kernel, check_grid(grid, call.values), call, DEFAULT, program_of_text(text, kernel))
+    _run(kernel, grid_to_run(grid, call.values), call, DEFAULT, program_of_text(text, kernel))
 
 
 def launch_observed(
@@ -117,7 +117,7 @@ def launch_observed(
         preemption: how programs are preempted, of code that has switch points.
     """
     __tracebackhide__ = True
-    _run(kernel, check_grid(grid, call.values), call, options, code, observer, preemption)
+    _run(kernel, grid_to_run(grid, call.values), call, options, code, observer, preemption)
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def launch_stepped(
     """
     __tracebackhide__ = True
     code = stepping.code
-    sizes = check_grid(grid, call.values)
+    sizes = grid_to_run(grid, call.values)
     chosen = linear_ids(stepping.programs, sizes)
     arguments = _runtime_arguments(kernel, call, code.batch, options.bounds)
     with numpy.errstate(all="ignore"):

@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from kernellab.common import doors, worker
-from kernellab.common.argument_checks import check_flags, is_whole
+from kernellab.common.argument_checks import at_most, check_flags, is_whole
 from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
 from kernellab.errors import LayoutError, WorkerError, WorkerLost
@@ -332,15 +332,19 @@ def _shape(given: object) -> Shape:
         return _whole_numbers(given)
     except TypeError:
         raise LayoutError(
-            f"{given!r} is no shape of a tile.",
+            f"{shown(given)} is no shape of a tile.",
             advice="Give its sizes as whole numbers: (128, 64).",
         ) from None
 
 
+_MOST_NUMBERS = 100
+"""Of a shape, an order, a vector, or of bits or paddings: no layout has so many."""
+
+
 def _whole_numbers(given: object) -> Shape:
     """Numbers by dimension; raises TypeError for anything else."""
-    numbers = (given,) if isinstance(given, int) else cast(Any, given)
-    return tuple(operator.index(number) for number in numbers)
+    numbers = (given,) if isinstance(given, int) else at_most(cast(Any, given), _MOST_NUMBERS)
+    return tuple(operator.index(number) for number in cast(Any, numbers))
 
 
 def _encoding(parent: object) -> str:
@@ -365,25 +369,28 @@ def _list(given: Sizes) -> str:
         return f"[{', '.join(map(str, _whole_numbers(given)))}]"
     except TypeError:
         raise LayoutError(
-            f"{given!r} is no list of whole numbers.",
+            f"{shown(given)} is no list of whole numbers.",
             advice="Give one whole number for each dimension: (1, 4).",
         ) from None
 
 
 def _lists(vectors: Sequence[Sizes]) -> str:
-    if not isinstance(vectors, Iterable):
+    given: Any = vectors  # whatever somebody wrote
+    items = at_most(given, _MOST_NUMBERS) if isinstance(given, Iterable) else None
+    if items is None:
         raise LayoutError(
-            f"{vectors!r} is no list of vectors.",
+            f"{shown(vectors)} is no list of vectors.",
             advice=(
                 "Give one vector for each bit, each with a number for each dimension: [(0, 1), (0, "
                 "2)]."
             ),
         )
-    return f"[{', '.join(_list(vector) for vector in vectors)}]"
+    return f"[{', '.join(_list(vector) for vector in items)}]"
 
 
 def _pairs(paddings: Any) -> list[tuple[int, int]]:
-    pairs: list[Any] = list(paddings) if isinstance(paddings, Iterable) else [None]
+    given = at_most(paddings, _MOST_NUMBERS) if isinstance(paddings, Iterable) else None
+    pairs: list[Any] = [None] if given is None else given
     for pair in pairs:
         is_pair = isinstance(pair, Sequence) and len(pair) == 2 and all(map(is_whole, pair))
         if not is_pair:

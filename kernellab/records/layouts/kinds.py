@@ -611,7 +611,14 @@ _FAMILIES = {
 
 
 def _is_array_of_indices(index: object) -> bool:
+    given = cast(Any, index)
     try:
-        return numpy.ndim(cast(Any, index)) > 1
-    except ValueError:  # rows of different lengths
+        if hasattr(given, "__len__") and len(given) > _MOST_INDICES:
+            return False
+        return numpy.ndim(given) > 1
+    except Exception:  # rows of different lengths, a sparse tensor, whatever somebody wrote
         return False
+
+
+_MOST_INDICES = 1 << 24
+"""Of one question; a list of more would be made an array first."""

@@ -19,7 +19,8 @@ from typing import cast
 import numpy
 from numpy.typing import ArrayLike, NDArray
 
-from kernellab.common.formatting import joined_sizes
+from kernellab.common.argument_checks import at_most
+from kernellab.common.formatting import joined_sizes, shown
 from kernellab.errors import LayoutError
 
 Shape = tuple[int, ...]
@@ -143,12 +144,12 @@ class LinearTile:
     def _inputs_of(self, index: Sequence[int]) -> Numbers:
         """The inputs that lead to one element."""
         try:
-            given = tuple(operator.index(i) for i in index)
-        except TypeError:
+            given = tuple(operator.index(i) for i in at_most(index, len(self.shape)) or ())
+        except Exception:  # somebody else's object may answer with anything
             given = ()
         if len(given) != len(self.shape) or any(not 0 <= i < n for i, n in zip(given, self.shape)):
             raise LayoutError(
-                f"A tile of {sizes(self.shape)} has no element {index}.",
+                f"A tile of {sizes(self.shape)} has no element {shown(index)}.",
                 advice=f"An index has {len(self.shape)} whole numbers, each below the tile's size.",
             )
         return cast(Numbers, self._inputs_by_element[self._number(given)])
@@ -157,7 +158,13 @@ class LinearTile:
         """The inputs that lead to each of several elements:
         indices of shape (..., rank) become inputs of shape (..., replication).
         """
-        asked = numpy.asarray(indices)
+        try:
+            asked = numpy.asarray(indices)
+        except Exception as error:  # a sparse tensor, whatever somebody wrote
+            raise LayoutError(
+                f"{shown(indices)} is no array of indices: {error}",
+                advice="Give one index, or a NumPy array of them.",
+            ) from error
         rank = len(self.shape)
         if asked.shape[-1] != rank or (asked.size and asked.dtype.kind not in "iu"):
             raise LayoutError(

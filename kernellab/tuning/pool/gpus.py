@@ -14,6 +14,7 @@ from typing import TextIO
 import torch
 import triton
 
+from kernellab.common.argument_checks import listed
 from kernellab.common.saved_json import kernellab_version
 from kernellab.errors import ArgumentError
 from kernellab.tuning.results.records import Machine
@@ -32,7 +33,7 @@ def chosen_gpus(gpus: str | int | Sequence[int] | None, own: int) -> tuple[int, 
     if gpus == "all":
         numbers: tuple[int, ...] = tuple(range(count))
     else:
-        given = (gpus,) if isinstance(gpus, int) else gpus
+        given = (gpus,) if isinstance(gpus, int) else listed("gpus", gpus, 1000)
         numbers = tuple(dict.fromkeys(int(one) for one in given))
     if not numbers or any(not 0 <= one < count for one in numbers):
         raise ArgumentError(

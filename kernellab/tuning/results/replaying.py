@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kernellab.common.argument_checks import listed
 from kernellab.common.formatting import shown
 from kernellab.errors import ArgumentError
 from kernellab.tuning.files.kernel_source import is_another
@@ -45,7 +46,7 @@ def recorded_sweeps(recorded: Recorded) -> list[Tuning]:
     if isinstance(recorded, str | os.PathLike):
         return load_all(recorded, Tuning)
     given: Any = [recorded] if isinstance(recorded, Tuning) else recorded  # whatever it may be
-    sweeps = list(given) if isinstance(given, Iterable) else [given]
+    sweeps = listed("recorded", given) if isinstance(given, Iterable) else [given]
     if not all(isinstance(one, Tuning) for one in sweeps):
         raise ArgumentError(
             f"recorded={shown(recorded)} is no recorded sweep",

@@ -5,14 +5,38 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
+from kernellab.common.argument_checks import listed
 from kernellab.common.argument_faults import names_bad_arguments
+from kernellab.common.formatting import shown
 from kernellab.errors import ArgumentError
 from kernellab.records.showing import HasCard, plot, show
 from kernellab.tuning.files.saved_sweeps import load_all, save
 from kernellab.tuning.results.applied import AppliedTuning
 from kernellab.tuning.results.tuning import Tuning
+
+_T = TypeVar("_T")
+
+
+def _all_of(kind: type[_T], name: str, given: Any) -> list[_T]:
+    """The items of an argument.
+
+    Raises:
+        ArgumentError: it is no list of such records.
+    """
+    items = listed(name, given) if isinstance(given, Iterable) else [given]
+    if wrong := [one for one in items if not isinstance(one, kind)]:
+        raise ArgumentError(
+            f"{name} holds {shown(wrong[0])}, which is no kernellab.{kind.__name__}",
+            advice=f"Give a list of them: {name}=[...].",
+        )
+    return items
+
+
+def beside(others: Any) -> list[Tunings]:
+    """The sweeps of other kernels that are drawn beside some; raises ArgumentError for others."""
+    return _all_of(Tunings, "others", others)
 
 
 class Tunings(HasCard, Sequence[Tuning]):
@@ -22,9 +46,9 @@ class Tunings(HasCard, Sequence[Tuning]):
         """Keep them in order.
 
         Raises:
-            ArgumentError: they are of several kernels.
+            ArgumentError: they are no sweeps, or of several kernels.
         """
-        self._tunings = tuple(tunings)
+        self._tunings = tuple(_all_of(Tuning, "tunings", tunings))
         names = {one.kernel for one in self._tunings}
         if len(names) > 1:
             raise ArgumentError(f"these sweeps are of several kernels: {', '.join(sorted(names))}")

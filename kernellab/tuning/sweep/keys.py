@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kernellab import triton_api
+from kernellab.common.argument_checks import listed
 from kernellab.errors import ArgumentError, suggestion
 from kernellab.launch.preparation import innermost
 from kernellab.tuning.results.records import Candidate
@@ -39,7 +40,7 @@ def checked_key(
         raise ArgumentError(
             f"key={key!r} names no arguments", advice='Write key="n", or key=["M", "N"].'
         )
-    names = (key,) if isinstance(key, str) else tuple(key)
+    names = (key,) if isinstance(key, str) else tuple(listed("key", key))
     for name in names:
         _check_name(plain, name, given)
     return names

@@ -5,6 +5,7 @@ or what `@triton.autotune` carries.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy
 import torch
 
 from kernellab import triton_api
+from kernellab.common.argument_checks import MOST_ITEMS, listed
 from kernellab.compiler.specialization.inductor_kernels import as_triton_kernel
 from kernellab.errors import ArgumentError, OptionError, nearest
 from kernellab.launch.preparation import innermost
@@ -67,7 +69,7 @@ def candidates(
     elif isinstance(space, Mapping):
         found = [_candidate(plain, dict(zip(space, values))) for values in _combinations(space)]
     elif isinstance(given, Iterable) and not isinstance(given, str):
-        found = [of_config(plain, one) for one in given]
+        found = [of_config(plain, one) for one in listed("space", given)]
     else:
         raise ArgumentError(f"space={space!r} holds no configs", advice=_SPACES)
     if not found:
@@ -123,6 +125,11 @@ def _combinations(space: Mapping[str, Iterable[Any]]) -> Iterable[tuple[Any, ...
                 f"the space is empty: {name!r} has no values",
                 advice=f"Give at least one: {name}=[...].",
             )
+    if (count := math.prod(map(len, values.values()))) > MOST_ITEMS:
+        raise ArgumentError(
+            f"the space has {count:,} configs, and no more than {MOST_ITEMS:,} are tried",
+            advice="Give fewer values of each name, or a list of configs.",
+        )
     return itertools.product(*values.values()) if values else ()
 
 
@@ -134,7 +141,7 @@ def _values(name: str, given: Any) -> list[Any]:
             f"the space has {given!r} for {name!r}, which is no list of values",
             advice=f'Write "{name}": [{given!r}].',
         )
-    return list(given)
+    return listed(f"space[{name!r}]", given)
 
 
 def of_config(kernel: Any, config: Config | Mapping[str, Any]) -> Candidate:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from kernellab.common.argument_checks import listed
 from kernellab.common.formatting import shown
 from kernellab.errors import KernelLabError, OptionError, suggestion
 from kernellab.viz.kit.data import At, Door, as_json
@@ -59,6 +60,7 @@ class Rooms:
             KernelLabError: its view cannot be made.
         """
         names = [door.room for door in self.doors]
+        rooms = None if rooms is None else listed("rooms", rooms)
         for room in rooms or ():
             if room not in names:
                 raise OptionError(

@@ -16,7 +16,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from kernellab.common.argument_checks import check_flags, check_whole, is_text, is_whole
+from kernellab.common.argument_checks import at_most, check_flags, check_whole, is_text, is_whole
 from kernellab.common.formatting import shown
 from kernellab.errors import LayoutError, suggestion
 from kernellab.records.layouts import Layout, RegisterLayout, SharedLayout, sizes
@@ -142,14 +142,15 @@ def _checked_plane(layout: Layout, at: Sequence[int]) -> tuple[int, ...]:
     """The index of the slice that is drawn, one number for each leading dimension."""
     leading = layout.shape[:-2]
     numbers: Any = at  # whatever somebody wrote
-    if not isinstance(numbers, Iterable) or not all(map(is_whole, numbers)):
+    numbers = at_most(numbers, 100) if isinstance(numbers, Iterable) else None
+    if numbers is None or not all(map(is_whole, numbers)):
         raise LayoutError(
             f"at={shown(at)} is no slice of {sizes(layout.shape)}: give whole numbers, at=(0,)."
         )
-    given = tuple(at) or (0,) * len(leading)
+    given = tuple(numbers) or (0,) * len(leading)
     if len(given) != len(leading) or not all(0 <= a < size for a, size in zip(given, leading)):
         wanted = f"{len(leading)} numbers below {sizes(leading)}" if leading else "no slices"
-        raise LayoutError(f"at={tuple(at)} is no slice of {sizes(layout.shape)}: it has {wanted}.")
+        raise LayoutError(f"at={given} is no slice of {sizes(layout.shape)}: it has {wanted}.")
     return given
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from kernellab.common.argument_checks import is_text
+from kernellab.common.formatting import shown
 from kernellab.errors import LayoutError, suggestion
 from kernellab.records.conversions import Conversion
 from kernellab.records.layouts import Layout, RegisterLayout, sizes
@@ -77,9 +79,9 @@ def tile_view(
 def _checked_colours(by: str | None, tiles: Sequence[TileData]) -> str:
     """What the view is to be coloured by at first; "" where nobody says."""
     offered = list(dict.fromkeys(name for tile in tiles for name in COLOURINGS[tile.memory]))
-    if by is not None and by not in offered:
+    if by is not None and not (is_text(by) and by in offered):
         advice = suggestion(by, offered, "It can be coloured by")
-        raise LayoutError(f"by={by!r} is nothing that this picture has.", advice=advice)
+        raise LayoutError(f"by={shown(by)} is nothing that this picture has.", advice=advice)
     return by or ""
 
 

@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogFormatter, PercentFormatter, StrMethodFormatter
 
-from kernellab.common.formatting import percent
+from kernellab.common.argument_checks import is_text
+from kernellab.common.formatting import percent, shown
 from kernellab.errors import ArgumentError
 from kernellab.tuning.results.plot_data import (
     AGAINST,
@@ -30,7 +31,7 @@ from kernellab.tuning.results.plot_data import (
     untimed_data,
 )
 from kernellab.tuning.results.tuning import Tuning
-from kernellab.tuning.results.tunings import Tunings
+from kernellab.tuning.results.tunings import Tunings, beside
 from kernellab.viz.kit.figure import (
     ORDERED_LINES,
     SEQUENTIAL,
@@ -105,12 +106,12 @@ def tunings_plot(
     tunings: Tunings, kind: str, y: str = "time", others: Sequence[Tunings] = ()
 ) -> TuningPlot:
     """The plot of several sweeps: see `Tunings.plot`."""
-    if kind != "sizes":
+    if not is_text(kind) or kind != "sizes":
         raise ArgumentError(
-            f"several sweeps have no plot of kind {kind!r}",
+            f"several sweeps have no plot of kind {shown(kind)}",
             advice='There is kind="sizes"; one sweep has others: tunings[0].plot("times").',
         )
-    return TuningPlot(lines_data(tunings, y, others), _draw_lines)
+    return TuningPlot(lines_data(tunings, y, beside(others)), _draw_lines)
 
 
 # Drawing

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kernellab.common.argument_checks import is_text, is_whole
+from kernellab.common.argument_checks import at_most, is_text, is_whole
 from kernellab.common.formatting import shown
 from kernellab.common.progress import ProgressBar
 from kernellab.compiler.comparison import compare
@@ -19,7 +19,7 @@ from kernellab.records import Compilation
 from kernellab.tuning.files.kernel_source import how_to_open
 from kernellab.tuning.results.plot_data import AGAINST, KINDS, default_kind
 from kernellab.tuning.results.tuning import Tuning
-from kernellab.tuning.results.tunings import Tunings
+from kernellab.tuning.results.tunings import Tunings, beside
 from kernellab.viz.explorer.data import IrView
 from kernellab.viz.explorer.lightening import lightened
 from kernellab.viz.explorer.sides import explore_compilation, explore_failure, noted, pass_pairs
@@ -51,12 +51,14 @@ def _check_kind(plot: str, kinds: Sequence[str]) -> None:
         )
 
 
-def _check_numbers(compilations: Any) -> None:
-    if not isinstance(compilations, Iterable) or not all(map(is_whole, compilations)):
+def _numbers(compilations: Any) -> list[int]:
+    numbers = at_most(compilations) if isinstance(compilations, Iterable) else None
+    if numbers is None or not all(map(is_whole, numbers)):
         raise ArgumentError(
             f"compilations={shown(compilations)} are no numbers of configs",
             advice="Give a list: compilations=[0, 3].",
         )
+    return numbers
 
 
 class SweepView(View):
@@ -152,9 +154,8 @@ def tuning_view(
     """The view of one sweep; `Tuning.show` explains the arguments."""
     plot = default_kind(tuning) if plot is None else plot
     _check_kind(plot, KINDS)
-    if compilations is not None:
-        _check_numbers(compilations)
-    chosen = None if compilations is None else [(0, number) for number in compilations]
+    numbers = None if compilations is None else _numbers(compilations)
+    chosen = None if numbers is None else [(0, number) for number in numbers]
     return SweepView(tuning.kernel, plot, [Tunings([tuning])], chosen)
 
 
@@ -166,12 +167,25 @@ def tunings_view(
     compilations: Sequence[tuple[int, int]] = (),
 ) -> SweepView:
     """The view of several sweeps; `Tunings.show` explains the arguments."""
-    groups = [one for one in (tunings, *others) if len(one)]
+    groups = [one for one in (tunings, *beside(others)) if len(one)]
     if not groups:
         raise ArgumentError("there is no sweep to show")
     _check_kind(plot, (*KINDS, SIZES))
     kernels = ", ".join(dict.fromkeys(one[0].kernel for one in groups))
-    return SweepView(kernels, plot, groups, list(compilations))
+    return SweepView(kernels, plot, groups, _pairs(compilations))
+
+
+def _pairs(compilations: Any) -> list[tuple[int, int]]:
+    items = at_most(compilations) if isinstance(compilations, Iterable) else None
+    if items is None or not all(
+        isinstance(one, tuple | list) and len(one) == 2 and all(map(is_whole, one)) for one in items
+    ):
+        raise ArgumentError(
+            f"compilations={shown(compilations)} are no pairs of a sweep's place and the number of "
+            "a config",
+            advice="Give a list: compilations=[(0, 3)].",
+        )
+    return items
 
 
 class Configs:
