@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 from kernellab import triton_api
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.records import Compilation, Target
+from kernellab.triton_api.shipping import content_of
 
 _KEPT = "_kernellab_compilations"
 """Kept on the kernel itself, which they go with."""
@@ -22,12 +24,28 @@ _MOST = 8
 class _Asked:
     """What a compilation depends on, besides the target's name."""
 
-    made_of: tuple[triton_api.MadeOf, ...]
-    """The kernel, and functions that it is given as constants."""
+    made_of: Hashable
+    """The kernel, and functions that it is given as constants; or the kernel's file and content."""
     specialization: Hashable
     target: Target
     options: Hashable
     compiler: str
+
+
+_of_contents: WeakValueDictionary[_Asked, Compilation] = WeakValueDictionary()
+"""Those that are still somewhere, by what the kernel's file and source are: a cell that is run
+again makes another kernel of the same.
+"""
+
+
+def compiled_from(file: str) -> list[Compilation]:
+    """The compilations that are still somewhere of kernels of a file, or of a cell. Who holds them
+    while the cell is run again spares it compiling what has not changed.
+    """
+    known = list(_of_contents.items())
+    return [
+        one for asked, one in known if isinstance(asked.made_of, tuple) and asked.made_of[0] == file
+    ]
 
 
 def compile_kept(kernel: Any, call: BoundCall, target: Target) -> Compilation:
@@ -42,7 +60,7 @@ def compile_kept(kernel: Any, call: BoundCall, target: Target) -> Compilation:
         CompileError: as `compile_bound`.
         KernelLabError: a global that the kernel reads has changed since it was compiled.
     """
-    given = triton_api.functions_within(call.specialization.constants.values())
+    given = tuple(triton_api.functions_within(call.specialization.constants.values()))
     asked = _Asked(
         tuple(map(triton_api.check_globals, (kernel, *given))),
         repr(call.specialization),
@@ -51,10 +69,25 @@ def compile_kept(kernel: Any, call: BoundCall, target: Target) -> Compilation:
         triton_api.compiler_key(target),
     )
     kept: dict[_Asked, Compilation] = vars(kernel).setdefault(_KEPT, {})
-    found = kept.pop(asked, None) or compile_bound(kernel, call, target, record="passes")
+    found = kept.pop(asked, None) or _of_same_content(kernel, call, asked, bool(given))
     kept[asked] = found  # as the latest one
     while len(kept) > _MOST:
         del kept[next(iter(kept))]
+    return found
+
+
+def _of_same_content(
+    kernel: Any, call: BoundCall, asked: _Asked, has_functions: bool
+) -> Compilation:
+    """The compilation of another kernel of the same file, source and globals; else a new one."""
+    if has_functions:  # which are constants, and may be others of one name
+        return compile_bound(kernel, call, asked.target, record="passes")
+    content = content_of(kernel)
+    key = replace(asked, made_of=(triton_api.definition_of(kernel).file, kernel.__name__, content))
+    found = _of_contents.get(key)
+    if found is None:
+        found = compile_bound(kernel, call, asked.target, record="passes")
+        _of_contents[key] = found
     return found
 
 

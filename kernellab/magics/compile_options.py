@@ -12,6 +12,8 @@ from typing import Any
 from kernellab import triton_api
 from kernellab.compiler.specialization.assumed_types import assume
 from kernellab.compiler.specialization.binding import BoundCall, bind
+from kernellab.compiler.specialization.inductor_kernels import InductorKernel
+from kernellab.compiler.specialization.unwrapping import unwrap_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.records import Launch, Target
 from kernellab.torch_api.inductor import is_inductor_kernel
@@ -38,6 +40,27 @@ def compile_options_of(
         constants=dict(chain.from_iterable(given["constexpr"])),
         options=options,
     )
+
+
+def generated_call(
+    generated: Any, compile_options: CompileOptions
+) -> tuple[InductorKernel, BoundCall, Target]:
+    """One of Inductor's kernels as Inductor compiles it, its first config counting: the plain
+    kernel, the call and the GPU, which is the line's where that names one.
+
+    Raises:
+        ArgumentError: constants or types that do not fit, or its source is not in this process.
+    """
+    constants = compile_options.constants
+    plain, values = unwrap_kernel(generated, (), {}, constants)
+    args, named = compile_options.signature or ((), assume(plain, {**values, **constants}))
+    is_own = compile_options.target == DEFAULT_TARGET
+    target = plain.target if is_own else compile_options.target
+    call = bind(
+        plain, args, {**named, **values}, target,
+        options=compile_options.options, constants=constants,
+    )  # fmt: skip
+    return plain, call, target
 
 
 def launched_call(launch: Launch | BoundCall, compile_options: CompileOptions) -> BoundCall:

@@ -8,7 +8,7 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kernellab.compiler.kept import compile_kept
+from kernellab.compiler.kept import compile_kept, compiled_from
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import ArgumentError, CompileError, KernelLabError, OptionError, suggestion
 from kernellab.launch.latest import keep
@@ -17,11 +17,13 @@ from kernellab.magics import ipython_api
 from kernellab.magics.compile_options import (
     CompileOptions,
     compile_options_of,
+    generated_call,
     launched_call,
     stated_call,
 )
 from kernellab.magics.ipython_api import RunningCell
 from kernellab.records import Compilation, Run, Target
+from kernellab.torch_api.inductor import is_inductor_kernel
 from kernellab.triton_api import definition_of, reachable_functions
 from kernellab.viz.kernels.card import kernel_card, plain_card
 from kernellab.viz.kit.card import Card
@@ -43,6 +45,7 @@ def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> 
         BaseException: whatever the body raises.
     """
     compile_options = compile_options_of(given)
+    known = compiled_from(running.file)
     with tile_kernels_in(running.file, compile_options.target) as made:
         # A card tells of the launch that its kernel made last.
         has_card = not given["no_compile"]
@@ -59,7 +62,8 @@ def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> 
         )
     if not given["no_compile"]:
         _check_constants(compile_options, kernels, running)
-        _show_cards(kernels, compile_options, launches)
+        _show_cards(kernels, compile_options, launches, running.shell.user_ns)
+    del known  # until now, so that a cell that is run again finds them
 
 
 def _kept(made: Iterable[TileKernel]) -> Mapping[int, FindLaunch]:
@@ -96,6 +100,7 @@ def _show_cards(
     kernels: Sequence[TileKernel],
     compile_options: CompileOptions,
     launches: Mapping[int, FindLaunch],
+    namespace: Mapping[str, Any],
 ) -> None:
     """Show a card for each kernel, then raise the first error:
     one bad kernel hides no other's card.
@@ -107,7 +112,13 @@ def _show_cards(
             continue
         try:
             find = launches.get(id(kernel), _no_launch)
-            ipython_api.show(_card(kernel, compile_options, find))
+            around = _inductors(kernel, namespace)
+            card = (
+                _card(kernel, compile_options, find)
+                if around is None
+                else _generated_card(around, compile_options)
+            )
+            ipython_api.show(card)
         except KernelLabError as error:
             failures.append(error)
     if failures:
@@ -136,6 +147,27 @@ def _returns_value(kernel: TileKernel) -> bool:
 
 def _no_launch() -> None:
     """Of a kernel that its cell does not launch."""
+
+
+def _inductors(kernel: TileKernel, namespace: Mapping[str, Any]) -> Any:
+    """What Inductor has put around a kernel of the cell, under the kernel's name; or None."""
+    around: Any = namespace.get(kernel.__name__)
+    return around if is_inductor_kernel(around) and around.fn is kernel else None
+
+
+def _generated_card(generated: Any, compile_options: CompileOptions) -> CardView | Card:
+    """The card of a kernel that Inductor generated, as Inductor compiles it."""
+    plain, call, target = generated_call(generated, compile_options)
+    compilation = compile_kept(plain, call, target)
+    known_from = dict.fromkeys(call.specialization.signature, "Inductor")
+    card = kernel_card(compilation, known_from=known_from, notes=[_FIRST_CONFIG])
+    return live_card(card, compilation, _no_launch)
+
+
+_FIRST_CONFIG = (
+    "As Inductor compiles it, with the first of its configs. kernellab.run(kernel, None, ...) "
+    "launches it; None stands for the grid that Inductor takes."
+)
 
 
 def _card(kernel: TileKernel, compile_options: CompileOptions, find: FindLaunch) -> Card | CardView:

@@ -18,7 +18,9 @@ from triton.compiler import ASTSource
 
 import kernellab
 from kernellab.cli.kernel_files import kernels_in
+from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import ArgumentError
+from kernellab.magics.compile_options import CompileOptions, generated_call
 from kernellab.records import Compilation
 from kernellab.triton_api import JITFunction
 from tests.support.inductor_kernels import FUNCTIONS, generate
@@ -70,6 +72,14 @@ def _launch(name: str) -> tuple[torch.Tensor, torch.Tensor, tuple[Any, ...]]:
     result = torch.zeros_like(expected)
     scratch = [torch.zeros(4096, dtype=torch.uint8)] if name == "running" else []
     return expected, result, (*args, result, *scratch, *_GIVEN[name])
+
+
+def test_a_cell_compiles_one_with_its_own_constants(modules: dict[str, ModuleType]) -> None:
+    kernel = _kernel(modules, "pointwise")
+    plain, call, target = generated_call(kernel, CompileOptions(DEFAULT_TARGET, None, {}, {}))
+    assert call.specialization.constants[(4,)] == kernel.configs[0].kwargs["XBLOCK"]
+    assert call.specialization.signature["in_ptr0"] == "*fp32"
+    assert (plain.__name__, target.name) == ("triton_poi_fused_0", "sm_90")
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

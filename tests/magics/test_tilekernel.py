@@ -62,6 +62,18 @@ def test_only_kernels_of_the_cell_become_tile_kernels(lab: NotebookSession) -> N
     )
 
 
+def test_a_cell_that_is_run_again_compiles_nothing(lab: NotebookSession) -> None:
+    cell = f"%%tilekernel\n{ADD}add[(4,)](x, y, z, 1000, BLOCK=256)"
+    made = "sorted(map(id, vars(add)['_kernellab_compilations'].values()))"
+    assert lab.run(cell).cards
+    before, kernel = lab.ask(made), lab.ask("id(add)")
+    lab.run("older = add  # whose id is not taken again")
+    assert lab.run(cell).cards
+    assert (lab.ask(made), lab.ask("id(add)") != kernel) == (before, True)
+    lab.run(cell.replace("x + y", "x - y"))
+    assert lab.ask(made) != before
+
+
 def test_after_an_exception_kernels_are_tritons_again(lab: NotebookSession) -> None:
     lab.run(f"%%tilekernel\n{ADD}1 / 0")
     lab.run(ADD.replace("def add", "def later"))
