@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from kernellab.common.formatting import counted
 from kernellab.errors import SourcePosition
 from kernellab.graphs.calls import CapturedCall
+from kernellab.graphs.candidates import candidate_kernels
 from kernellab.graphs.generated import GeneratedKernel
 from kernellab.records.graphs import (
     Bytecode,
@@ -66,12 +67,15 @@ class ReportGraph:
         fx: the graph as Dynamo captured it.
         joint: that and its gradient, before they are parted; None for a graph without.
         kernels: those that Inductor wrote for it.
+        candidate_kernels: the templates among what max-autotune would choose from, each in its
+            config, in the order of `lowered.candidates`.
     """
 
     lowered: LoweredGraph
     fx: Level
     joint: Level | None
     kernels: tuple[GeneratedKernel, ...]
+    candidate_kernels: tuple[GeneratedKernel, ...] = ()
 
     @property
     def direction(self) -> str:
@@ -115,6 +119,17 @@ class ReportGraph:
 
         columns = list(Fusion.__dataclass_fields__)
         return pandas.DataFrame([vars(one) for one in self.lowered.fusions], columns=columns)
+
+    @functools.cached_property
+    def candidates(self) -> pandas.DataFrame:
+        """What max-autotune would time for each product and attention of the graph: templates in
+        each config, compiled, with registers, spills, shared memory and occupancy, and torch's own
+        operation. They are compiled when this is first asked for; nothing is timed, and the first
+        template is the one that is taken. Empty unless `mode="max-autotune"`.
+        """
+        from kernellab.graphs.candidates import table_of
+
+        return table_of(self.lowered.candidates, self.candidate_kernels)
 
     @functools.cached_property
     def launches(self) -> pandas.DataFrame:
@@ -170,7 +185,8 @@ class GraphReport(HasCard):
             kernels = tuple(GeneratedKernel(one, self.capture.target) for one in lowered.kernels)
             fx = frame.fx if frame is not None else nothing
             joint = frame.joint if frame is not None else None
-            found.append(ReportGraph(lowered, fx, joint, kernels))
+            templates = candidate_kernels(lowered, self.capture.target)
+            found.append(ReportGraph(lowered, fx, joint, kernels, templates))
         return tuple(found)
 
     @property

@@ -217,6 +217,29 @@ class SavedTensor:
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """One of what max-autotune would time for an operation.
+
+    Attributes:
+        operation: Inductor's name of it: "mm", "addmm", "flex_attention".
+        place: which choice of the graph it belongs to, from 0.
+        name: of the kernel, or of torch's operation.
+        config: block sizes, warps, stages, as Inductor says them.
+        is_template: whether it is a Triton template of Inductor's.
+        is_taken: whether the generated code has it.
+        source: its module; "" where it is no template.
+    """
+
+    operation: str
+    place: int
+    name: str
+    config: str
+    is_template: bool
+    is_taken: bool
+    source: str
+
+
+@dataclass(frozen=True)
 class LoweredGraph:
     """One graph on its way from AOTAutograd to kernels.
 
@@ -238,6 +261,7 @@ class LoweredGraph:
         launches: in order.
         error: where it stopped and why; "" where it did not.
         seconds: what it took.
+        candidates: what max-autotune would choose from, by choice.
     """
 
     direction: str
@@ -257,6 +281,7 @@ class LoweredGraph:
     launches: tuple[GraphLaunch, ...]
     error: str
     seconds: float
+    candidates: tuple[Candidate, ...] = ()
 
 
 @dataclass(frozen=True)

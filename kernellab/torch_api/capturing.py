@@ -225,6 +225,7 @@ class Backend:
                 wrapper=lowering.wrapper,
                 kernels=tuple(lowering.kernels),
                 launches=tuple(lowering.launches),
+                candidates=tuple(lowering.candidates),
                 error=error,
                 seconds=time.perf_counter() - start,
             )

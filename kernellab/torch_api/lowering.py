@@ -30,7 +30,15 @@ import torch._inductor.scheduler
 import torch._inductor.virtualized
 import torch.fx.passes.graph_transform_observer
 
-from kernellab.records.graphs import Fusion, GraphLaunch, GraphPass, KernelCode, LoopBuffer
+from kernellab.records.graphs import (
+    Candidate,
+    Fusion,
+    GraphLaunch,
+    GraphPass,
+    KernelCode,
+    LoopBuffer,
+)
+from kernellab.torch_api.candidates import candidates_noted
 from kernellab.torch_api.fx_graphs import graph_text, of_device
 from kernellab.torch_api.virtual_gpu import DEVICE, replaced
 
@@ -68,6 +76,7 @@ class Lowering:
     launches: list[GraphLaunch] = field(default_factory=list)
     kernels: list[KernelCode] = field(default_factory=list)
     values: dict[str, str] = field(default_factory=dict)
+    candidates: list[Candidate] = field(default_factory=list)
 
 
 # Passes
@@ -348,6 +357,7 @@ def lower(
         stack.enter_context(_config.patch({**CONFIG, **config}))
         stack.enter_context(_SchedulerWatch(lowering).watching())
         stack.enter_context(replaced(_graph.GraphLowering, compile_to_module=compile_to_module))
+        stack.enter_context(candidates_noted(lowering.candidates))
         moved = [of_device(one, _CPU, DEVICE) for one in inputs]
         _compile_fx.compile_fx_inner(copy.deepcopy(module), moved, **keywords)
     sources = dict(kernel_sources(lowering.wrapper))

@@ -69,6 +69,12 @@ def _notes(report: GraphReport) -> Iterator[str]:
     yield from (f"Compiled again: {one.reason}" for one in made.recompilations)
     for one in made.breaks:
         yield from (f"{one.position}: {hint}" for hint in one.hints[:1])
+    count = sum(len(graph.lowered.candidates) for graph in report.graphs)
+    if count:
+        yield (
+            f"max-autotune would choose from {counted(count, 'candidate')}, which graph.candidates "
+            "compiles; nothing is timed here, and the first template of each choice is taken."
+        )
     for graph in report.graphs:
         if graph.error:
             yield f"The {graph.direction} graph {graph.lowered.number} stopped: {graph.error}"
