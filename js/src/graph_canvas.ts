@@ -17,6 +17,8 @@ const READABLE = 0.42;
 const FONT = "12px system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', 'DejaVu Sans', sans-serif";
 const BOLD = `600 ${FONT}`;
 const SMALL = `10.5px ui-monospace, Menlo, Consolas, 'Liberation Mono', 'DejaVu Sans Mono', monospace`;
+/** Milliseconds of work on a layout after which a frame may be painted. */
+const SLICE = 24;
 /** Pixels that a pointer may move between down and up of a click. */
 const STILL = 4;
 
@@ -41,6 +43,9 @@ export class GraphCanvas {
   /** How many lit elements each group holds. */
   private litIn = new Map<number, number>();
   private frame = 0;
+  /** Which work on the layout is the latest: what comes of an earlier one is dropped. */
+  private working = 0;
+  private readonly waiting = element("div", { class: "kl-graph-wait", role: "status", hidden: true });
   private readonly size: ResizeObserver;
   private readonly theme: MutationObserver;
   /** What was open, and where one stood, in graphs that were shown before. */
@@ -49,9 +54,9 @@ export class GraphCanvas {
   constructor(private readonly root: HTMLElement, private readonly listener: CanvasListener) {
     const tools = element("div", { class: "kl-graph-tools" },
       button("+", "Larger (+)", () => this.zoom(1.25)), button("−", "Smaller (-)", () => this.zoom(0.8)),
-      button("Fit", "See all of it (0)", () => this.fit()), button("Open all", "Open every group", () => this.openAll(true)),
-      button("Close all", "Close every group", () => this.openAll(false)));
-    this.dom = element("div", { class: "kl-graph-box" }, this.canvas, tools);
+      button("Fit", "See all of it (0)", () => this.fit()), button("Open all", "Open every group", () => void this.openAll(true)),
+      button("Close all", "Close every group", () => void this.openAll(false)));
+    this.dom = element("div", { class: "kl-graph-box" }, this.canvas, this.waiting, tools);
     this.size = new ResizeObserver(() => this.draw());
     this.size.observe(this.dom);
     this.theme = new MutationObserver(() => {
@@ -72,6 +77,8 @@ export class GraphCanvas {
   show(tree: Tree, words: string): void {
     if (this.tree !== null && this.layout !== null) this.before.set(this.tree, { layout: this.layout, open: this.open, at: this.at, scale: this.scale });
     const known = this.before.get(tree);
+    this.working++;
+    this.say("");
     this.tree = tree;
     this.layout = known?.layout ?? new Layout(tree, (item) => this.measure(tree, item));
     this.open = known?.open ?? tree.openAtFirst();
@@ -160,16 +167,39 @@ export class GraphCanvas {
     this.draw();
   }
 
-  private openAll(all: boolean): void {
-    if (this.tree === null) return;
-    this.open = new Set(all ? this.tree.level.all_groups.keys() : []);
+  /** Open every group, or close all: many take a while, in which the view goes on working. */
+  private async openAll(all: boolean): Promise<void> {
+    const { tree, layout } = this;
+    if (tree === null || layout === null) return;
+    const wanted = new Set(all ? tree.level.all_groups.keys() : []);
+    const work = ++this.working;
+    // Groups stand behind those that they are in: the innermost are laid out first.
+    const groups = [...wanted].reverse();
+    for (let at = 0, from = performance.now(); at < groups.length; at++) {
+      layout.prepare(groups[at]!, wanted);
+      if (performance.now() - from < SLICE) continue;
+      this.say(`Laying out ${at + 1} of ${groups.length} groups …`);
+      await new Promise((done) => setTimeout(done));
+      if (work !== this.working) return;
+      from = performance.now();
+    }
+    this.say("");
+    this.open = wanted;
     this.arrange();
     this.begin();
+    if (this.lit.size > 0) this.reveal();
     this.draw();
+  }
+
+  private say(words: string): void {
+    this.waiting.textContent = words;
+    this.waiting.hidden = words === "";
   }
 
   /** Open or close a group, which stays where it was seen. */
   toggle(group: number): void {
+    this.working++;
+    this.say("");
     const old = this.find((box) => box.item.group === group);
     if (!this.open.delete(group)) this.open.add(group);
     this.arrange();

@@ -37,8 +37,10 @@ export type Measure = (item: Item) => { width: number; height: number };
 /** Around what an open group holds; above it stands its name. */
 export const PADDING = 12;
 export const TITLE = 22;
-/** Items from which on the best order of ranks takes longer than it is worth. */
-const MANY = 60;
+/** Items from which on the best ranks, and the best order in them, take longer than they are worth. */
+const MANY = 40;
+/** Names that are no numbers: objects whose keys are take a third longer. */
+const named = (place: number): string => `n${place}`;
 
 export class Layout {
   private readonly plans = new Map<string, Plan>();
@@ -48,6 +50,11 @@ export class Layout {
   /** The whole graph, with these groups open. */
   plan(open: ReadonlySet<number>): Plan {
     return this.of(-1, open);
+  }
+
+  /** Lay out one open group before the whole is asked for. */
+  prepare(group: number, open: ReadonlySet<number>): void {
+    this.of(group, open);
   }
 
   /** A plan depends on the open groups within it alone, and is kept. */
@@ -77,15 +84,15 @@ function arranged(items: readonly Item[], sizes: readonly { width: number; heigh
   const graph = new Graph();
   graph.setGraph({ rankdir: "TB", nodesep: 14, ranksep: 26, edgesep: 8, marginx: 0, marginy: 0, ranker: items.length > MANY ? "longest-path" : "network-simplex" });
   graph.setDefaultEdgeLabel(() => ({}));
-  items.forEach((_, place) => graph.setNode(String(place), { ...sizes[place]! }));
-  for (const { from, to } of edges) graph.setEdge(String(from), String(to), {});
-  layout(graph);
+  items.forEach((_, place) => graph.setNode(named(place), { ...sizes[place]! }));
+  for (const { from, to } of edges) graph.setEdge(named(from), named(to), {});
+  layout(graph, { disableOptimalOrderHeuristic: items.length > MANY });
   const boxes = items.map((item, place) => {
-    const { x, y, width, height } = graph.node(String(place)) as Point & { width: number; height: number };
+    const { x, y, width, height } = graph.node(named(place)) as Point & { width: number; height: number };
     return { item, x: x - width / 2, y: y - height / 2, width, height, inside: insides[place]! };
   });
   const lines = edges.map(({ from, to, count }) => {
-    const { points } = graph.edge(String(from), String(to)) as { points: Point[] };
+    const { points } = graph.edge(named(from), named(to)) as { points: Point[] };
     return { from, to, count, points };
   });
   const ends = [...boxes.map((box) => ({ x: box.x + box.width, y: box.y + box.height })), ...lines.flatMap(({ points }) => points)];
