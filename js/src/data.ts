@@ -381,6 +381,7 @@ export interface ConfigData {
   readonly unchecked: string;
   readonly dropped: string;
   readonly why: string;
+  readonly untimed_rank: number;
 }
 
 /** What the configs of one sweep share. */

@@ -70,10 +70,21 @@ export function againstChart(state: TuningState, measure: Measure, { width, heig
   return sheet;
 }
 
-/** A resource of each config, the least first: what is known where nothing was timed. */
+/** Width of a letter of a bar's words, in pixels; and the least room that a bar's words take. */
+const LETTER = 5.6;
+const LINE = 13;
+
+/** A resource of each config, the best first: what is known where nothing was timed. */
 export function resourceChart(state: TuningState, measure: Measure, { width, height }: Wishes): Sheet {
   const entries = byResource(state.all, measure);
-  const sheet = new Sheet(width, height, MARGINS, `${measure.axis}, of ${entries.length} configs`);
+  const { parameters, varying } = state.current;
+  const names = varying.length > 0 ? varying : parameters;
+  const labels = entries.map(({ config }) => clipped(names.map((name) => valueWords(config.values[parameters.indexOf(name)] ?? null)).join(", ")));
+  const longest = LETTER * Math.max(1, ...labels.map((one) => one.length));
+  const room = (width - MARGINS.left - MARGINS.right) / Math.max(1, entries.length);
+  const lies = longest + 4 <= room;
+  const bottom = room < LINE ? MARGINS.bottom : MARGINS.bottom + (lies ? 6 : Math.min(longest, height / 3));
+  const sheet = new Sheet(width, height, { ...MARGINS, top: MARGINS.top + LINE, bottom }, `${measure.axis}, of ${entries.length} configs`);
   const up = scaleOf(entries.map(({ config }) => measure.of(config)!), sheet.bottom, sheet.top, { zero: true });
   const gap = (sheet.right - sheet.left) / Math.max(1, entries.length);
   sheet.up(up, measure.axis, (value) => measureWords(measure, value));
@@ -82,10 +93,17 @@ export function resourceChart(state: TuningState, measure: Measure, { width, hei
     const [x, y] = [sheet.left + (rank + 0.5) * gap, up.at(measure.of(entry.config)!)];
     const bar = svg("rect", { x: x - thick / 2, y, width: thick, height: Math.max(0, sheet.bottom - y) });
     sheet.add(svg("g", { class: `kl-point kl-bar kl-other${out(state, entry)}` }, bar, svg("circle", { cx: x, cy: y, r: 3 })), entry.place);
+    const amount = measureWords(measure, measure.of(entry.config)!);
+    if (LETTER * amount.length + 2 <= gap) sheet.text(amount, x, y - 7, "middle", "kl-axis-text kl-amount");
+    if (gap >= LINE) {
+      const label = sheet.text(labels[rank]!, x, sheet.bottom + 15, lies ? "middle" : "end", "kl-axis-text kl-config-name");
+      if (!lies) label.setAttribute("transform", `rotate(-90 ${x + 4} ${sheet.bottom + 8}) translate(4 -7)`);
+    }
     if (state.passes(entry.config)) sheet.spots.push({ place: entry.place, x, y });
   });
   sheet.line(sheet.left, sheet.bottom, sheet.right, sheet.bottom, "kl-axis");
-  sheet.text("configs, the least first", (sheet.left + sheet.right) / 2, sheet.height - 6, "middle", "kl-axis-name");
+  const order = measure.name === "occupancy" ? "the most first" : "the least first";
+  sheet.text(`configs (${names.join(", ")}), ${order}`, (sheet.left + sheet.right) / 2, sheet.height - 6, "middle", "kl-axis-name");
   return sheet;
 }
 

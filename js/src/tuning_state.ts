@@ -132,7 +132,9 @@ export function ranked(entries: readonly Entry[]): Entry[] {
 
 /** Sorted by a column; what has no value comes last in either direction, and equal ones keep the order of the sweep. */
 export function sorted(entries: readonly Entry[], columns: readonly Column[], { column, descending }: Sorting): Entry[] {
-  const found = columns.find((one) => one.name === column) ?? columns[0]!;
+  const known = columns.find((one) => one.name === column);
+  if (known === undefined && column === "us") return [...entries].sort((a, b) => a.config.untimed_rank - b.config.untimed_rank || a.place - b.place);
+  const found = known ?? columns[0]!;
   const sign = descending ? -1 : 1;
   return [...entries].sort((a, b) => {
     const [left, right] = [found.value(a.config), found.value(b.config)];
@@ -164,10 +166,11 @@ export interface Measure {
   of: (config: ConfigData) => number | null;
 }
 
-/** Those configs of which a resource is known, the ones that take least first. */
-export function byResource(entries: readonly Entry[], { of }: Measure): Entry[] {
+/** Those configs of which a resource is known, the ones that take least first; the highest occupancy. */
+export function byResource(entries: readonly Entry[], { name, of }: Measure): Entry[] {
   const known = entries.filter(({ config }) => of(config) !== null && config.standing !== "dropped");
-  return known.sort((a, b) => of(a.config)! - of(b.config)! || a.place - b.place);
+  const sign = name === "occupancy" ? -1 : 1;
+  return known.sort((a, b) => sign * (of(a.config)! - of(b.config)!) || a.place - b.place);
 }
 
 /** What time is drawn against; the names are those of the stills' kinds. */

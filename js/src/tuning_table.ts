@@ -33,14 +33,14 @@ export class ConfigTable {
 
   draw(): void {
     const { state } = this;
-    const columns = state.columns();
+    const columns = state.columns().filter(({ name }) => name !== "dropped"); // in a row of its own
     const entries = state.shown;
     const all = state.all.length;
     this.count.textContent = entries.length === all ? `${all} config${all === 1 ? "" : "s"}` : `${entries.length} of ${all} configs`;
     this.head.replaceChildren(element("tr", {}, element("th", { class: "kl-mark-cell", "aria-label": "standing" }), ...columns.map((column) => this.heading(column))));
     this.rows.clear();
     this.order = entries.map((one) => one.place);
-    this.body.replaceChildren(...entries.map((entry) => this.row(entry, columns)));
+    this.body.replaceChildren(...entries.flatMap((entry) => [this.row(entry, columns), ...whyDropped(entry, columns.length)]));
     const first = this.body.querySelector("tr");
     if (first) first.tabIndex = 0;
     this.relight();
@@ -65,7 +65,7 @@ export class ConfigTable {
     const here = this.events.isHere(place) ? element("span", { class: "kl-here", title: "Its IR is here" }, "◆") : "";
     const cells = columns.map((column) => {
       const cell = element("td", column.isWords ? { class: "kl-words-cell" } : {}, column.words(config));
-      const more = { dropped: config.why, "same result as": config.unchecked }[column.name];
+      const more = { "same result as": config.unchecked }[column.name];
       if (more) cell.title = more;
       return cell;
     });
@@ -113,6 +113,13 @@ export class ConfigTable {
     event.preventDefault();
     event.stopPropagation();
   }
+}
+
+/** Why a config is out of the race, whole, below its row. */
+function whyDropped({ place, config }: Entry, columns: number): HTMLElement[] {
+  if (!config.dropped) return [];
+  const words = element("td", { class: "kl-why", colspan: String(columns) }, `${config.dropped}: ${config.why}`);
+  return [element("tr", { "data-place": place, class: "kl-dropped" }, element("td", { class: "kl-mark-cell" }), words)];
 }
 
 function placeOf(event: Event): number | null {

@@ -7,7 +7,7 @@ import { columnsOf, compared, configWords, factsOf, levels, sorted, TuningState 
 
 const config = (number: number, us: number | null, values: ConfigData["values"], more: Partial<ConfigData> = {}): ConfigData => ({
   sweep: 0, number, values, us, lower: us && us * 0.9, upper: us && us * 1.1, standing: "behind", runs: 10, gb_per_s: null, tflop_per_s: null,
-  registers: 32, spills: 0, shared: null, occupancy: 0.5, limited_by: "", matrix: "", checked: "", unchecked: "", dropped: "", why: "", ...more,
+  registers: 32, spills: 0, shared: null, occupancy: 0.5, limited_by: "", matrix: "", checked: "", unchecked: "", dropped: "", why: "", untimed_rank: number, ...more,
 });
 
 const view = (...configs: ConfigData[]): TuningView => ({

@@ -416,3 +416,12 @@ def test_many_configs_parameters_values_and_baselines_leave_a_picture_its_size(
 def test_letters_that_the_font_lacks_warn_of_nothing() -> None:
     trials = tuple(trial(number, 10.0 + number, 块=f"值{number}\U00010203") for number in range(2))
     assert sweep(trials=trials, kernel="核").plot().png()
+
+
+def test_without_times_configs_are_ranked_by_what_the_compiler_says() -> None:
+    untimed = sweep(trials=tuple(trial(number, None, BLOCK=2**number) for number in (3, 1, 2)))
+    card = tuning_card(untimed)
+    assert "which is no order of times" in card.tables[0].title
+    assert [row[0] for row in card.tables[0].rows] == ["1", "2", "3"]
+    ranks = {one.number: one.untimed_rank for one in untimed.show().data.configs}
+    assert ranks == {1: 0, 2: 1, 3: 2}

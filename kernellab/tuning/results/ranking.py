@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from kernellab.tuning.results.records import Trial
@@ -16,6 +17,22 @@ def timed(trials: Sequence[Trial]) -> list[Trial]:
     """The configs that were timed and not dropped, the fastest median first."""
     found = [one for one in trials if one.timing is not None and not one.is_dropped]
     return sorted(found, key=lambda one: (one.timing.median if one.timing else 0.0, one.number))
+
+
+def by_compiler(trials: Sequence[Trial]) -> list[Trial]:
+    """The configs that compile, where none was timed: those that spill less, keep more warps on a
+    multiprocessor and take fewer registers first. That says nothing sure of time; an estimate of it
+    would be this function's first key.
+    """
+
+    def costs(one: Trial) -> tuple[float, ...]:
+        compiled = one.outcome.compiled
+        if compiled is None:
+            return (math.inf, 0.0, math.inf, one.number)
+        occupancy = compiled.occupancy if math.isfinite(compiled.occupancy) else 0.0
+        return compiled.resources.spills, -occupancy, compiled.resources.registers, one.number
+
+    return sorted((one for one in trials if not one.is_dropped), key=costs)
 
 
 def tied_with_best(trials: Sequence[Trial]) -> list[Trial]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from kernellab.common.formatting import counted, percent
 from kernellab.tuning.results.plot_data import varying_parameters
-from kernellab.tuning.results.ranking import timed
+from kernellab.tuning.results.ranking import by_compiler, timed
 from kernellab.tuning.results.records import Trial
 from kernellab.tuning.results.tables import MICROSECONDS, achieved, how_timed, parameter_column
 from kernellab.tuning.results.tuning import Tuning
@@ -27,8 +27,11 @@ REDEFINED = (
 )
 
 
-COMPILED_IN_ORDER = "what the compiler says, in the order of the sweep"
-"""Of configs without times: a rank would be a guess."""
+COMPILED_IN_ORDER = (
+    "what the compiler says, those first that spill less, have the higher occupancy and take fewer "
+    "registers, which is no order of times"
+)
+"""Of configs without times; see `ranking.by_compiler`."""
 
 TO_EXPLORE_ALL = ".show() opens the sweeps: times over the key, and each sweep's plots and configs."
 TO_EXPLORE = ".show() opens the sweep: plots and table, linked, and the IR of every config."
@@ -44,7 +47,7 @@ def tuning_card(tuning: Tuning) -> Card:
 def still_card(tuning: Tuning) -> Card:
     """The card of one sweep, where its view is not to be had."""
     ranked = timed(tuning.trials)
-    shown = ranked or [one for one in tuning.trials if not one.is_dropped]
+    shown = ranked or by_compiler(tuning.trials)
     title = "The fastest" if ranked else f"{format_untimed(tuning)}: {COMPILED_IN_ORDER}"
     left = sum(not one.is_dropped for one in tuning.trials) - len(shown[:MOST_ROWS])
     if left > 0:

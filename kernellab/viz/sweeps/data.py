@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 from kernellab.errors import ArgumentError
@@ -16,7 +16,7 @@ from kernellab.tuning.results.plot_data import (
     lines_data,
     varying_parameters,
 )
-from kernellab.tuning.results.ranking import tied_with_best, timed
+from kernellab.tuning.results.ranking import by_compiler, tied_with_best, timed
 from kernellab.tuning.results.records import Trial
 from kernellab.tuning.results.tables import MICROSECONDS, achieved
 from kernellab.tuning.results.tuning import Tuning
@@ -109,7 +109,14 @@ def _configs(tuning: Tuning, sweep: int) -> list[ConfigData]:
     standings: dict[int, Standing] = dict.fromkeys(tied, "tied")
     if first is not None:
         standings[first] = "best"
-    return [_config(tuning, one, sweep, names, standings) for one in tuning.trials]
+    order = {one.number: rank for rank, one in enumerate(by_compiler(tuning.trials))}
+    return [
+        replace(
+            _config(tuning, one, sweep, names, standings),
+            untimed_rank=order.get(one.number, len(order)),
+        )
+        for one in tuning.trials
+    ]
 
 
 def _config(
@@ -260,6 +267,8 @@ class ConfigData:
     """The reason; "" for one that is in the race."""
     why: str
     """In full, in the words of who refused it."""
+    untimed_rank: int = 0
+    """Its place where nothing was timed; see `ranking.by_compiler`."""
 
 
 @dataclass(frozen=True)
