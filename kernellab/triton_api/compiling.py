@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import Any
 
 import triton
 from triton import knobs
+from triton.runtime.cache import FileCacheManager
 
 from kernellab.common.temporary import temporary_folder
 from kernellab.records import Specialization, Target
@@ -123,13 +125,46 @@ def _compiled(source: Any, **asked: Any) -> Any:
     removing, is as good as none.
     """
     try:
-        return triton.compile(source, **asked)
+        compiled = triton.compile(source, **asked)
+        if _is_whole(compiled):
+            return compiled
     except (ValueError, LookupError, TypeError, AttributeError, OSError) as error:
         if not _is_of_cache(error):
             raise
-    with knobs.compilation.scope():
+    with knobs.compilation.scope(), knobs.cache.scope():
         knobs.compilation.always_compile = True
+        knobs.cache.manager_class = _forgiving(knobs.cache.manager_class)
         return triton.compile(source, **asked)
+
+
+def _is_whole(compiled: Any) -> bool:
+    """Whether the binary is as long as its tables say: a file of the cache may be cut off."""
+    binary = compiled.asm.get("cubin", compiled.asm.get("hsaco"))
+    if not isinstance(binary, bytes):
+        return True  # a target without one
+    if len(binary) < _ELF.size or not binary.startswith(b"\x7fELF"):
+        return False
+    programs, sections, program, many_programs, section, many_sections = _ELF.unpack_from(binary)
+    end = max(programs + program * many_programs, sections + section * many_sections)
+    return bool(end <= len(binary))
+
+
+_ELF = struct.Struct("<32x QQ 6x HHHH 2x")
+"""The header of an ELF file of 64 bits: where the tables of programs and sections begin, and for
+each the size of a row and how many there are. Both tools write the tables last."""
+
+
+def _forgiving(manager: Any) -> Any:
+    """A manager of Triton's cache to which a damaged list of an entry's files is none."""
+
+    class Forgiving(manager or FileCacheManager):  # type: ignore[misc]
+        def get_group(self, filename: str) -> Any:
+            try:
+                return super().get_group(filename)
+            except Exception:  # whatever JSON the file holds
+                return None
+
+    return Forgiving
 
 
 def _is_of_cache(error: BaseException) -> bool:
@@ -137,7 +172,8 @@ def _is_of_cache(error: BaseException) -> bool:
     reader = triton.compiler.CompiledKernel.__init__.__code__
     entry = error.__traceback__
     while entry is not None:
-        if entry.tb_frame.f_code is reader:
+        code = entry.tb_frame.f_code
+        if code is reader or code.co_name == "get_group":
             return True
         entry = entry.tb_next
     return False

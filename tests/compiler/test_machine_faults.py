@@ -237,3 +237,27 @@ def test_a_damaged_entry_of_tritons_cache_is_as_good_as_none(tmp_path, monkeypat
         for entry in entries:
             entry.write_bytes(content)
         assert compiled().stages["ptx"].text == first
+
+
+@pytest.mark.parametrize(
+    ("pattern", "damaged"),
+    [
+        ("*.cubin", lambda content: content[: len(content) // 2]),
+        ("*.cubin", lambda content: bytes(len(content))),
+        ("__grp__*.json", lambda content: b"[1]"),
+        ("__grp__*.json", lambda content: b'{"child_paths": [1]}'),
+    ],
+)
+def test_a_binary_that_is_cut_off_and_a_list_of_files_that_is_none_are_as_good_as_no_entry(
+    tmp_path, monkeypatch, pattern, damaged
+):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+
+    def compiled():
+        types = ("*fp32:16", "*fp32:16", "i32")
+        return kernellab.compile(double, *types, BLOCK=64, target="sm_90", record="stages")
+
+    whole = compiled().stages["cubin"].content
+    (entry,) = tmp_path.rglob(pattern)
+    entry.write_bytes(damaged(entry.read_bytes()))
+    assert compiled().stages["cubin"].content == whole
