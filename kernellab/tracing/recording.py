@@ -336,6 +336,8 @@ def _held(buffer: Buffer, indices: numpy.ndarray, mask: numpy.ndarray | None) ->
     """What memory holds now, lane by lane; a lane that is off reads whatever is nearest."""
     if mask is not None:
         indices = numpy.broadcast_to(indices, numpy.broadcast_shapes(indices.shape, mask.shape))
+    if not buffer.elements.size:  # of a store that leaves a tensor without elements
+        return numpy.zeros(numpy.shape(indices), buffer.elements.dtype)
     held: numpy.ndarray = buffer.elements.take(indices + buffer.origin, mode="clip")
     return held
 

@@ -15,7 +15,7 @@ import torch
 import triton.language as tl
 
 import kernellab
-from kernellab.errors import ArgumentError, CompileError, GridError
+from kernellab.errors import ArgumentError, CompileError, GridError, OutOfBounds
 from tests.kernels.tuned import double
 
 N = 64
@@ -267,3 +267,15 @@ def test_a_transform_of_torchs_is_refused_and_a_users_class_with_memory_is_taken
         torch.vmap(lambda x: launch((1,), x))(torch.ones(3, N))
     launch((1,), torch.ones(N).as_subclass(Own))
     launch((1,), torch.nn.Parameter(torch.ones(N)))
+
+
+def test_an_expanded_tensor_that_is_read_as_contiguous_is_out_of_bounds() -> None:
+    z = torch.zeros(64)
+    for x in (torch.ones(1).expand(64), torch.ones(4, 1).expand(4, 16)):
+        with pytest.raises(OutOfBounds, match="load out of bounds: x_ptr"):
+            kernellab.run(double, (1,), x, z, 64, BLOCK=64)
+
+
+def test_a_store_into_a_tensor_without_elements_is_traced_to_its_fault() -> None:
+    found = kernellab.trace(double, (1,), torch.ones(64), torch.empty(0), 64, BLOCK=64)
+    assert "stopped by OutOfBounds" in repr(found)

@@ -76,7 +76,7 @@ def bounds_advice(
         index: counted from the tensor's first element.
     """
     access = trait_of(op, PointerAccess)
-    if access is None or access.has_offsets:
+    if access is None or access.has_offsets or _is_expanded(tensor):
         return None
     try:
         terms = terms_of(access.indices_of(op)[0], lane, tensor.strides, values.at)
@@ -91,6 +91,11 @@ def bounds_advice(
             mask = access.mask_of(op)
             return _Words(terms, axis, place, tensor, values, lane, op).advice(mask)
     return None
+
+
+def _is_expanded(tensor: Extents) -> bool:
+    """Whether elements of an axis are one in memory: no coordinate of theirs is in an index."""
+    return any(extent > 1 and not stride for extent, stride in zip(tensor.shape, tensor.strides))
 
 
 def _sums(terms: Sequence[Term], values: LaneValues) -> dict[int, int] | None:
