@@ -260,7 +260,8 @@ JOBS: dict[str, Callable[[int], None]] = {
 
 def measured(job: Callable[[int], None], rounds: int) -> Counts:
     """Run a job so many times in this process; how its numbers rise in 100 rounds."""
-    counts, at = [], []
+    counts: list[Counts] = []
+    at: list[int] = []
     every = max(1, rounds // COUNTS)
     for number in range(1, rounds + 1):
         job(number)
