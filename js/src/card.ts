@@ -21,7 +21,7 @@ export class CardView implements Seen {
     const head = element("tr", {}, ...data.columns.map((name, at) => element("th", { class: data.numbers.includes(at) ? "kl-right-cell" : undefined, scope: "col" }, name)));
     const rows = data.rows.map((cells, row) => element("tr", {}, ...cells.map((words, at) => this.cell(data, at, words, of(row))), ...this.besideRow(cells, of(row))));
     const title = element("div", { class: "kl-card-title" }, data.title, ...of(-1).map((link) => this.way(link)));
-    const isWide = data.is_listing || data.columns.length > 4;
+    const isWide = data.is_listing || data.columns.length > 4 || (hasHead && data.rows.some(([name]) => name!.length > 40));
     return element("div", { class: isWide ? "kl-card-wide" : "kl-card-table" }, ...(title.childNodes.length > 0 ? [title] : []),
       element("table", {}, ...(hasHead ? [element("thead", {}, head)] : []), element("tbody", {}, ...rows)));
   }

@@ -4,6 +4,7 @@ reports that are empty, failed, hostile, huge.
 
 from __future__ import annotations
 
+import base64
 import dis
 import io
 import re
@@ -18,6 +19,7 @@ from kernellab.errors.positions import SourcePosition
 from kernellab.graphs.report import GraphReport
 from kernellab.records.graphs import CapturedFrame, GraphCapture, GraphNode, Level
 from kernellab.viz.graphs.data import GraphChain, GraphLevel, GraphView, LinkedText
+from kernellab.viz.graphs.figure import outline
 from kernellab.viz.graphs.grouping import MOST_BESIDE
 from kernellab.viz.graphs.texts import bytecode_lines
 from kernellab.viz.graphs.view import displayed
@@ -180,6 +182,19 @@ def test_the_card_leads_to_the_levels(report: GraphReport) -> None:
     assert (link.words, link.room) == ("Explore", "graph")
 
 
+def test_the_still_has_a_picture_of_the_modules(report: GraphReport, data: GraphView) -> None:
+    aten = of_chain(data, data.chains[0], "aten")
+    drawn = outline(aten)
+    first, second = (drawn.words.index(f"blocks.{n}: Block") for n in range(2))
+    assert (first, second) in drawn.edges
+    assert first in drawn.layers()[0]
+    assert sorted(one for layer in drawn.layers() for one in layer) == list(range(len(drawn.words)))
+    html = report.explore().still_html()
+    assert "<script" not in html
+    (picture,) = re.findall(r'src="data:image/png;base64,([^"]+)"', html)
+    assert base64.b64decode(picture).startswith(b"\x89PNG")
+
+
 # Bad input
 
 
@@ -245,5 +260,5 @@ def test_files_of_a_saved_report_are_not_opened(tmp_path: Any) -> None:
 
 def test_hostile_names_are_text(report: GraphReport) -> None:
     named = GraphReport(replace(report.capture, name=HOSTILE)).explore()
-    assert "<img" not in named.still_html()
-    assert "<img" not in named._repr_mimebundle_()["text/html"]
+    assert "<img src=x" not in named.still_html()
+    assert "<img src=x" not in named._repr_mimebundle_()["text/html"]

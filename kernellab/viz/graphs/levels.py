@@ -10,7 +10,7 @@ from pathlib import PurePath
 from string import digits
 
 from kernellab.common.formatting import counted
-from kernellab.errors.positions import SourcePosition
+from kernellab.errors.positions import SourcePosition, label_file
 from kernellab.graphs.report import GraphReport, ReportGraph
 from kernellab.records.graphs import GraphLaunch, GraphNode, Level, LoopBuffer
 from kernellab.viz.graphs.data import (
@@ -103,10 +103,9 @@ class Levels:
             for (name, line), number in self._lines.items():
                 if name == file and line <= len(written.lines):
                     written.mark(line, line, number)
-            words = str(SourcePosition(file, 0)).rpartition(", line ")[0] or PurePath(file).name
-            self._text(_SOURCE, written, "python", PurePath(words).name)
-        elements = [_Element(f"{PurePath(file).name}:{line}") for file, line in self._lines]
-        missing = [PurePath(file).name for file in files if file not in sources]
+            self._text(_SOURCE, written, "python", _file_name(file))
+        elements = [_Element(f"{_file_name(file)}:{line}") for file, line in self._lines]
+        missing = [_file_name(file) for file in files if file not in sources]
         remark = f"The text of {', '.join(missing)} is not in the report." if missing else ""
         self.levels[_SOURCE] = _level("source", "Source", elements, remark=remark)
 
@@ -341,6 +340,11 @@ def _level(
         rooms=tuple(one.room for one in elements) if name in ("launches", "lines") else (),
         places=tuple(one.place for one in elements) if name == "lines" else (),
     )
+
+
+def _file_name(file: str) -> str:
+    """A file as readers know it: a notebook's cell by its number."""
+    return PurePath(label_file(file) or file).name
 
 
 # Nodes

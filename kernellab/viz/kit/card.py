@@ -111,6 +111,10 @@ _MOST_BESIDE = 4
 """Columns of the widest table that stands beside another; one with more has the whole width."""
 
 
+_LONGEST_BESIDE = 40
+"""Letters of the longest name in a table that stands beside another."""
+
+
 _MOST_ROOMY = 9
 """Columns of the widest table of ordinary size;
 one with more is set tighter, so that a page of a notebook holds it."""
@@ -150,7 +154,7 @@ def _table_html(table: Table) -> str:
             f'<th style="{style}">{escape(name)}</th>' for style, name in zip(heads, table.columns)
         )
         head = f"<thead><tr>{names}</tr></thead>\n"
-    across = table.is_listing or len(table.columns) > _MOST_BESIDE
+    across = table.is_listing or len(table.columns) > _MOST_BESIDE or _has_long_names(table)
     dense = len(table.columns) > _MOST_ROOMY
     table_style = f"{_TABLE};font-size:.88em" if dense else _TABLE
     first_style = f"{_CODE}{';white-space:nowrap' if across else ''}" if head else _CELL
@@ -175,6 +179,11 @@ def _table_html(table: Table) -> str:
         f"{body}\n"
         "</tbody></table></div>"
     )
+
+
+def _has_long_names(table: Table) -> bool:
+    """Whether names, which do not wrap, would reach into a table beside this one."""
+    return any(table.columns) and any(len(row[0]) > _LONGEST_BESIDE for row in table.rows)
 
 
 def _table_text(table: Table) -> list[str]:
