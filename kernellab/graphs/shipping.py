@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,10 +13,14 @@ import cloudpickle
 
 from kernellab.errors import ArgumentError
 
+MOST_CELLS = 1_000_000
+"""Characters of cells that go along, those of the latest first."""
+
 
 def shipped(function: Any, things: Any, what: str) -> bytes:
     """Things pickled: what is no installed module's goes by value, as it is in this process,
-    whatever its file says by now.
+    whatever its file says by now. Texts of a notebook's cells go along: they stand in no file, and
+    torch quotes lines and reads sources.
 
     Args:
         function: whose module is the user's, maybe.
@@ -27,7 +32,7 @@ def shipped(function: Any, things: Any, what: str) -> bytes:
     """
     try:
         with own_modules_by_value(function):
-            return bytes(cloudpickle.dumps(things))
+            return bytes(cloudpickle.dumps(_WithCells(things)))
     except Exception as error:  # anything may be raised by what is pickled
         raise ArgumentError(
             f"{what!r} cannot be sent to the process that captures: "
@@ -37,6 +42,35 @@ def shipped(function: Any, things: Any, what: str) -> bytes:
                 "locks, or tensors of a GPU."
             ),
         ) from error
+
+
+class _WithCells:
+    """Things on their way, and the cells that this process knows; what arrives are the things."""
+
+    def __init__(self, things: Any) -> None:
+        self._things = things
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrived, (_cells(), self._things)
+
+
+def _cells() -> dict[str, list[str]]:
+    """File name -> lines, of what was compiled from no file, as IPython notes it."""
+    found: dict[str, list[str]] = {}
+    left = MOST_CELLS
+    for file, entry in reversed([*linecache.cache.items()]):
+        if len(entry) != 4 or entry[1] is not None or file.startswith("<"):
+            continue  # read from a file, or made by a program
+        left -= sum(map(len, entry[2]))
+        if left >= 0:
+            found[file] = list(entry[2])
+    return found
+
+
+def _arrived(cells: dict[str, list[str]], things: Any) -> Any:
+    for file, lines in cells.items():
+        linecache.cache[file] = sum(map(len, lines)), None, lines, file
+    return things
 
 
 @contextmanager

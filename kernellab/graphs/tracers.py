@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
-import linecache
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -66,17 +64,5 @@ def tracers(
     for one in calls:
         check_tensors(function, one, keywords)
     sent = shipped(function, (function, calls, keywords), name_of(function))
-    found = _process().call(
-        "kernellab.graphs.in_tracers:traced", sent, _source(function), seconds=SECONDS
-    )
+    found = _process().call("kernellab.graphs.in_tracers:traced", sent, seconds=SECONDS)
     return pandas.DataFrame([vars(row) for row in found])
-
-
-def _source(function: Any) -> dict[str, str]:
-    """The text that the function stands in, by its file's name: torch.jit.script reads it, and a
-    notebook's cells are no files.
-    """
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    if code is None:
-        return {}
-    return {code.co_filename: "".join(linecache.getlines(code.co_filename))}

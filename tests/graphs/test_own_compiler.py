@@ -1,0 +1,73 @@
+"""The compiler of one's own, as docs/torch_compile.md and notebook 04 have it."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterator
+from typing import Any
+
+import nbformat
+import pytest
+import torch
+
+import kernellab
+from tests.support.source_files import ROOT
+
+FILE = str(ROOT / "docs/compiler_of_ones_own.py")
+
+
+def example() -> str:
+    """The code block of the page."""
+    _, _, section = (ROOT / "docs/torch_compile.md").read_text().partition("## A compiler of your")
+    return section.partition("```python\n")[2].partition("```")[0]
+
+
+@pytest.fixture
+def space() -> Iterator[dict[str, Any]]:
+    """The names of the example, executed."""
+    found: dict[str, Any] = {"__name__": "compiler_of_ones_own"}
+    source = example()
+    linecache.cache[FILE] = len(source), None, source.splitlines(keepends=True), FILE
+    exec(compile(source, FILE, "exec"), found)  # noqa: S102
+    torch._dynamo.reset()
+    yield found
+    torch._dynamo.reset()
+
+
+def test_page_and_notebook_have_the_same_of_at_most_60_lines() -> None:
+    notebook = nbformat.read(ROOT / "notebooks/04_torch_compile.ipynb", as_version=4)
+    (cell,) = (one.source for one in notebook.cells if one.source.startswith("WRITTEN = {"))
+    assert example().strip().endswith(cell.strip())
+    assert len(example().splitlines()) <= 65  # with its imports
+    assert len(cell.splitlines()) <= 60
+
+
+def test_a_chain_is_one_kernel_that_gives_what_torch_gives(space: dict[str, Any]) -> None:
+    def chain(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.relu(torch.sigmoid(x * 2 + y) * x - 0.25) / (torch.exp(-y) + 1)
+
+    x, y = torch.randn(3, 700), torch.randn(3, 700)
+    result = torch.compile(chain, backend=space["pointwise"])(x, y)
+    torch.testing.assert_close(result, chain(x, y))
+    (source,) = space["sources"]
+    assert "tl.sigmoid(add)" in source
+    kernel = space["made"](source)
+    compilation = kernellab.compile(
+        kernel, x, y, torch.empty_like(x), 2100, BLOCK=1024, target="sm_90"
+    )
+    assert "MUFU" in compilation.stages["sass"].text
+
+
+def test_what_it_cannot_write_is_left_to_torch(space: dict[str, Any]) -> None:
+    def other(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x + y, -1)
+
+    def broadcast(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x + y
+
+    x, y = torch.randn(4, 8), torch.randn(8)
+    for function in (other, broadcast):
+        torch._dynamo.reset()
+        result = torch.compile(function, backend=space["pointwise"])(x, y)
+        torch.testing.assert_close(result, function(x, y))
+    assert space["sources"] == []
