@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -40,8 +41,41 @@ def capture_of(captured: Captured, name: str, gpu: Gpu, seconds: float) -> Graph
         guards=guards_in(captured.events, recompilations),
         recompilations=recompilations,
         bytecode=tuple(captured.bytecode),
-        error=captured.error,
+        error=_why(captured),
         seconds=seconds,
+    )
+
+
+def nothing_captured(name: str, gpu: Gpu, error: str) -> GraphCapture:
+    """The record of a call whose process came to no end: why."""
+    import torch
+
+    version = str(torch.__version__)
+    return GraphCapture(
+        name, gpu.name, gpu.target.name, version, (), (), (), (), (), (), error, seconds=0.0
+    )
+
+
+_ASKS_FOR_A_GPU = re.compile(
+    r"not compiled with CUDA|not linked with support for (cuda|hip)|Found no NVIDIA driver"
+    r"|found at least two devices.*\b(cuda|hip|xpu)\b|No (CUDA|HIP) GPUs"
+)
+
+
+def _why(captured: Captured) -> str:
+    """What ended a capture before its end, or that there was nothing to capture; "" of a whole
+    one.
+    """
+    if _ASKS_FOR_A_GPU.search(captured.error):
+        return (
+            f"{captured.error}\nIt names a GPU itself, and is captured on the CPU, for any GPU: "
+            "take devices from an argument, as in torch.ones(4, device=x.device)."
+        )
+    if captured.frames or captured.error:
+        return captured.error
+    return (
+        "no graph was captured: Dynamo left the whole call to Python, or there is no operation on "
+        "a tensor in it"
     )
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from kernellab.common.argument_checks import check_choice, check_flags, check_mapping
 from kernellab.common.argument_faults import names_bad_arguments
-from kernellab.errors import ArgumentError
+from kernellab.errors import ArgumentError, WorkerError, WorkerLost
 from kernellab.graphs.backends import OURS
 from kernellab.graphs.calls import CapturedCall
-from kernellab.graphs.capturing import with_sources
+from kernellab.graphs.capturing import nothing_captured, with_sources
 from kernellab.graphs.gpus import gpu_named
 from kernellab.graphs.report import GraphReport
 from kernellab.graphs.shipping import shipped
@@ -72,12 +72,13 @@ def graph(
             the report ends where the backend takes over.
 
     Returns:
-        The report: how far it came, and where and why it stopped.
+        The report: how far it came, and where and why it stopped; of a process that died, or took
+        longer than ten minutes, that alone.
 
     Raises:
         ArgumentError: the function or an argument cannot be captured here.
         TargetError: no GPU is called so.
-        WorkerError: the process died, or took longer than ten minutes.
+        WorkerLost: no process could be started, or somebody killed it.
     """
     if options is not None:
         check_mapping("options", options, '{"max_fusion_size": 1}')
@@ -109,7 +110,12 @@ def graph_call(
     backend = _backend(options.backend)
     request = {**vars(options), "gpu": named.name, "name": name, "backend": backend}
     call = CapturedCall(shipped(function, (function, args, keywords), name), request)
-    found = call.ask("kernellab.graphs.in_worker:capture")
+    try:
+        found = call.ask("kernellab.graphs.in_worker:capture")
+    except WorkerLost:
+        raise  # whatever the function is
+    except WorkerError as error:
+        return GraphReport(nothing_captured(name, named, str(error)), call)
     return GraphReport(with_sources(found), call)
 
 

@@ -404,7 +404,7 @@ def call_once(
         result = compiled(*args, **keywords)
         if backward:
             _differentiate(result)
-    except Exception as problem:  # of the user's function, or of torch
+    except (Exception, SystemExit) as problem:  # of the user's function, or of torch
         return _said(problem)
     finally:
         _dynamo.reset()

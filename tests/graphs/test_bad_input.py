@@ -1,0 +1,132 @@
+"""What cannot be captured, or not whole: a report that says how far it came and why."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import kernellab
+from kernellab.errors import ArgumentError
+from kernellab.graphs.report import GraphReport
+
+seen: list[int] = []
+
+
+def opened(function: Callable[..., Any], *args: Any) -> GraphReport:
+    report = kernellab.graph(function, *args, levels=False)
+    assert report.capture.name in str(report)
+    return report
+
+
+@torch.compiler.disable
+def left_alone(x: torch.Tensor) -> torch.Tensor:
+    """Dynamo may not capture it."""
+    return x.sin()
+
+
+def no_tensors(x: torch.Tensor) -> int:
+    """Nothing to capture."""
+    return x.dim() + 1
+
+
+def on_cuda(x: torch.Tensor) -> torch.Tensor:
+    """A hard-coded device."""
+    return x + torch.ones(4, device="cuda")
+
+
+def moved_to_cuda(x: torch.Tensor) -> torch.Tensor:
+    """Another."""
+    return x.cuda() * 2
+
+
+def with_effects(x: torch.Tensor) -> torch.Tensor:
+    """Effects beside its result."""
+    seen.append(1)
+    print("hi")
+    return x.sin()
+
+
+def valued(x: torch.Tensor) -> torch.Tensor:
+    """A size that is a value."""
+    return x.repeat(int(x.sum().item()) % 3 + 1)
+
+
+def without_decomposition(x: torch.Tensor) -> torch.Tensor:
+    """An operation that stays torch's own."""
+    values: torch.Tensor = torch.linalg.eigvals(x)
+    return values.abs() * 2
+
+
+def leaving(x: torch.Tensor) -> torch.Tensor:
+    """It ends Python."""
+    y = x.sin()
+    sys.exit(3)
+    return y
+
+
+def aborting(x: torch.Tensor) -> torch.Tensor:
+    """It ends the process."""
+    y = x.sin()
+    os.abort()
+    return y
+
+
+def test_a_function_of_which_nothing_is_captured() -> None:
+    for function in (left_alone, no_tensors):
+        report = opened(function, torch.rand(4))
+        assert report.graphs == ()
+        assert "no graph was captured" in report.error
+        assert "It stopped" in str(report)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the device is there")
+@pytest.mark.parametrize("function", [on_cuda, moved_to_cuda])
+def test_a_hard_coded_device_is_told_with_a_mend(function: Callable[..., Any]) -> None:
+    report = opened(function, torch.rand(4))
+    assert "device=x.device" in report.error
+
+
+def test_values_and_effects_break_a_graph_with_their_lines() -> None:
+    for function, line in ((with_effects, 'print("hi")'), (valued, "return x.repeat")):
+        report = opened(function, torch.ones(4))
+        assert report.error == ""
+        assert report.kernels or function is valued
+        assert report.breaks[0].position is not None
+        place = report.breaks[0].position.line
+        with open(__file__, encoding="utf-8") as file:
+            assert line in file.read().splitlines()[place - 1]
+    assert seen == []
+
+
+def test_an_operation_without_decomposition_is_a_call_of_torchs() -> None:
+    report = opened(without_decomposition, torch.rand(4, 4))
+    (graph,) = report.graphs
+    assert graph.error == ""
+    assert any("eigvals" in name for name in graph.launches.name) or graph.kernels
+
+
+def test_tensors_of_a_gpu_are_named() -> None:
+    with FakeTensorMode():
+        there = torch.empty(4, device="cuda")
+    with pytest.raises(ArgumentError, match="argument 1 is on cuda:0"):
+        kernellab.graph(torch.sin, there)
+    module = nn.Linear(4, 4)
+    module.weight = nn.Parameter(there)
+    with pytest.raises(ArgumentError, match="parameter 'weight' is on cuda:0"):
+        kernellab.graph(module, torch.rand(4))
+
+
+def test_what_ends_its_process_is_a_report_and_the_next_call_works() -> None:
+    report = opened(leaving, torch.rand(4))
+    assert "SystemExit: 3" in report.error
+    report = opened(aborting, torch.rand(4))
+    assert "SIGABRT" in report.error
+    assert report.graphs == ()
+    assert opened(torch.sin, torch.rand(4)).kernels
