@@ -20,10 +20,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import pandas
 import torch
 
 from benchmarks.graph_models import MODELS
-from benchmarks.harness import geometric_mean
+from benchmarks.harness import geometric_mean, markdown_table
 from kernellab.graphs.speedups import WAYS, speedups
 
 
@@ -102,6 +103,27 @@ def line(name: str, direction: str, found: dict[str, Any]) -> str:
         for mode, one in found.items()
     ]
     return f"{name:20} {direction:9} {'; '.join(parts)}"
+
+
+def table(data: dict[str, Any]) -> str:
+    """The markdown that docs/torch_compile.md holds, of a file's contents."""
+    compiled = [mode for mode in WAYS if mode != "eager"]
+    rows: list[dict[str, Any]] = []
+    for direction in ("forward", "training"):
+        for name, model in data["models"].items():
+            found = model[direction]
+            rows.append(
+                {
+                    "model": name.replace("_", " "),
+                    "": direction,
+                    "eager, ms": f"{found['eager']['milliseconds']:.2f}",
+                    **{mode: f"{found[mode]['speedup']:.2f}" for mode in compiled},
+                }
+            )
+        means = data["means"][direction]
+        geometric = {mode: f"**{means[mode]['speedup']:.2f}**" for mode in compiled}
+        rows.append({"model": "**geometric mean**", "": direction, "eager, ms": "", **geometric})
+    return markdown_table(pandas.DataFrame(rows))
 
 
 def means(models: dict[str, Any]) -> dict[str, dict[str, Any]]:
