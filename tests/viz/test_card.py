@@ -199,12 +199,12 @@ def test_every_record_with_a_card_shows_it_by_itself() -> None:
     """The classes that cards are registered of are those that notebooks ask for one."""
     assert not showing.can_show(object())  # which asks for all there are
     kinds = [kind for kind in card_of.registry if kind is not object]
-    assert len(kinds) == 18
     assert showing.card(Resources(40, 0, 0, 24)) == resources_card(Resources(40, 0, 0, 24))
     for kind in kinds:
         assert issubclass(kind, HasCard)
         assert callable(card_of.dispatch(kind))
     asked = {one for kind in HasCard.__subclasses__() for one in (kind, *kind.__subclasses__())}
+    assert asked >= set(kinds)
     assert all(card_of.dispatch(kind) is not card_of.dispatch(object) for kind in asked)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kernellab.common.formatting import counted
-from kernellab.errors import source_line
+from kernellab.errors.positions import SourcePosition
 from kernellab.graphs.report import GraphReport, ReportGraph
 from kernellab.records.graphs import GraphCapture, Level
 from kernellab.viz.kit.card import Card, Table, card_of
@@ -31,7 +31,7 @@ def graph_card(report: GraphReport) -> Card:
                 "Graph breaks",
                 ("line", "", "because"),
                 [
-                    (str(one.position or ""), _line(one.position), one.reason)
+                    (str(one.position or ""), _line(made.sources, one.position), one.reason)
                     for one in made.breaks[:_MOST_ROWS]
                 ],
             ),
@@ -133,6 +133,7 @@ def _shortened(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     return [*rows[:_MOST_ROWS], (rest, *[""] * (len(rows[0]) - 1))]
 
 
-def _line(position: object) -> str:
-    file, line = getattr(position, "file", None), getattr(position, "line", 0)
-    return source_line(file, line).strip() if file else ""
+def _line(sources: Mapping[str, str], position: SourcePosition | None) -> str:
+    """A line as the report has it: its file may be another's by now, or on another machine."""
+    lines = sources.get(position.file, "").splitlines() if position else []
+    return lines[position.line - 1].strip() if position and position.line <= len(lines) else ""
