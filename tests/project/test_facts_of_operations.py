@@ -13,6 +13,7 @@ MOST = 2
 """So many operations may be named together; a longer list states a fact about a kind of them."""
 
 STATED_HERE_ALONE = {
+    "checker.detectors.unused_output._SPEAKS": "what a launch that stores nothing may be for",
     "checker.shadow.float_operations.DIVISIONS": "what a message calls them",
     "checker.shadow.float_operations.LOGARITHMS": "what a message calls them",
     "checker.shadow.float_operations.ROOTS": "what a message calls them",
