@@ -4,9 +4,10 @@ processes that capture and time.
 
 from __future__ import annotations
 
+import functools
 import pickle
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from kernellab.graphs.in_worker import capture
 from kernellab.graphs.speedups import EAGER, Way, speedups
 from kernellab.records.graph_measures import AblationRow, Speedups
 from kernellab.records.graphs import GraphCapture
-from kernellab.torch_api.optimisations import UNFUSED, nothing_inlined
+from kernellab.torch_api.optimisations import UNFUSED, caches_off, nothing_inlined
 
 
 @dataclass(frozen=True)
@@ -58,17 +59,19 @@ def _row(name: str, made: GraphCapture) -> AblationRow:
     )
 
 
+@contextmanager
+def _compiling(variant: Variant) -> Iterator[None]:
+    with caches_off(), nullcontext() if variant.inlines else nothing_inlined():
+        yield
+
+
 def timed(shipped: bytes, request: Mapping[str, Any], rounds: int) -> Speedups:
     """In the process with the GPU: the time of each variant, and of eager torch."""
     function, args, keywords = pickle.loads(shipped)
     ways = {"eager": EAGER}
     for name, one in VARIANTS.items():
-        # A graph in Inductor's cache would be found whatever is switched off.
-        config = {**request["options"], "force_disable_caches": True}
-        ways[name] = Way(
-            {"options": {**config, **({} if one.fuses else UNFUSED)}},
-            nullcontext if one.inlines else nothing_inlined,
-        )
+        config = {**request["options"], **({} if one.fuses else UNFUSED)}
+        ways[name] = Way({"options": config}, functools.partial(_compiling, one))
     return speedups(
         function,
         args,

@@ -6,16 +6,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch._inductor.config
 import torch._inductor.graph
 import torch._inductor.ir
 
 from kernellab.torch_api.virtual_gpu import replaced
 
+_config: Any = torch._inductor.config
 _graph: Any = torch._inductor.graph
 _ir: Any = torch._inductor.ir
 
 UNFUSED: dict[str, Any] = {"max_fusion_size": 1}
 """Options with which the scheduler fuses nothing: every pair "exceeds max fusion"."""
+
+
+@contextmanager
+def caches_off() -> Iterator[None]:
+    """While active, every graph is compiled anew: one in Inductor's cache would be found whatever
+    is switched off. Not every torch takes this as an option of torch.compile.
+    """
+    with _config.patch(force_disable_caches=True):
+        yield
 
 
 @contextmanager

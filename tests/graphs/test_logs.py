@@ -37,11 +37,16 @@ def report() -> GraphReport:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    texts: dict[str, str] = json.loads((HERE / "debug_folder_of_cpu.json").read_text())
+    return written_out("debug_folder_of_cpu.json", tmp_path)
+
+
+def written_out(recorded: str, into: Path) -> Path:
+    """A `torch_compile_debug` folder as it was recorded."""
+    texts: dict[str, str] = json.loads((HERE / recorded).read_text())
     for name, text in texts.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    return tmp_path / "torch_compile_debug"
+        (into / name).parent.mkdir(parents=True, exist_ok=True)
+        (into / name).write_text(text)
+    return into / "torch_compile_debug"
 
 
 def test_a_log_is_the_report_of_its_run(report: GraphReport) -> None:
@@ -103,6 +108,24 @@ def test_a_log_shows_itself_and_is_saved_as_a_report(report: GraphReport, tmp_pa
     assert report.kernels[0].name in text
     again = kernellab.load(report.save(tmp_path / "log.klgraph"))
     assert again.capture == report.capture
+
+
+def test_what_an_h200_logged_opens_down_to_its_kernels(tmp_path: Path) -> None:
+    """The log and the folder of torch 2.11 on an H200, as `tests.support.torch_logs` made them."""
+    log = kernellab.load(HERE / "trace_of_h200.log")
+    folder = kernellab.load(written_out("debug_folder_of_h200.json", tmp_path))
+    assert isinstance(log, GraphReport)
+    assert isinstance(folder, GraphReport)
+    assert (log.error, folder.error) == ("", "")
+    assert (log.capture.gpu, log.capture.torch_version) == ("NVIDIA H200", "2.11.0+cu130")
+    assert [one.direction for one in log.graphs] == ["forward", "backward"] * 4
+    first = log.graphs[0].kernels[0]
+    assert first.name == "triton_per_fused_add_gt_sin_sum_0"
+    assert {position.line for position in log.graphs[0].positions(first)} == {6, 7}
+    assert isinstance(first.kernel, TileKernel)
+    assert first.compilation.target.name == "sm_90"
+    assert "sass" in first.compilation.stages
+    assert first.name in {one.name for one in folder.kernels}
 
 
 def test_kernels_of_a_gpus_log_are_kernels_of_the_lab(tmp_path: Path) -> None:
@@ -197,7 +220,7 @@ DAMAGES: dict[str, tuple[Callable[[], bytes], str]] = {
         "line 73: it is cut off or damaged: Expecting property name",
     ),
     "depth": (
-        lambda: _changed(b'{"aot_joint_graph": {}', b'{"aot_joint_graph": ' + b"[" * 5000),
+        lambda: _changed(b'{"aot_joint_graph": {}', b'{"aot_joint_graph": ' + b"[" * 200_000),
         "line [0-9]+: it is damaged: its lists and objects are nested",
     ),
 }
