@@ -14,6 +14,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy
 import pytest
+import torch
 
 import kernellab
 from kernellab.errors import NotRecorded
@@ -25,6 +26,7 @@ from kernellab.tracing.values import decompressed
 from kernellab.viz.kit.data import as_json
 from kernellab.viz.stepper.bytes import Cells, runs_of
 from kernellab.viz.stepper.steps import _MOST_LANES
+from tests.kernels import forms
 from tests.support.made_traces import MadeTrace, access, scattered
 from tests.support.source_files import ROOT
 
@@ -257,3 +259,12 @@ def test_parts_of_a_large_array_give_what_the_whole_gives(shape: tuple[int, ...]
         for a, b in zip(edges[0], edges[0][1:])
     ]
     numpy.testing.assert_allclose(picture, numpy.array(expected), rtol=1e-6)
+
+
+def test_whatever_a_recorder_keeps_is_loaded(tmp_path: Path) -> None:
+    """Memory and variables are kept up to 256 MiB each: a file may have both."""
+    x = torch.zeros(1 << 27, dtype=torch.int8)
+    trace = kernellab.trace(forms.copy, (1,), x, torch.ones_like(x), 1024, BLOCK=1024)
+    again = kernellab.load(trace.save(tmp_path / "large.trace"))
+    assert isinstance(again, Trace)
+    assert len(again) == len(trace)

@@ -42,6 +42,7 @@ from kernellab.tracing.steps import (
 from kernellab.tracing.summaries import THUMBNAIL_SIDE, Summary
 from kernellab.tracing.values import (
     TOTAL_EXACT,
+    TOTAL_MEMORY,
     Kind,
     StoredValue,
     ValueStore,
@@ -125,17 +126,22 @@ def _values(data: SavedData, heap: bytes) -> ValueStore:
     return ValueStore.restored(distinct, places)
 
 
+_MOST_KEPT = TOTAL_EXACT + TOTAL_MEMORY
+
+
 class _Room:
-    """How many bytes all values of a trace may have: as many as a recorder keeps."""
+    """How many bytes all values of a trace may have: as many as a recorder keeps, of variables and
+    of memory.
+    """
 
     def __init__(self) -> None:
-        self._left = TOTAL_EXACT
+        self._left = _MOST_KEPT
 
     def take(self, data: SavedData, size: int) -> None:
         """Count a value; raises Misfit where there is no more room."""
         self._left -= size
         if self._left < 0:
-            raise data.misfit(f"within the {TOTAL_EXACT:,} bytes that a trace keeps of all values")
+            raise data.misfit(f"within the {_MOST_KEPT:,} bytes that a trace keeps of all values")
 
 
 def _depth(data: SavedData, frame: Frame, before: list[int]) -> int:
