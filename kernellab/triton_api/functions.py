@@ -150,7 +150,7 @@ def shown_as_compiled(functions: Sequence[Any]) -> Iterator[None]:
     known = {file: linecache.cache.get(file) for file in files}
     for one in functions:
         place, lines = definition_of(one), [f"{line}\n" for line in compiled_lines(one)]
-        there = list(linecache.getlines(place.file))
+        there = errors.source_lines(place.file)[:]
         there += ["\n"] * (place.line - 1 - len(there))
         there[place.line - 1 : place.line - 1 + len(lines)] = lines
         # With an mtime of None nobody looks at the file.
