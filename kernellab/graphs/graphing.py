@@ -126,11 +126,12 @@ def name_of(function: Any) -> str:
 
 def _backend(given: Any) -> str | bytes | None:
     """A backend as it is sent: by name, or pickled; None for Inductor."""
-    if given is None or (isinstance(given, str) and given in OURS):
+    is_name = issubclass(type(given), str)  # not what only says that it is one
+    if given is None or (is_name and given in OURS):
         return None
-    if isinstance(given, str):
-        return given
-    if not callable(given):
+    if is_name:
+        return str(given)
+    if not callable(given) or isinstance(given, type):
         raise ArgumentError(
             f"backend is of type {type(given).__name__}: neither a function nor a name",
             advice="Give a function of a graph and its inputs, or one of kernellab.backends().",

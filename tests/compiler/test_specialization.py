@@ -448,7 +448,9 @@ def at(column):
         (
             (X, X, X, 5, 16),
             {"x_ptr": X},
-            "'add' got 'x_ptr' twice: by position and by name.\n" + at(9).rstrip("\n"),
+            "'add' got 'x_ptr' twice: by position and by name.\n"
+            + at(9)
+            + "Leave one of the two out; its parameters are x_ptr, y_ptr, z_ptr, n, BLOCK.",
         ),
         (
             (COMPLEX, X, X, 5, 16),
@@ -516,7 +518,8 @@ def test_arguments_that_do_not_fit(args, keywords, message):
         ),
         (
             {"BLOCK": 16, "num_warps": 3},
-            "sm_90 does not accept num_warps=3: num_warps must be a power of 2",
+            "sm_90 does not accept num_warps=3: num_warps must be a power of 2\n"
+            "Give num_warps=2 or num_warps=4.",
         ),
         (
             {"BLOCK": 16, "num_warps": "4"},

@@ -67,7 +67,8 @@ def test_hundreds_of_millions_of_programs_take_bounded_memory_and_can_be_stopped
         env={**os.environ, "PYTHONPATH": root}, cwd=root,
         capture_output=True, text=True, check=False, timeout=280,
     )  # fmt: skip
-    assert "was interrupted" in done.stdout, done.stderr
+    # A trace watches one program; all others take two seconds, and it may be done by then.
+    assert "was interrupted" in done.stdout or function == "trace", done.stderr
     grown = int(done.stdout.rsplit(maxsplit=1)[1])
     assert grown < 800, done.stdout  # an int64 for each program would be 1,600
 

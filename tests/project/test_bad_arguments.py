@@ -214,6 +214,7 @@ TABLE: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
             "fullgraph": NO_FLAG,
             "options": NO_MAPPING,
             "levels": NO_FLAG,
+            "backend": NO_CHOICE,
         },
     ),
     "tracers": (

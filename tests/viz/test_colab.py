@@ -60,7 +60,7 @@ DRAW = """async ({ source, data }) => {
   const address = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
   const views = (await import(address)).default;
   const bytes = Uint8Array.from(atob(data), (one) => one.charCodeAt(0));
-  const model = { get: () => new DataView(bytes.buffer), on() {}, off() {}, send() {} };
+  const model = { get: (name) => (name === "data" ? new DataView(bytes.buffer) : undefined), on() {}, off() {}, send() {} };
   await views.render({ model, el: document.getElementById("place") }, null);
 }"""
 

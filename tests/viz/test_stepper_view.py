@@ -376,7 +376,7 @@ _LIVE = """async (data) => {
   document.querySelectorAll(".kernellab-view").forEach((one) => one.remove());
   const listeners = new Set();
   const model = {
-    get: () => new DataView(bytes(data).buffer), on: (_, one) => listeners.add(one), off: (_, one) => listeners.delete(one),
+    get: (name) => (name === "data" ? new DataView(bytes(data).buffer) : undefined), on: (_, one) => listeners.add(one), off: (_, one) => listeners.delete(one),
     send: async (asked) => {
       const { answer, buffers } = await askKernel(asked);
       for (const one of [...listeners]) one(answer, buffers.map((text) => new DataView(bytes(text).buffer)));
