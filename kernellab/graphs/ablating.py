@@ -4,15 +4,13 @@ processes that capture and time.
 
 from __future__ import annotations
 
-import functools
-import pickle
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from kernellab.graphs.in_worker import capture
-from kernellab.graphs.speedups import EAGER, Way, speedups
+from kernellab.graphs.speedups import EAGER, Way, speedups_of_call
 from kernellab.records.graph_measures import AblationRow, Speedups
 from kernellab.records.graphs import GraphCapture
 from kernellab.torch_api.optimisations import UNFUSED, caches_off, nothing_inlined
@@ -24,6 +22,20 @@ class Variant:
 
     fuses: bool
     inlines: bool
+
+    def of(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Inductor's options for it, beside the call's own."""
+        return {**options, **({} if self.fuses else UNFUSED)}
+
+    def compiling(self) -> AbstractContextManager[None]:
+        """While active, a graph is compiled so."""
+        return nullcontext() if self.inlines else nothing_inlined()
+
+    @contextmanager
+    def timing(self) -> Iterator[None]:
+        """While active, a graph is compiled so, and anew."""
+        with caches_off(), self.compiling():
+            yield
 
 
 VARIANTS = {
@@ -40,9 +52,9 @@ def counted(shipped: bytes, request: Mapping[str, Any]) -> tuple[AblationRow, ..
 
 
 def _captured(variant: Variant, shipped: bytes, request: Mapping[str, Any]) -> GraphCapture:
-    config = {**request["options"], **({} if variant.fuses else UNFUSED)}
-    with nullcontext() if variant.inlines else nothing_inlined():
-        return capture(shipped, {**request, "options": config, "levels": False})
+    options = variant.of(request["options"])
+    with variant.compiling():
+        return capture(shipped, {**request, "options": options, "levels": False})
 
 
 def _row(name: str, made: GraphCapture) -> AblationRow:
@@ -59,26 +71,8 @@ def _row(name: str, made: GraphCapture) -> AblationRow:
     )
 
 
-@contextmanager
-def _compiling(variant: Variant) -> Iterator[None]:
-    with caches_off(), nullcontext() if variant.inlines else nothing_inlined():
-        yield
-
-
 def timed(shipped: bytes, request: Mapping[str, Any], rounds: int) -> Speedups:
     """In the process with the GPU: the time of each variant, and of eager torch."""
-    function, args, keywords = pickle.loads(shipped)
-    ways = {"eager": EAGER}
-    for name, one in VARIANTS.items():
-        config = {**request["options"], **({} if one.fuses else UNFUSED)}
-        ways[name] = Way({"options": config}, functools.partial(_compiling, one))
-    return speedups(
-        function,
-        args,
-        keywords,
-        name=request["name"],
-        backward=request["backward"],
-        dynamic=request["dynamic"],
-        rounds=rounds,
-        ways=ways,
-    )
+    options = request["options"]
+    ways = {name: Way({"options": one.of(options)}, one.timing) for name, one in VARIANTS.items()}
+    return speedups_of_call(shipped, request, rounds, {"eager": EAGER, **ways})

@@ -52,7 +52,9 @@ _WARM_UPS = 3
 """CUDA graphs run once as they are, then are recorded, then replayed."""
 
 
-def speedups_of_call(shipped: bytes, request: Mapping[str, Any], rounds: int) -> Speedups:
+def speedups_of_call(
+    shipped: bytes, request: Mapping[str, Any], rounds: int, ways: Mapping[str, Way] = WAYS
+) -> Speedups:
     """In the process with the GPU: the times of a pickled call."""
     function, args, keywords = pickle.loads(shipped)
     return speedups(
@@ -63,6 +65,7 @@ def speedups_of_call(shipped: bytes, request: Mapping[str, Any], rounds: int) ->
         backward=request["backward"],
         dynamic=request["dynamic"],
         rounds=rounds,
+        ways=ways,
     )
 
 

@@ -1,5 +1,5 @@
-"""The tensors among a launch's arguments, and copies of them,
-for a run that must leave the arguments as they are.
+"""The tensors among a launch's arguments, copies of them for a run that must leave the arguments as
+they are, and what stands for them where nobody is to keep their memory.
 """
 
 from __future__ import annotations
@@ -93,3 +93,19 @@ def aligned_copy(original: torch.UntypedStorage) -> torch.UntypedStorage:
         # to begin a copy of half a MB.
         bytes_[...] = everything.cpu().numpy()
     return torch.from_numpy(bytes_).untyped_storage()
+
+
+def without_memory(value: Any) -> Any:
+    """What a launch's description needs of a value;
+    never the tensor itself, which would keep its memory.
+    """
+    if isinstance(value, torch.Tensor):
+        return torch.empty_like(value, device="meta")
+    if isinstance(value, tuple):
+        items = [without_memory(item) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    if isinstance(getattr(value, "base", None), torch.Tensor):  # a tensor descriptor
+        twin = copy.copy(value)
+        twin.base = without_memory(value.base)
+        return twin
+    return value

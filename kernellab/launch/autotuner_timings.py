@@ -15,7 +15,7 @@ from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.compiler.specialization.unwrapping import unwrap_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target
 from kernellab.errors import KernelLabError
-from kernellab.launch.dispatch import facts_of
+from kernellab.launch.argument_copies import without_memory
 from kernellab.launch.preparation import innermost
 from kernellab.triton_api import Autotuner, Config, JITFunction
 
@@ -79,7 +79,7 @@ def _call_with(config: Config, autotuner: Autotuner, given: Mapping[str, Any]) -
     """The launch with a config, as its hook makes the arguments and heuristics complete them;
     nothing is done to the tensors.
     """
-    facts = {name: facts_of(value) for name, value in given.items()}
+    facts = {name: without_memory(value) for name, value in given.items()}
     if config.pre_hook is not None:
         with contextlib.suppress(Exception):  # a hook that wants memory
             config.pre_hook({**facts, **config.all_kwargs()})
@@ -90,7 +90,9 @@ def _call_with(config: Config, autotuner: Autotuner, given: Mapping[str, Any]) -
     }
     kernel, keywords = unwrap_kernel(autotuner.fn, (), {**values, **config.all_kwargs()}, {})
     call = bind(kernel, (), keywords, local_target() or DEFAULT_TARGET)
-    return replace(call, values={name: facts_of(value) for name, value in call.values.items()})
+    return replace(
+        call, values={name: without_memory(value) for name, value in call.values.items()}
+    )
 
 
 def _percentiles(times: float | Sequence[float]) -> Sequence[float]:

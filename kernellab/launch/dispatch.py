@@ -1,12 +1,8 @@
-"""A prepared launch on the interpreter, and what is kept of any launch's arguments."""
+"""A bound launch on the interpreter."""
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
-from typing import Any
-
-import torch
 
 from kernellab import interpreter, triton_api
 from kernellab.compiler.specialization.binding import BoundCall
@@ -46,19 +42,3 @@ def interpret(
 def _files_of(kernel: JITFunction) -> set[str]:
     """The files of a kernel and of the functions that it may call."""
     return {f.fn.__code__.co_filename for f in triton_api.reachable_functions(kernel)}
-
-
-def facts_of(value: Any) -> Any:
-    """What a launch's description needs of a value;
-    never the tensor itself, which would keep its memory.
-    """
-    if isinstance(value, torch.Tensor):
-        return torch.empty_like(value, device="meta")
-    if isinstance(value, tuple):
-        items = [facts_of(item) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    if isinstance(getattr(value, "base", None), torch.Tensor):  # a tensor descriptor
-        twin = copy.copy(value)
-        twin.base = facts_of(value.base)
-        return twin
-    return value

@@ -15,8 +15,8 @@ from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.argument_formatting import format_argument
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import ArgumentError, KernelLabError
+from kernellab.launch.argument_copies import without_memory
 from kernellab.launch.callbacks import called_with_a_dict, what_it_raised
-from kernellab.launch.dispatch import facts_of
 from kernellab.launch.preparation import innermost
 from kernellab.records import Target
 from kernellab.tuning.files.call_types import types_of_calls
@@ -149,7 +149,7 @@ def _counter(
         return lambda: given
     # A weak reference: sweeps are remembered by their kernel, and must not keep it alive.
     alive = weakref.ref(kernel)
-    seen = {name: facts_of(value) for name, value in launch.call.values.items()}
+    seen = {name: without_memory(value) for name, value in launch.call.values.items()}
     call, programs = replace(launch.call, values=seen), math.prod(launch.task.grid)
 
     def count() -> Work:
