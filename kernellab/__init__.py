@@ -85,7 +85,8 @@ if TYPE_CHECKING:
     from kernellab.loading import load as load
     from kernellab.profiling.accesses.counting import accesses as accesses
     from kernellab.profiling.nsight.files import read_ncu as read_ncu
-    from kernellab.profiling.nsight.records import Profile as Profile
+    from kernellab.profiling.nsight.records import SampledCode as SampledCode
+    from kernellab.profiling.profiles.profile import Profile as Profile
     from kernellab.records import (
         Compilation as Compilation,
         Launch as Launch,
@@ -130,7 +131,8 @@ _PUBLIC = {
     "loading": "load",
     "profiling.accesses.counting": "accesses",
     "profiling.nsight.files": "read_ncu",
-    "profiling.nsight.records": "Profile",
+    "profiling.nsight.records": "SampledCode",
+    "profiling.profiles.profile": "Profile",
     "records": "Compilation Launch Resources Run Specialization Stage Stages Target",
     "records.layouts": "Layout",
     "records.showing": "show",

@@ -68,6 +68,10 @@ def load(path: str | os.PathLike[str]) -> Any:
 
         if is_of_graphs(content):
             return _report(capture_in_file(content, file))
+        from kernellab.profiling.profiles.files.reading import is_of_profiles, profile_in
+
+        if is_of_profiles(content):
+            return profile_in(content, file)
     from kernellab.graphs.logs.entries import is_trace_log
 
     if is_trace_log(content):

@@ -20,6 +20,13 @@ def data_frame(rows: Sequence[Any], columns: Sequence[str]) -> Any:
     return pandas.DataFrame(data, columns=list(columns))
 
 
+def frame_of(rows: Sequence[Sequence[Any]], columns: Sequence[str]) -> Any:
+    """A pandas DataFrame of rows of cells."""
+    from kernellab.common.whole_imports import pandas
+
+    return pandas.DataFrame(list(rows), columns=list(columns))
+
+
 def column_names(kind: type) -> list[str]:
     """The names of a data class's fields, as columns of its table."""
     return [field.name for field in dataclasses.fields(kind)]

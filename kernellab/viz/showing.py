@@ -37,6 +37,7 @@ def _import_views() -> None:
     import kernellab.viz.graphs.card
     import kernellab.viz.graphs.view
     import kernellab.viz.layouts.view
+    import kernellab.viz.profiles.card
     import kernellab.viz.stepper.view
     import kernellab.viz.sweeps.card
     import kernellab.viz.sweeps.view  # noqa: F401
@@ -46,6 +47,7 @@ def _import_figures() -> None:
     """Figures are registered when the first is asked for: matplotlib takes long to import."""
     import kernellab.viz.allocations.figure
     import kernellab.viz.layouts.figure
+    import kernellab.viz.profiles.figure
     import kernellab.viz.sweeps.figure  # noqa: F401
 
 

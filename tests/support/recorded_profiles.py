@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 import kernellab
-from kernellab.profiling.nsight.records import Profile
+from kernellab.profiling.nsight.records import SampledCode
 from kernellab.records import Compilation
 from tests.support.source_files import ROOT
 
@@ -30,6 +30,6 @@ def compilation(name: str) -> Compilation:
 
 
 @functools.cache
-def profile(name: str) -> Profile:
+def profile(name: str) -> SampledCode:
     gpu = facts()["machine"]["gpu"]
     return kernellab.read_ncu(DATA / f"profile_h200_{name}.csv", gpu=gpu)

@@ -17,7 +17,7 @@ import kernellab
 from kernellab.checker.records import Findings
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.nsight.pages import launch_pages
-from kernellab.profiling.nsight.records import Profile
+from kernellab.profiling.nsight.records import SampledCode
 from kernellab.records import Compilation, Instruction
 from tests.kernels import evidenced
 from tests.support.compiled import compiled
@@ -104,7 +104,7 @@ def ncu_page(instructions: Iterable[Instruction], kernel: str) -> str:
 
 
 @functools.cache
-def profiled() -> Profile:
+def profiled() -> SampledCode:
     """A profile of the compilation, made up."""
     (page,) = launch_pages(ncu_page(compilation().instructions, "thinned"))
-    return Profile(page.kernel, GPU, "Nsight Compute", page.instructions)
+    return SampledCode(page.kernel, GPU, "Nsight Compute", page.instructions)

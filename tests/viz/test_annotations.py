@@ -19,7 +19,7 @@ from kernellab.checker.records import Finding, Findings
 from kernellab.compiler.providers import RecordProvider
 from kernellab.errors import ArgumentError, ProfileError, SourcePosition
 from kernellab.profiling.accesses.records import Accesses
-from kernellab.profiling.nsight.records import Profile
+from kernellab.profiling.nsight.records import SampledCode
 from kernellab.records import Compilation
 from kernellab.records.showing import show
 from kernellab.viz.explorer.data import IrSide, MarginNote, MetricData
@@ -257,7 +257,7 @@ def test_a_profile_of_other_machine_code_is_refused_where_it_parts() -> None:
 def test_what_is_no_evidence_is_refused() -> None:
     with pytest.raises(ArgumentError, match="A int is no evidence") as caught:
         show(case.compilation(), 3)
-    assert "Findings, Accesses, Profile" in caught.value.advice
+    assert "Findings, Accesses, SampledCode" in caught.value.advice
     with pytest.raises(ArgumentError, match="The view of RegisterLayout takes no evidence"):
         show(
             kernellab.Layout.blocked(
@@ -325,4 +325,4 @@ def test_the_first_bars_are_the_evidences() -> None:
     assert show(case.compilation(), case.checked()).data.metric == "instructions"
     assert show(case.compilation(), case.counted()).data.metric == "sectors"
     assert isinstance(case.counted(), Accesses)
-    assert isinstance(case.profiled(), Profile)
+    assert isinstance(case.profiled(), SampledCode)

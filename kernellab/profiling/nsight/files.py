@@ -15,7 +15,7 @@ from kernellab.common.saved_files import file_bytes
 from kernellab.common.saved_json import saved_path, why_unreadable
 from kernellab.errors import ArgumentError, ProfileError, suggestion
 from kernellab.profiling.nsight.pages import LaunchPage, launch_pages
-from kernellab.profiling.nsight.records import Profile
+from kernellab.profiling.nsight.records import SampledCode
 
 _EXPORT = "ncu --import {file} --page source --print-source sass --csv > profile.csv"
 _RECORD = "ncu --section SourceCounters --section WarpStateStats -o profile python your_script.py"
@@ -25,7 +25,7 @@ _TOOL = "Nsight Compute"
 @names_bad_arguments
 def read_ncu(
     path: str | os.PathLike[str], kernel: str = "", *, launch: int = 1, gpu: str = ""
-) -> Profile:
+) -> SampledCode:
     """Read what Nsight Compute measured of a kernel, instruction by instruction.
 
     Args:
@@ -53,7 +53,7 @@ def read_ncu(
     text = _printed(file, "source", "--print-source", "sass") if is_report else _text(file)
     page = _chosen(_pages(text, file), file, kernel, launch)
     name = gpu or (_gpu(_printed(file, "raw")) if is_report else "")
-    return Profile(page.kernel, name, _TOOL, page.instructions)
+    return SampledCode(page.kernel, name, _TOOL, page.instructions)
 
 
 def _path(given: Any) -> Path:

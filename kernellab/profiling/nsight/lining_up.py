@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import TypeVar
 
 from kernellab.errors import NotRecorded, ProfileError
-from kernellab.profiling.nsight.records import Profile, SampledInstruction
+from kernellab.profiling.nsight.records import SampledCode, SampledInstruction
 from kernellab.records import Compilation, Instruction
 
 _TEXT = re.compile(r"\s*(?P<predicate>@!?U?P\w+)?\s*(?P<opcode>[A-Z][\w.]*)\s*(?P<operands>[^;]*)")
@@ -47,7 +47,7 @@ class _Code:
         return sorted(self.operands) == sorted(other.operands)
 
 
-def lines_of(profile: Profile, compilation: Compilation) -> Mapping[int, SampledInstruction]:
+def lines_of(profile: SampledCode, compilation: Compilation) -> Mapping[int, SampledInstruction]:
     """Line of the compilation's SASS -> what was measured of its instruction.
 
     Raises:
@@ -106,7 +106,7 @@ def _plain(operand: str) -> str:
 
 
 def _other_code(
-    profile: Profile,
+    profile: SampledCode,
     compilation: Compilation,
     number: int,
     here: tuple[_Code, Instruction] | None,

@@ -68,7 +68,7 @@ class SampledInstruction:
 
 
 @dataclass(frozen=True)
-class Profile:
+class SampledCode:
     """One launch under a profiler: a sequence of instructions, in the order of the code."""
 
     kernel: str

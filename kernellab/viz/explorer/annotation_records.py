@@ -43,7 +43,7 @@ def annotations_of(given: object, compilation: Compilation) -> Annotations:
         f"A {type(given).__name__} is no evidence that the explorer shows.",
         advice=(
             "It shows what kernellab.check, kernellab.accesses and kernellab.read_ncu give: "
-            "Findings, Accesses, Profile."
+            "Findings, Accesses, SampledCode."
         ),
     )
 

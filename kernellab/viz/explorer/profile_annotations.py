@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernellab.profiling.nsight.lining_up import lines_of
-from kernellab.profiling.nsight.records import ISSUED, REASONS, Profile
+from kernellab.profiling.nsight.records import ISSUED, REASONS, SampledCode
 from kernellab.records import Compilation
 from kernellab.viz.explorer.annotation_records import Annotations, annotations_of, metric_of
 from kernellab.viz.explorer.data import MarginNote
@@ -22,7 +22,7 @@ _MEASURED = {
 
 
 @annotations_of.register
-def annotations_of_profile(profile: Profile, compilation: Compilation) -> Annotations:
+def annotations_of_profile(profile: SampledCode, compilation: Compilation) -> Annotations:
     """Samples, the reasons that matter, and executions, on the lines of the SASS."""
     lines = lines_of(profile, compilation)
     metrics = list(

@@ -1,0 +1,1 @@
+"""Profiles: what was measured of launches, as a tree of scopes with metrics."""

@@ -1,0 +1,1 @@
+"""Profiles as files: our own form, Proton's, speedscope's, Chrome's."""

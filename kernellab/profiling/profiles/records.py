@@ -1,0 +1,203 @@
+"""A profile, as plain facts: a tree of scopes with metrics, lines of kernels, events.
+
+Whoever measures makes one: Proton's sessions, scopes around the lines of a kernel, runs on the
+interpreter, files of other tools. `Profile.measured_by` says who, for the numbers are not alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy
+
+from kernellab.common.formatting import counted
+
+PROTON, LINE_SCOPES, INTERPRETER = "proton", "cycles of line scopes", "interpreter"
+"""Who measures here; profiles from elsewhere say their tool's name."""
+
+TIME, COUNT = "time (ns)", "count"
+"""The metrics of a kernel's launches, by Proton's names: nanoseconds, and how many."""
+
+ScopeKind = Literal["root", "scope", "frame", "kernel", "line"]
+
+IS_INTERPRETER = "interpreter: not a GPU's time"
+"""What stands beside every number that a run on the CPU gave."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A node of a profile's tree."""
+
+    name: str
+    kind: ScopeKind
+    """A scope that the user named, a frame of Python, a kernel, a line of a kernel."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Name -> number, without what is below: "time (ns)", "count", "flops16", "bytes", "cycles",
+    "num_samples", whatever the user gave."""
+    children: tuple[Scope, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What is no number: "device_id", "device_type"."""
+
+    def walk(self) -> Iterator[Scope]:
+        """It and all below it, in order."""
+        waiting = [self]
+        while waiting:
+            one = waiting.pop()
+            yield one
+            waiting.extend(reversed(one.children))
+
+
+@dataclass(frozen=True)
+class Device:
+    """A GPU as Proton describes it; 0 and "" where nobody said."""
+
+    kind: str
+    """ "CUDA", "HIP"."""
+    index: str
+    arch: str = ""
+    """ "90", "gfx942"."""
+    multiprocessors: int = 0
+    clock_khz: int = 0
+    memory_clock_khz: int = 0
+    bus_bits: int = 0
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where a profile was measured."""
+
+    target: str = ""
+    """ "sm_90": what the kernels were compiled for, or the interpreter emulated."""
+    device: str = ""
+    """ "NVIDIA H200"; "" where nobody said."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Package -> version."""
+    devices: tuple[Device, ...] = ()
+
+
+@dataclass(frozen=True)
+class ProfiledKernel:
+    """A kernel of a profile."""
+
+    name: str
+    """As the scopes of its launches are called."""
+    launches: int = 1
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of its launches: num_warps, num_stages, constants."""
+    code: str = ""
+    """The hash of its machine code, SHA-256; "" where there is none."""
+    file: str = ""
+    """Where it is defined."""
+    line: int = 0
+    compilation: Any = field(default=None, compare=False, repr=False)
+    """Its Compilation, where it is at hand; files have none."""
+
+
+@dataclass(frozen=True)
+class ProfiledLine:
+    """An operation of a kernel's line, or all of the line, and what it took."""
+
+    file: str
+    line: int
+    operation: str
+    """ "tt.load", "warp_group_dot_wait", ...; "" for all of the line."""
+    share: float
+    """Of the kernel's cycles, samples or time: which, the profile says."""
+    cycles: float | None = None
+    """Of all warps and programs that were measured."""
+    executions: int | None = None
+    warps: int | None = None
+    """How many were measured."""
+    programs: int | None = None
+    scope: int = -1
+    """Its number among `Events.names`; -1 for none."""
+    kernel: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """What else is known: "time (ns)", "bytes", "flops32", "stalled_long_scoreboard"."""
+
+
+@dataclass(frozen=True, eq=False)
+class Events:
+    """Single executions of scopes, one column for each fact: integers of 64 bits, of one length."""
+
+    program: numpy.ndarray
+    """The linear id of the program; -1 where an event is no program's."""
+    warp: numpy.ndarray
+    """Of the program; -1 where an event is no warp's."""
+    scope: numpy.ndarray
+    """Its place in `names`."""
+    start: numpy.ndarray
+    end: numpy.ndarray
+    names: tuple[str, ...]
+    unit: Literal["cycles", "ns"] = "cycles"
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def at(self, places: numpy.ndarray) -> Events:
+        """Some of them, in the order of `places`."""
+        return Events(
+            self.program[places],
+            self.warp[places],
+            self.scope[places],
+            self.start[places],
+            self.end[places],
+            self.names,
+            self.unit,
+        )
+
+
+@dataclass(frozen=True)
+class Perturbation:
+    """What measuring changed of a launch."""
+
+    plain_us: float
+    instrumented_us: float
+    method: str
+    """How both were measured: "CUPTI, median of 20 launches each, in turns"."""
+    shared_before: int | None = None
+    """Bytes of shared memory of one program."""
+    shared_after: int | None = None
+    registers_before: int | None = None
+    registers_after: int | None = None
+    events_kept: int | None = None
+    events_lost: int | None = None
+
+    @property
+    def ratio(self) -> float:
+        """Instrumented over plain time."""
+        return self.instrumented_us / self.plain_us if self.plain_us else float("nan")
+
+    def __str__(self) -> str:
+        parts = [
+            f"{self.instrumented_us:,.1f} us instrumented, {self.plain_us:,.1f} us plain: "
+            f"{self.ratio:.2f} times ({self.method})"
+        ]
+        if self.shared_before is not None and self.shared_after is not None:
+            parts.append(f"shared memory {self.shared_before:,} to {self.shared_after:,} bytes")
+        if self.registers_before is not None and self.registers_after is not None:
+            parts.append(f"registers {self.registers_before} to {self.registers_after}")
+        if self.events_kept is not None:
+            lost = f", {self.events_lost:,} lost" if self.events_lost else ""
+            parts.append(f"{counted(self.events_kept, 'event')} kept{lost}")
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True)
+class ProfileRecord:
+    """What was measured of some launches, without the ways to look at it: see `Profile`."""
+
+    measured_by: str
+    """ "proton", "cycles of line scopes", "interpreter", or the name of another tool."""
+    root: Scope
+    machine: Machine = field(default_factory=Machine)
+    kernels: tuple[ProfiledKernel, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What a reader has to know: what is lacking, what the numbers are not."""
+    line_records: tuple[ProfiledLine, ...] = ()
+    events: Events | None = field(default=None, compare=False)
+    perturbation: Perturbation | None = None
+    """What measuring changed; None where it was not measured."""
+    name: str = ""

@@ -1,0 +1,1 @@
+"""How profiles look: cards, flame graphs, timelines."""

@@ -1,0 +1,128 @@
+"""The card of a profile: its scopes, its kernels' lines, what measuring changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from kernellab.common.formatting import counted, percent, visible
+from kernellab.errors import source_line
+from kernellab.profiling.profiles import metrics as expressions
+from kernellab.profiling.profiles import trees
+from kernellab.profiling.profiles.differences import ProfileDifference
+from kernellab.profiling.profiles.profile import Profile
+from kernellab.profiling.profiles.records import ProfiledKernel, ProfiledLine
+from kernellab.viz.kit.card import Card, Table, card_of
+
+_MOST_SCOPES, _MOST_LINES, _MOST_METRICS = 40, 24, 6
+"""Rows and columns of a card; `table()` and `lines` have all."""
+
+
+@card_of.register
+def profile_card(profile: Profile) -> Card:
+    """Scopes as a tree, lines by their share."""
+    tables = [_scopes(profile), *_lines(profile)]
+    if profile.kernels:
+        rows = [_kernel_row(one) for one in profile.kernels[:_MOST_LINES]]
+        tables.append(Table("Kernels", ("kernel", "launches", "options"), rows, numbers=(1,)))
+    notes = [visible(one) for one in profile.notes]
+    if profile.perturbation is not None:
+        notes.append(f"What measuring changed: {profile.perturbation}.")
+    title = visible(profile.name) or "Profile"
+    return Card(title, visible(profile.origin), tables, notes)
+
+
+def _scopes(profile: Profile) -> Table:
+    asked = expressions.read(None, profile.root)[:_MOST_METRICS]
+    rows = trees.rows(profile, asked, trees.Filter())
+    whole = rows[0].values[0] if asked else math.nan
+    cells = [
+        [
+            f"{row.lines}{visible(row.scope.name)}",
+            *(_number(value) for value in row.values),
+            _share(row.values[0], whole) if asked else "",
+        ]
+        for row in rows[:_MOST_SCOPES]
+    ]
+    columns = ["scope", *(visible(one.text) for one in asked), "share" if asked else ""]
+    title = "" if len(rows) <= _MOST_SCOPES else f"The first {_MOST_SCOPES} of {len(rows):,} scopes"
+    return Table(title, columns, cells, numbers=range(1, len(columns)), is_listing=True)
+
+
+def _lines(profile: Profile) -> list[Table]:
+    if not profile.line_records:
+        return []
+    found = sorted(profile.line_records, key=lambda one: -one.share)
+    names = [
+        name for name in dict.fromkeys(name for one in found for name in one.metrics)
+        if not name.startswith("stalled_")
+    ][:3]  # fmt: skip
+    rows = [_line_row(one, names) for one in found[:_MOST_LINES]]
+    columns = ("line", "operation", "share", "cycles", "executions", *map(visible, names), "")
+    title = (
+        "Lines"
+        if len(found) <= _MOST_LINES
+        else f"The {_MOST_LINES} lines with the largest share, of {len(found):,}"
+    )
+    return [Table(title, columns, rows, numbers=range(2, len(columns) - 1))]
+
+
+def _line_row(one: ProfiledLine, names: Sequence[str]) -> list[str]:
+    return [
+        f"{visible(one.kernel)}:{one.line}" if one.kernel else str(one.line),
+        visible(one.operation),
+        percent(one.share),
+        "" if one.cycles is None else f"{one.cycles:,.0f}",
+        "" if one.executions is None else f"{one.executions:,}",
+        *(_number(one.metrics.get(name, math.nan)) for name in names),
+        source_line(one.file, one.line).strip(),
+    ]
+
+
+def _kernel_row(one: ProfiledKernel) -> list[str]:
+    options = ", ".join(f"{name}={value}" for name, value in one.options.items())
+    return [visible(one.name), f"{one.launches:,}", visible(options)]
+
+
+def _number(value: float) -> str:
+    if math.isnan(value):
+        return ""
+    if value == int(value) or abs(value) >= 1e6:
+        return f"{value:,.0f}"
+    return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.1f}"
+
+
+def _share(value: float, whole: float) -> str:
+    return percent(value / whole) if whole and not math.isnan(value / whole) else ""
+
+
+@card_of.register
+def difference_card(difference: ProfileDifference) -> Card:
+    """One row per scope, the largest differences first."""
+    names, found = difference.rows()
+    found.sort(key=lambda one: -max(map(abs, one.difference), default=0))
+    rows = [
+        [
+            " / ".join(map(visible, one.path[1:] or one.path)),
+            *(
+                cell
+                for triple in zip(one.one, one.other, one.difference)
+                for cell in (_number(triple[0]), _number(triple[1]), _signed(triple[2]))
+            ),
+        ]
+        for one in found[:_MOST_SCOPES]
+    ]
+    columns = ["scope"]
+    columns += [f"{name}, {side}" for name in names for side in ("first", "second", "difference")]
+    title = f"{_named(difference.one.name, 'first')} less {_named(difference.other.name, 'second')}"
+    notes = [difference.caution] if difference.caution else []
+    table = Table("", columns, rows, numbers=range(1, len(columns)))
+    return Card(title, counted(len(found), "scope"), [table], notes)
+
+
+def _named(name: str, otherwise: str) -> str:
+    return visible(name) or f"the {otherwise}"
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value > 0 else ''}{_number(value)}"

@@ -1,0 +1,174 @@
+"""Profiles: metrics by expression, filters, differences, timelines, files."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy
+import pytest
+
+import kernellab
+from kernellab.errors import ArchiveError, ArgumentError, OptionError, ProfileError
+from kernellab.profiling.profiles.records import Scope
+from tests.support.made_profiles import made_profile
+
+
+def value(metric: str, scope: str) -> float:
+    table = made_profile().table([metric])
+    return float(table[table["name"] == scope][metric].iloc[0])
+
+
+@pytest.mark.parametrize(
+    ("metric", "scope", "expected"),
+    [
+        ("time/ms", "ROOT", 4),
+        ("time/ms", "step", 3),
+        ("time/us", "matmul<&>", 2000),
+        ("Time/NS", "matmul<&>", 2e6),
+        ("avg_time/us", "matmul<&>", 500),
+        ("tflop16/s", "matmul<&>", 400),
+        ("tflop/s", "matmul<&>", 400),
+        ("gbyte/s", "add", 3000),
+        ("gbyte/s", "step", 4 / 3e-3),
+        ("time/%", "step", 75),
+        ("count", "ROOT", 6),
+        ("loss", "step", 0.5),
+        ("num_samples", "matmul<&>", 40),
+        ("flops16", "rest", math.nan),
+        # 8e11 operations at 132 SMs, 1.98 GHz: Proton's formula for the peak of sm_90.
+        ("util", "matmul<&>", 8e11 / (132 / 114 * 1980 / 1755 * 1513e12 / 2) / 2e-3),
+        ("util", "step", math.nan),
+    ],
+)
+def test_metrics_by_expression(metric: str, scope: str, expected: float) -> None:
+    assert value(metric, scope) == pytest.approx(expected, nan_ok=True)
+
+
+def test_the_tree_is_what_proton_viewer_prints() -> None:
+    tree = made_profile().tree("time/ms")
+    assert tree == (
+        "4.000 ROOT\n"
+        "├─ 3.000 step\n"
+        "│  ├─ 2.000 matmul<&>\n"
+        "│  │  ├─ nan k.py:10\n"
+        "│  │  └─ nan k.py:12\n"
+        "│  └─ 1.000 add\n"
+        "└─ 1.000 rest\n"
+        "   └─ 1.000 add"
+    )
+    assert repr(tree) == tree
+    assert made_profile().tree("time/ms,count", depth=1) == (
+        "4.000 6.000 ROOT\n├─ 3.000 5.000 step\n└─ 1.000 1.000 rest"
+    )
+
+
+def test_filters() -> None:
+    made = made_profile()
+    assert list(made.table("count", include="mat")["name"]) == [
+        "ROOT", "step", "matmul<&>", "k.py:10", "k.py:12",
+    ]  # fmt: skip
+    without = made.filter(exclude="^step$")
+    assert [one.name for one in without] == ["ROOT", "rest", "add"]
+    assert without.table("time/ms")["time/ms"].iloc[0] == 1
+    large = made.table("time/ms", threshold=1.5)
+    assert list(large["name"]) == ["ROOT", "step", "matmul<&>"]
+    assert list(large["time/ms"]) == [4, 3, 2]  # what is left out counts where it was
+    assert made.filter(include="no such").root.children == ()
+
+
+def test_a_difference_compares_rates_and_not_their_parts() -> None:
+    made = made_profile()
+    matmul = Scope("matmul<&>", "kernel", {"time (ns)": 1e6, "count": 4, "flops16": 8e11})
+    faster = made_profile(root=Scope("ROOT", "root", {}, (Scope("step", "scope", {}, (matmul,)),)))
+    table = (faster - made).table(["tflop16/s", "time/ms"]).set_index("name")
+    assert table.loc["matmul<&>", "tflop16/s"] == pytest.approx(400)
+    assert table.loc["matmul<&>", "time/ms"] == pytest.approx(-1)
+    assert table.loc["rest", "time/ms"] == pytest.approx(-1)
+    assert "      -1.000 matmul<&>" in (faster - made).tree("time/ms")
+    assert "matmul" in str(faster - made)
+    assert "not of one kind" in str(made - made_profile(measured_by="interpreter"))
+
+
+def test_lines_and_perturbation() -> None:
+    made = made_profile()
+    lines = made.lines
+    assert list(lines.columns[:6]) == [
+        "kernel", "line", "operation", "cycles", "share", "executions",
+    ]  # fmt: skip
+    assert list(lines["line"]) == [10, 12]
+    assert lines["share"].sum() == 1
+    assert made.perturbation is not None
+    assert made.perturbation.ratio == pytest.approx(1.1)
+    assert "1.10 times" in str(made)
+
+
+def test_a_timeline_is_a_chrome_trace(tmp_path: Path) -> None:
+    made = made_profile()
+    records = made.timeline().records
+    assert list(records["scope"]) == ["tt.load", "tt.load", "tt.store"]
+    assert list(records["duration"]) == [1000, 400, 500]
+    assert list(made.timeline(program=1).records["start"]) == [1000]
+    file = made.timeline().save(tmp_path / "t.json")
+    events = [one for one in json.loads(file.read_text())["traceEvents"] if one["ph"] == "X"]
+    assert [(one["name"], one["ts"], one["dur"]) for one in events] == [
+        ("tt.load", 0, 1), ("tt.load", 0, 0.4), ("tt.store", 1.5, 0.5),
+    ]  # fmt: skip
+    assert made.timeline()._repr_png_().startswith(b"\x89PNG")
+    with pytest.raises(OptionError, match="program=7"):
+        made.timeline(program=7)
+    with pytest.raises(ProfileError, match="no events"):
+        made_profile(events=None).timeline()
+
+
+def test_a_saved_profile_is_the_same(tmp_path: Path) -> None:
+    made = made_profile()
+    again = kernellab.load(made.save(tmp_path / "a.profile"))
+    assert isinstance(again, kernellab.Profile)
+    assert again == made
+    assert again.events is not None
+    assert made.events is not None
+    for name in ("program", "warp", "scope", "start", "end"):
+        assert numpy.array_equal(getattr(again.events, name), getattr(made.events, name))
+    assert again.events.names == made.events.names
+    (tmp_path / "b").write_bytes((tmp_path / "a.profile").read_bytes()[:200])
+    with pytest.raises(ArchiveError, match="cut off"):
+        kernellab.load(tmp_path / "b")
+
+
+def test_a_deep_tree_is_saved_and_read(tmp_path: Path) -> None:
+    root = Scope("deepest", "frame", {"time (ns)": 1})
+    for level in range(199):
+        root = Scope(f"f{level}", "frame", {}, (root,))
+    made = made_profile(root=Scope("ROOT", "root", {}, (root,)))
+    assert kernellab.load(made.save(tmp_path / "deep")).tree() == made.tree()
+
+
+def test_the_card_and_the_flame_graph() -> None:
+    made = made_profile()
+    shown = made._repr_mimebundle_()
+    assert "made &lt;up&gt;" in shown["text/html"]
+    assert "<note>" not in shown["text/html"]
+    assert "proton, NVIDIA H200 (sm_90)" in shown["text/plain"]
+    assert "matmul<&>:10" in shown["text/plain"]
+    assert made.plot().png().startswith(b"\x89PNG")
+    assert made.tree().plot().svg().count("matmul") >= 1
+
+
+def test_what_means_nothing_is_refused() -> None:
+    made = made_profile()
+    with pytest.raises(OptionError, match=r"no metric 'tflop8/s'"):
+        made.table("tflop8/s")
+    with pytest.raises(OptionError, match="Did you mean"):
+        made.table("cuont")
+    with pytest.raises(OptionError, match="no regular expression"):
+        made.tree(include="(")
+    with pytest.raises(OptionError, match="names no metrics"):
+        made.table(metrics=5)
+    with pytest.raises(OptionError, match="threshold"):
+        made.tree(threshold="x")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="compared with another"):
+        made - 5  # type: ignore[operator]
+    with pytest.raises(OptionError, match="no metrics"):
+        made_profile(root=Scope("ROOT", "root")).plot()
