@@ -15,7 +15,13 @@ from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.compiler.machine_code.decoding import padding_of
 from kernellab.compiler.readable import MLIR_LOCATION
 from kernellab.compiler.stage_sizes import size_of
-from kernellab.errors import ArgumentError, CompileError, KernelLabError, suggestion
+from kernellab.errors import (
+    ArgumentError,
+    CompileError,
+    KernelLabError,
+    MachineError,
+    suggestion,
+)
 from kernellab.records import Compilation, PassRun, Resources, Stage, StoredText
 from kernellab.records.remarks import Remark
 from kernellab.records.showing import HasCard, show, text_of
@@ -317,16 +323,21 @@ def _comparable(stage: Stage) -> str | bytes:
 
 
 def _resources(compilation: Compilation) -> Resources | None:
-    return compilation.resources if compilation.can_answer("resources") else None
+    if not compilation.can_answer("resources"):
+        return None
+    try:
+        return compilation.resources
+    except (CompileError, MachineError):  # A file's binary is damaged, or the tool is missing.
+        return None
 
 
 def _opcodes(compilation: Compilation) -> Counter[str]:
     if not compilation.can_answer("instructions"):
         return Counter()
-    padding = padding_of(compilation)
     try:
-        return Counter(one.opcode for one in compilation.instructions if one.line not in padding)
-    except CompileError:  # The binary of a file is damaged.
+        padding, instructions = padding_of(compilation), compilation.instructions
+        return Counter(one.opcode for one in instructions if one.line not in padding)
+    except (CompileError, MachineError):
         return Counter()
 
 

@@ -47,6 +47,7 @@ def read_source_map(
     located = {
         name: module_frames(stages[name].text) for name in ("ttir", "ttgir") if name in stages
     }
+    stages.made()  # What cannot be made is no stage from now on.
     links: dict[tuple[str, str], tuple[Lines, ...]] = {}
     if "ttir" in stages and "ttgir" in stages:
         made_from = _ttir_lines_of_ttgir(stages["ttir"].text, stages["ttgir"].text, target, options)

@@ -13,7 +13,7 @@ from typing import Any
 from kernellab.common.argument_checks import is_text
 from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
-from kernellab.errors import CompiledLines, MachineError, NoSuchStage, is_edited, suggestion
+from kernellab.errors import CompiledLines, CompileError, MachineError, NoSuchStage, is_edited, suggestion
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,14 @@ class Stage:
 
 class Stages(Mapping[str, Stage]):
     """Stage name -> Stage, in the order of the pipeline;
-    a stage given as a function is made when first asked for. One that this machine has failed to
-    make is none of them; who asks for it all the same is told why, or gets it.
+    a stage given as a function is made when first asked for. One that could not be made, on
+    this machine or of a damaged binary, is none of them; who asks for it all the same is told why,
+    or gets it.
     """
 
     def __init__(self, stages: Mapping[str, Stage | Callable[[], Stage]]) -> None:
         self._stages = dict(stages)
-        self.failed: dict[str, MachineError] = {}
+        self.failed: dict[str, MachineError | CompileError] = {}
         """What could not be made, and why."""
 
     @names_bad_arguments
@@ -93,17 +94,17 @@ class Stages(Mapping[str, Stage]):
         if not isinstance(stage, Stage):
             try:
                 stage = self._stages[name] = stage()
-            except MachineError as error:
+            except (MachineError, CompileError) as error:
                 self.failed[name] = error
                 raise
             self.failed.pop(name, None)
         return stage
 
     def made(self) -> list[Stage]:
-        """All that this machine can make, in order."""
+        """All that can be made on this machine, of what is there, in order."""
         found = []
         for name in self._stages:
-            with suppress(MachineError):
+            with suppress(MachineError, CompileError):
                 found.append(self[name])
         return found
 

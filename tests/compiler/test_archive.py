@@ -366,6 +366,27 @@ def test_a_layout_that_mlir_dies_of(left_behind: tuple[str, Path, Path], tmp_pat
     assert "tt.func" in str(loaded.module("ttir"))
 
 
+@pytest.mark.parametrize("damage", [slice(0), slice(1000), slice(60)])
+def test_a_cut_off_cubin_costs_the_sass_and_nothing_else(
+    left_behind: tuple[str, Path, Path], tmp_path: Path, damage: slice
+) -> None:
+    target, folder, _ = left_behind
+    if target != "sm_90":
+        pytest.skip("AMD's machine code is text")
+    cubin = shutil.copytree(folder, tmp_path / "cut") / "matmul.cubin"
+    cubin.write_bytes(cubin.read_bytes()[damage])
+    loaded = kernellab.load(cubin.parent)
+    shown = str(loaded.explore())
+    assert "nvdisasm cannot read the cubin" in shown and "kernellab-tmp" not in shown
+    loaded.explore().to_html(tmp_path / "view.html")
+    assert {"ttir", "ttgir", "ptx", "cubin"} <= set(loaded.stages) and "sass" not in loaded.stages
+    assert loaded.source_map.links and loaded.layouts()
+    again = kernellab.load(loaded.save(tmp_path / "again"))
+    assert {"resource", "opcode"}.isdisjoint(kernellab.compare(again, loaded).table()["kind"])
+    with pytest.raises(kernellab.CompileError, match="nvdisasm cannot read the cubin"):
+        loaded.stages["sass"]
+
+
 def test_folders_that_are_no_cache(left_behind: tuple[str, Path, Path], tmp_path: Path) -> None:
     assert "is no folder of Triton's cache" in refusal(tmp_path)
     (tmp_path / "a.json").write_text("{}")

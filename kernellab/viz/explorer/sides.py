@@ -291,7 +291,7 @@ def _facts(compilation: Compilation) -> tuple[tuple[str, str], ...]:
         return tuple(facts)
     try:
         resources = compilation.resources
-    except MachineError:
+    except (CompileError, MachineError):
         return tuple(facts)
     stack = (("stack", f"{resources.stack_bytes:,} bytes"),) if resources.stack_bytes else ()
     return (

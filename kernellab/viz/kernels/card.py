@@ -9,7 +9,7 @@ from typing import Any
 
 from kernellab.compiler.machine_code.sass import matrix_instructions
 from kernellab.compiler.stage_sizes import size_of
-from kernellab.errors import MachineError
+from kernellab.errors import CompileError, MachineError
 from kernellab.records import (
     Compilation,
     Launch,
@@ -193,7 +193,7 @@ def _resource_table(compilation: Compilation) -> Table:
         return Table("One program takes", ("", ""), [("stopped before", "machine code")])
     try:
         rows = _resource_rows(compilation.resources)
-    except MachineError as error:
+    except (CompileError, MachineError) as error:
         rows = [("registers, spills", f"not known: {error.what}")]
     for option, words in (("num_warps", "warps per program"), ("num_stages", "pipeline stages")):
         if option in compilation.options:
