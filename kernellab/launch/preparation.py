@@ -162,7 +162,7 @@ def _check_is_no_argument(grid: Any, entry_point: str, kernel: Any) -> None:
     if isinstance(grid, torch.Tensor) and (grid.numel() > 3 or grid.is_floating_point()):
         name = getattr(kernel, "__name__", "kernel")
         raise GridError(
-            f"a tensor stands where the grid goes, of shape {tuple(grid.shape)}",
+            f"a tensor stands where the grid goes, {_format_shape(grid)}",
             advice=(
                 "The grid, how many programs there are, comes after the kernel: "
                 f"{entry_point}({name}, (triton.cdiv(n, BLOCK),), ...)."
@@ -305,6 +305,10 @@ def goes_to_gpu(kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str,
     return True
 
 
+def _format_shape(tensor: torch.Tensor) -> str:
+    return "a nested one" if tensor.is_nested else f"of shape {tuple(tensor.shape)}"
+
+
 def _refuse_tensors(
     entry_point: EntryPoint, kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> None:
@@ -365,11 +369,8 @@ def _no_block_of_memory(
 def _kind_of_tensor(value: Any) -> tuple[str, str]:
     """What a tensor without a block of memory is, and what to give instead."""
     if is_pointer(value):
-        return (
-            f"a {type(value).__qualname__} {_why_unreachable(value)}",
-            "Give it shape (and stride(), where it is not contiguous), numel() or nbytes; or "
-            "untyped_storage(); or keep the tensor that owns the memory, on the CPU.",
-        )
+        why, advice = _why_unreachable(value)
+        return f"a {type(value).__qualname__} {why}", advice
     tensor = value if isinstance(value, torch.Tensor) else described(value)
     if tensor is not value and is_pointer(tensor):
         return _kind_of_tensor(tensor)
@@ -409,12 +410,13 @@ def _kind_of_tensor(value: Any) -> tuple[str, str]:
     )
 
 
-def _why_unreachable(value: Any) -> str:
+def _why_unreachable(value: Any) -> tuple[str, str]:
+    """How it goes on from what a pointer is, and what to give instead."""
     try:
         memory_behind(value)
     except UnknownExtent as error:
-        return str(error)
-    return "whose memory is not this process's"
+        return str(error), error.advice
+    return "whose memory is not this process's", "Keep the tensor that owns the memory, on the CPU."
 
 
 def _has_address(tensor: torch.Tensor) -> bool:

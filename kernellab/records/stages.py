@@ -13,7 +13,14 @@ from typing import Any
 from kernellab.common.argument_checks import is_text
 from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
-from kernellab.errors import CompiledLines, CompileError, MachineError, NoSuchStage, is_edited, suggestion
+from kernellab.errors import (
+    CompiledLines,
+    CompileError,
+    MachineError,
+    NoSuchStage,
+    is_edited,
+    suggestion,
+)
 
 
 @dataclass(frozen=True)

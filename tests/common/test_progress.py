@@ -372,6 +372,7 @@ def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path: Path) -> None:
             "kernellab.trace(slow, grid, x, y, TURNS=4000, BLOCK=128)",
             "trace slow was interrupted. The arguments are as they were.",
         ),
+        ("kernellab.graph(lambda x: (time.sleep(60), x + 1), x)", "kernellab.graph"),
     ],
 )
 def test_an_interrupt_ends_long_work_soon_and_says_what_is_kept(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -28,6 +29,16 @@ class Unwilling:
         raise RuntimeError(f"no {name}")
 
 
+class Long(list[int]):
+    """A list that is longer than any, by what it says."""
+
+    def __len__(self) -> int:
+        return 10**30
+
+    def __iter__(self) -> Iterator[int]:
+        return itertools.repeat(1)
+
+
 def launch(grid: Any, x: Any) -> None:
     kernellab.run(double, grid, x, torch.zeros(N), N, BLOCK=64)
 
@@ -47,6 +58,7 @@ def launch(grid: Any, x: Any) -> None:
         pytest.param(Unwilling(), "it must be one to three sizes", id="unwilling"),
         ((10**5000,), "size 0 must be from 1"),
         ([1] * 100_000, r"\.\.\.; it must be one to three sizes"),
+        (Long([1]), r"the grid is \[1\]; it must be one to three sizes"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("door", [kernellab.run, kernellab.check, kernellab.trace])
@@ -54,6 +66,12 @@ def test_what_is_no_grid_is_the_calls_error(door: Any, grid: Any, words: str) ->
     with pytest.raises(GridError, match=words) as caught:
         door(double, grid, torch.ones(N), torch.zeros(N), N, BLOCK=64)
     assert len(str(caught.value)) < 2_000
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_nested_tensor_is_no_grid() -> None:
+    with pytest.raises(GridError, match="a tensor stands where the grid goes, a nested one"):
+        kernellab.run(double, nested(torch.strided), torch.ones(N), torch.zeros(N), N, BLOCK=64)
 
 
 def test_a_size_of_a_grid_is_whatever_is_a_whole_number() -> None:
@@ -178,6 +196,9 @@ class Pointer:
         return self.address
 
 
+ALIGNED = torch.ones(N)
+
+
 class Grudging:
     """An object that has all methods, and raises when they are called."""
 
@@ -209,6 +230,8 @@ def masked() -> Any:
         (lambda: Pointer(64), "points to 0x40, and nothing says how far"),
         (lambda: Pointer(64, shape=(N,)), "points to 0x40, where this process has no 256 bytes"),
         (lambda: Pointer(1 << 63, shape=(N,)), "has no 256 bytes of memory"),
+        (lambda: Pointer(ALIGNED.data_ptr() + 2), "is between two elements of 4 bytes .float32"),
+        (lambda: Pointer(ALIGNED.data_ptr() + 2, shape=(N - 1,)), "is between two elements"),
         (lambda: Pointer("x"), r"data_ptr\(\) gives 'x', which is no address"),
         (lambda: Pointer(ValueError("no")), r"data_ptr\(\) raises ValueError: 'no'"),
         (Unwilling, "of type .*Unwilling, which cannot be passed"),
@@ -217,6 +240,7 @@ def masked() -> Any:
         (MagicMock, r"a MagicMock whose data_ptr\(\) gives .*, which is no address"),
         (lambda: torch.Tensor, "the class Tensor"),
         (masked, "a masked one, and a kernel sees no mask"),
+        (lambda: Long([1]), "a list of 1 item; a kernel takes"),
         (lambda: 10**5000, "a int, which does not fit into 64 bits"),
         (lambda: "x" * 100_000, "is not a Triton type"),
         (lambda: (ctypes.c_float * N)(), "of type .*c_float_Array_64, which cannot be passed"),
@@ -254,7 +278,7 @@ def test_a_number_that_cannot_be_written_is_a_number() -> None:
 
 @pytest.mark.parametrize(
     "given",
-    [None, "x", torch.tensor(64), object(), double, 10**30],
+    [None, "x", torch.tensor(64), object(), double, 10**30, numpy.frombuffer(bytes(8))],
     ids=lambda given: type(given).__name__,
 )
 def test_a_constant_that_is_no_number_is_named(given: Any) -> None:

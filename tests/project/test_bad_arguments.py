@@ -359,10 +359,22 @@ LISTS: dict[str, tuple[Callable[[Any], Any], str]] = {
 }  # fmt: skip
 """Where a list is wanted, and what the error names."""
 
+
+class EndlessList(list[int]):
+    """A list with one item, by its length."""
+
+    def __init__(self) -> None:
+        super().__init__([1])
+
+    def __iter__(self) -> Iterator[int]:
+        return itertools.repeat(1)
+
+
 ENDLESS: dict[str, Callable[[], Any]] = {
     "count": itertools.count,
     "repeat": lambda: itertools.repeat("x"),
     "range": lambda: range(10**12),
+    "list": EndlessList,
     "generator": lambda: (1 for _ in itertools.count()),
 }
 

@@ -109,12 +109,19 @@ def test_every_door_in_a_folder_with_an_accent(
     assert "scale" in str(sweep.show())
 
 
+def cache_folder(below: Path) -> Path:
+    """Triton's, of the one kernel that was compiled into it."""
+    (file,) = (below / "ché").rglob("scale.ttgir")
+    return file.parent
+
+
 @pytest.mark.parametrize("target", ["sm_90", "gfx942"])
 @pytest.mark.parametrize("record", ["passes", "stages"])
 def test_a_compilation_from_a_folder_with_an_accent(
-    load: Load, tmp_path: Path, target: str, record: Any
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, record: Any
 ) -> None:
     kernels = load("é")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "ché"))
     kernel, file = kernels.scale, str(kernels.__file__)
     compiled = kernellab.compile(kernel, *TYPES, ΒLOCK=64, target=target, record=record)
     assert isinstance(compiled, kernellab.Compilation)
@@ -139,6 +146,8 @@ def test_a_compilation_from_a_folder_with_an_accent(
     again = kernellab.load(tmp_path / "é.kernellab")
     assert isinstance(again, kernellab.Compilation)
     assert again.source_map == compiled.source_map
+    if record == "stages":
+        assert kernellab.load(cache_folder(tmp_path)).source_map.file == file
 
 
 @pytest.mark.parametrize("folder", FOLDERS[1:] + QUOTED)

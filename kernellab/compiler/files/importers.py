@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kernellab import triton_api
+from kernellab.common.escapes import string_of_ir
 from kernellab.common.saved_files import BadFile, file_bytes, json_in, text_in
 from kernellab.common.saved_json import Misfit, SavedData, value_of
 from kernellab.compiler.files.format import BINARY
@@ -151,7 +152,7 @@ def _target(metadata: Mapping[str, Any], file: Path) -> Target:
     return Target(backend, str(arch))
 
 
-_FUNCTION_PLACE = re.compile(r'^#loc = loc\("([^"]+)":(\d+):\d+\)', re.M)
+_FUNCTION_PLACE = re.compile(r'^#loc = loc\("((?:[^"\\]|\\.)+)":(\d+):\d+\)', re.M)
 """Triton's modules begin with the kernel's own place."""
 
 
@@ -161,7 +162,7 @@ def _map_reader(stages: Stages, target: Target, options: Mapping[str, Any]) -> A
     """
     for name in ("ttir", "ttgir"):
         if name in stages and (place := _FUNCTION_PLACE.search(stages[name].text)):
-            kernel = SourcePosition(place[1], int(place[2]))
+            kernel = SourcePosition(string_of_ir(place[1]), int(place[2]))
             return partial(read_source_map, stages, kernel, target, options)
     return None
 

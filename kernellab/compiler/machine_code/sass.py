@@ -45,7 +45,10 @@ def run_on_cubin(tool: str, arguments: list[str], cubin: bytes) -> str:
             f"{tool} was ended by signal {-finished.returncode}.", advice=_TOOL_ADVICE
         )
     if finished.returncode != 0:
-        words = finished.stderr.strip().replace(str(file), file.name) or f"exit status {finished.returncode}"
+        words = (
+            finished.stderr.strip().replace(str(file), file.name)
+            or f"exit status {finished.returncode}"
+        )
         if re.match(tool, words):
             raise CompileError(f"{tool} cannot read the cubin: {words}")
         raise MachineError(

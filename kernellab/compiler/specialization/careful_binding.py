@@ -164,8 +164,7 @@ class CarefulBinding:
                     advice=f"Give the value to compile in: {name}=...",
                     name=name,
                 )
-            return plain_value(value)
-        if isinstance(value, str):
+        elif isinstance(value, str):
             value = StatedType(value)
         if isinstance(value, StatedType):
             self._state(name, value)
@@ -235,8 +234,9 @@ class CarefulBinding:
 def _explain_value(value: Any, refused: Exception) -> tuple[str, str]:
     """What an argument is, as it goes on from "is", and what to give instead."""
     if isinstance(value, list):
+        items = counted(list.__len__(value), "item")
         return (
-            f"a list of {counted(len(value), 'item')}; a kernel takes a tensor there, or a tuple.",
+            f"a list of {items}; a kernel takes a tensor there, or a tuple.",
             (
                 "torch.tensor(...) or numpy.array(...) makes a tensor of numbers, tuple(...) a "
                 "tuple of arguments."

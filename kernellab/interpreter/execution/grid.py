@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 
-from kernellab.common.argument_checks import is_whole, listed
+from kernellab.common.argument_checks import at_most, is_whole, listed
 from kernellab.common.formatting import shown
 from kernellab.errors import GridError, OptionError
 
@@ -131,12 +131,13 @@ def check_has_length(given: Any, *, is_asked: bool) -> None:
 
 
 def _listed(given: Any) -> Sequence[Any] | None:
-    """The sizes of a grid; None for no grid."""
-    if isinstance(given, Sequence):
-        return None if isinstance(given, str | bytes | bytearray | memoryview) else given
+    """The sizes of a grid; None for no grid, and for more than there are axes."""
+    if isinstance(given, str | bytes | bytearray | memoryview):
+        return None
     with suppress(Exception):  # somebody else's object may answer with anything
-        if hasattr(given, "tolist") and getattr(given, "shape", None):
-            return tuple(given)  # an array or a tensor of sizes
+        is_array = hasattr(given, "tolist") and getattr(given, "shape", None)
+        if is_array or isinstance(given, Sequence):
+            return at_most(given, len(LIMITS))
     return None
 
 

@@ -21,11 +21,23 @@ from kernellab.compiler.specialization.argument_values import tensor_of
 from kernellab.errors import ArgumentError
 from kernellab.interpreter.memory.address_space import RawMemory, is_mapped, live_tensors
 
+_ADVICE = (
+    "Give it shape (and stride(), where it is not contiguous), numel() or nbytes; or "
+    "untyped_storage(); or keep the tensor that owns the memory, on the CPU."
+)
+
 
 class UnknownExtent(Exception):
     """An object that points somewhere, and nothing says how far its memory reaches, or that it is
     there. The text goes on from what it is: "that points to 0x40, and ...".
+
+    Attributes:
+        advice: what to give instead.
     """
+
+    def __init__(self, text: str, advice: str = _ADVICE) -> None:
+        super().__init__(text)
+        self.advice = advice
 
 
 def is_pointer(value: Any) -> bool:
@@ -107,6 +119,7 @@ def _tensor_at(value: Any) -> torch.Tensor:
             raise UnknownExtent(
                 f"that points to {address:#x}, where this process has no {size:,} bytes of memory"
             )
+        _check_aligned(address, address, _torch_type(value))
         everything = torch.from_numpy(numpy.asarray(RawMemory(address, size, 1)))
         return _view(everything.untyped_storage(), address, value, sizes)
     storages = [tensor.untyped_storage() for tensor in live_tensors()]
@@ -171,15 +184,26 @@ def _view(
 ) -> torch.Tensor:
     """What of a storage the object is: of its shape where it says one that fits,
     else all elements from its address on.
+
+    Raises:
+        UnknownExtent: the address lies within an element.
     """
     kind, skipped = _torch_type(value), address - storage.data_ptr()
-    if skipped % kind.itemsize:
-        kind = torch.uint8
-        sizes = None
+    _check_aligned(address, skipped, kind)
     left = (storage.nbytes() - skipped) // kind.itemsize
     if sizes is None or _extent(sizes) > left:
         sizes = (left,), (1,)
     return torch.empty(0, dtype=kind, device="cpu").set_(storage, skipped // kind.itemsize, *sizes)
+
+
+def _check_aligned(address: int, skipped: int, kind: torch.dtype) -> None:
+    """Refuse an address that lies within an element, so many bytes behind the first one's."""
+    if skipped % kind.itemsize:
+        raise UnknownExtent(
+            f"that points to {address:#x}, which is between two elements of "
+            f"{kind.itemsize} bytes ({str(kind).removeprefix('torch.')})",
+            advice="A GPU accesses whole elements: give the address of one.",
+        )
 
 
 # How large it is

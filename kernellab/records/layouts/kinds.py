@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, cast, overload
 import numpy
 from numpy.typing import ArrayLike
 
-from kernellab.common.argument_checks import check_whole
+from kernellab.common.argument_checks import at_most, check_whole
 from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import counted, shown
 from kernellab.errors import LayoutError
@@ -89,8 +89,9 @@ class Layout(HasCard, LinearTile, MadeByHand):
         """What `holders` gives: for one index a tuple of places,
         for an array of indices an array.
         """
-        if _is_array_of_indices(index):
-            return self._places(self._inputs_of_all(index))
+        indices = _array_of_indices(index)
+        if indices is not None:
+            return self._places(self._inputs_of_all(indices))
         one = self._inputs_of(cast("Sequence[int]", index))
         return tuple(place(*row) for row in self._places(one).tolist())
 
@@ -610,15 +611,32 @@ _FAMILIES = {
 """What each family is, in words."""
 
 
-def _is_array_of_indices(index: object) -> bool:
+def _array_of_indices(index: object) -> Any:
+    """Indices as NumPy takes them; None for one index, and for what is neither."""
     given = cast(Any, index)
     try:
         if hasattr(given, "__len__") and len(given) > _MOST_INDICES:
-            return False
-        return numpy.ndim(given) > 1
+            return None
+        given = _plain_rows(given)
+        return given if numpy.ndim(given) > 1 else None
     except Exception:  # rows of different lengths, a sparse tensor, whatever somebody wrote
-        return False
+        return None
 
 
 _MOST_INDICES = 1 << 24
 """Of one question; a list of more would be made an array first."""
+
+_DEEPEST = 8
+"""Lists within each other."""
+
+
+def _plain_rows(given: Any, depth: int = 0) -> Any:
+    """Lists in the place of what NumPy would go through to its end, which it may not have."""
+    if hasattr(type(given), "__array__") or not hasattr(type(given), "__iter__"):
+        return given
+    items = at_most(given, _MOST_INDICES)
+    if items is None or depth == _DEEPEST:
+        raise ValueError("no array has so many items")
+    if all(kind is int for kind in set(map(type, items))):
+        return items
+    return [_plain_rows(item, depth + 1) for item in items]
