@@ -14,6 +14,7 @@ import linecache
 import os
 import tempfile
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,15 @@ from benchmarks import levels
 from benchmarks.levels import LEVEL, Counts, leaks, slopes
 
 WARM, ROUNDS = 3, 8
+
+
+@pytest.fixture(scope="module", autouse=True)
+def what_was_there() -> Iterator[None]:
+    """What other tests left is not walked through, round after round."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def modules_without_caches() -> int:

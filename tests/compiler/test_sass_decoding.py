@@ -29,7 +29,7 @@ def compiled(name: str, target: str) -> Compilation:
     if target == "sm_103" and OLDEST:
         pytest.skip("the nvdisasm in Triton 3.6 cannot decode sm_103")
     if (name, target) not in _compiled:
-        _compiled[name, target] = compile_entry(entry(name), target)
+        _compiled[name, target] = compile_entry(entry(name), target, record="stages")
     return _compiled[name, target]
 
 

@@ -1,7 +1,8 @@
 """What xDSL prints, MLIR reads back to the same module:
 every snapshot of every pass, for NVIDIA and AMD.
 
-A default run sends the stages of every chosen pair of the corpus round, and every pass of a few;
+A default run sends the stages of every chosen pair of the corpus round, and of a few pairs what the
+passes made, where it has a word that nothing before had;
 `make corpus` every pass of every pair.
 """
 
@@ -46,7 +47,7 @@ def worker() -> Iterator[ProcessPoolExecutor]:
 def test_the_module_after_every_pass_comes_back_the_same(case, worker):
     one, target = case
     result = worker.submit(round_trip_entry, one.name, target, True).result()
-    assert result.snapshots > 3
+    assert result.snapshots > (3 if WHOLE else 0)
     assert not result.failures, "\n".join(result.failures)
 
 

@@ -96,7 +96,11 @@ def test_a_sweep_tries_the_kernel_that_was_imported(tmp_path: Path, old: str, ne
     (tmp_path / "sweep.py").write_text(SWEEP)
     assert swept(tmp_path, old, new) == "right"
     assert swept(tmp_path) == "right"  # nor does the next process hear anything else
-    # A file that was wrong when it was imported is another kernel.
+
+
+@pytest.mark.slow
+def test_a_file_that_was_wrong_when_it_was_imported_is_another_kernel(tmp_path: Path) -> None:
+    (tmp_path / "sweep.py").write_text(SWEEP)
     (tmp_path / "edited.py").write_text(MODULE.replace("x + 1", "x - 1"))
     assert swept(tmp_path) == "wrong result"
     (tmp_path / "edited.py").write_text(MODULE)
