@@ -1,0 +1,299 @@
+"""Where the clock is read: a module of TTGIR cut into scopes, one after the other.
+
+What a warp executes from one mark to the next is one scope's, so that the scopes of a program add
+up to all of it, and a scope costs one reading of the clock, not two. Proton knows pairs alone, a
+start and an end of each name: they are put alternately, and mean nothing but their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from kernellab import triton_api
+from kernellab.errors import UnsupportedOperation
+from kernellab.ir import scf, tt, ttg
+from kernellab.ir.locations import locate
+from kernellab.ir.operation import operation_name
+from kernellab.ir.proton import RecordOp
+from kernellab.ir.writer import write_module
+from kernellab.profiling.line_scopes.kinds import (
+    COMPUTE,
+    DATA_COMES_LATER,
+    LIGHT,
+    is_tile_wide,
+    kind_of,
+    makes_code,
+)
+from kernellab.profiling.line_scopes.records import MarkedModule, Scope
+
+Detail = Literal["lines", "operations", "loops", "program"]
+DETAILS: tuple[Detail, ...] = ("lines", "operations", "loops", "program")
+"""From the finest: every line that computes; memory, dots, waits and what crosses threads; these
+where no loop is around them, and each loop as one; the program as one."""
+
+MOST_MARKS = 512
+"""Proton has eight bits for the name of a pair of marks."""
+
+_FEW = 4
+"""So many operations on tiles of index arithmetic stand with what follows them."""
+
+_LOOP = "loop"
+_BRANCH = "branch"
+_END = "end"
+_PROGRAM = "program"
+_LOOPS = (scf.ForOp, scf.WhileOp)
+_ENTERED = (*_LOOPS, scf.IfOp, ttg.WarpSpecializeOp, ttg.WarpSpecializePartitionsOp)
+"""Operations whose regions have marks of their own; the others' are one operation's own affair."""
+
+
+@dataclass
+class _Group:
+    """A scope in the making."""
+
+    operations: list[Operation] = field(default_factory=list)
+    main: Operation | None = None
+    kind: str = LIGHT
+
+    @property
+    def weight(self) -> int:
+        """How many operations on tiles there are."""
+        return sum(map(is_tile_wide, self.operations))
+
+    @property
+    def line(self) -> int:
+        """Of what it is there for, or else most of its operations."""
+        if self.main is not None:
+            return line_of(self.main)
+        lines = [line for line in map(line_of, self.operations) if line]
+        return max(lines, key=lines.count, default=0)
+
+
+@dataclass
+class _Marks:
+    """Where marks go: before an operation, each with its scope (None: the program ends)."""
+
+    places: list[tuple[Operation, _Group | None]] = field(default_factory=list)
+    groups: list[_Group] = field(default_factory=list)
+
+
+def line_of(op: Operation) -> int:
+    """The line of an operation: of a helper in Triton's own files the line that calls it;
+    0 where there is none.
+    """
+    for frame in locate(op.location).frames:
+        if not triton_api.is_in_library(frame.file):
+            return frame.line
+    return 0
+
+
+def mark(module: ModuleOp, detail: Detail) -> MarkedModule:
+    """Put marks into a module of TTGIR, which is changed.
+
+    Raises:
+        UnsupportedOperation: the module has several functions, or more scopes than there are names.
+    """
+    functions = [op for op in module.body.block.ops if isinstance(op, tt.FuncOp)]
+    if len(functions) != 1:
+        raise UnsupportedOperation(
+            f"cycles by line are counted in one function, and this kernel has {len(functions)}: "
+            "it calls helpers that are compiled on their own",
+            advice="Take noinline=True off its helpers.",
+        )
+    marks = _Marks()
+    _cut_region(functions[0].body, detail, marks)
+    if len(marks.places) > MOST_MARKS:
+        raise UnsupportedOperation(
+            f"cycles by line need {len(marks.places):,} marks in this kernel, and there are "
+            f"{MOST_MARKS}",
+            advice='detail="operations" needs fewer.',
+        )
+    waits = _first_uses(marks.groups)
+    numbers = {id(group): number for number, group in enumerate(marks.groups)}
+    by_mark: list[int | None] = [None] * len(marks.places)
+    for mark_number, (op, group) in zip(_numbered(marks.places), marks.places, strict=True):
+        by_mark[mark_number] = None if group is None else numbers[id(group)]
+        block = op.parent_block()
+        assert block is not None, "an operation of a function is in a block"
+        record = RecordOp(str(mark_number // 2), mark_number % 2 == 0, op.location)
+        block.insert_op_before(record, op)
+    scopes = tuple(
+        Scope(
+            number,
+            group.line,
+            group.kind,
+            part,
+            tuple(sorted(waits.get(number, ()))),
+            tuple(operation_name(op) for op in group.operations if makes_code(op)),
+        )
+        for number, (group, part) in enumerate(zip(marks.groups, _parts(marks.groups), strict=True))
+    )
+    return MarkedModule(write_module(module), scopes, tuple(by_mark))
+
+
+def _numbered(places: Sequence[tuple[Operation, object]]) -> Iterator[int]:
+    """A number for each mark: those of a block in pairs, in the order in which the code is read,
+    as Proton numbers its scopes.
+    """
+    open_pairs: dict[int, int] = {}
+    pairs = 0
+    for op, _ in places:
+        block = id(op.parent_block())
+        if block in open_pairs:
+            yield 2 * open_pairs.pop(block) + 1
+        else:
+            open_pairs[block] = pairs
+            yield 2 * pairs
+            pairs += 1
+    assert not open_pairs, "a block has an even number of marks"
+
+
+# Cutting
+
+
+def _cut_region(region: Region, detail: Detail, marks: _Marks) -> None:
+    for block in region.blocks:
+        _cut_block(block, detail, marks)
+
+
+def _cut_block(block: Block, detail: Detail, marks: _Marks) -> None:
+    """Cut a block into groups, each with a mark before it; and so what is inside of them."""
+    terminator = block.last_op
+    assert terminator is not None, "a block that the compiler made has an end"
+    count = 0
+    for group in _groups(block, detail):
+        marks.groups.append(group)
+        marks.places.append((group.operations[0], group))
+        count += 1
+        last = group.operations[-1]
+        if detail in ("lines", "operations") and _is_entered(last):
+            for region in last.regions:
+                _cut_region(region, detail, marks)
+    ends = isinstance(terminator, tt.ReturnOp)
+    if (count + ends) % 2:
+        tail = _Group([terminator], block.parent_op(), _kind_of_end(block))
+        marks.groups.append(tail)
+        marks.places.append((terminator, tail))
+    if ends:
+        marks.places.append((terminator, None))
+
+
+def _groups(block: Block, detail: Detail) -> list[_Group]:
+    """The operations of a block as groups of one line and one thing that they are there for."""
+    inside = [op for op in block.ops if op is not block.last_op and makes_code(op)]
+    if detail == "program":
+        is_first = block is _function_of(block).body.blocks[0]
+        return [_Group(inside, None, _PROGRAM)] if inside and is_first else []
+    groups: list[_Group] = []
+    is_open = False
+    for op in inside:
+        if is_open and _belongs(op, groups[-1], detail):
+            groups[-1].operations.append(op)
+        else:
+            groups.append(_Group([op]))
+        is_open = not _is_entered(op)
+        kind = _kind_of(op, detail)
+        if groups[-1].main is None and kind != LIGHT:
+            groups[-1].main, groups[-1].kind = op, kind
+    if len(groups) > 1 and is_open and groups[-1].main is None and groups[-1].weight < _FEW:
+        if not _is_entered(groups[-2].operations[-1]):
+            light = groups.pop()
+            groups[-1].operations += light.operations
+    return groups
+
+
+def _belongs(op: Operation, group: _Group, detail: Detail) -> bool:
+    """Whether an operation goes on with what a group does."""
+    kind = _kind_of(op, detail)
+    line = line_of(op)
+    if detail == "loops" and _is_entered(op):
+        return group.main is None and group.weight < _FEW
+    if group.main is not None:
+        return (kind in (LIGHT, COMPUTE) and line in (group.line, 0)) or _is_entered(op)
+    if kind in (LIGHT, _LOOP, _BRANCH) or group.weight < _FEW:
+        return True
+    return _loop_around(op) is not None or line == group.line
+
+
+def _kind_of(op: Operation, detail: Detail) -> str:
+    if _is_entered(op):
+        return _LOOP if isinstance(op, _LOOPS) else _BRANCH
+    kind = kind_of(op)
+    return LIGHT if kind == COMPUTE and detail != "lines" else kind
+
+
+def _kind_of_end(block: Block) -> str:
+    around = block.parent_op()
+    if isinstance(around, _LOOPS):
+        return _LOOP
+    return _END if isinstance(around, tt.FuncOp) else _BRANCH
+
+
+def _is_entered(op: Operation) -> bool:
+    """Whether there are marks inside: in loops, and where there is something to be seen."""
+    if isinstance(op, _LOOPS):
+        return True
+    if not isinstance(op, _ENTERED):
+        return False
+    return any(
+        kind_of(one) != LIGHT or isinstance(one, _LOOPS) for one in op.walk() if one is not op
+    )
+
+
+def _function_of(block: Block) -> tt.FuncOp:
+    op = block.parent_op()
+    while not isinstance(op, tt.FuncOp):
+        assert op is not None, "code stands in a function"
+        op = op.parent_op()
+    return op
+
+
+def _loop_around(op: Operation) -> Operation | None:
+    """The innermost loop that an operation stands in."""
+    around = op.parent_op()
+    while around is not None and not isinstance(around, _LOOPS):
+        around = around.parent_op()
+    return around
+
+
+def _parts(groups: Sequence[_Group]) -> list[str]:
+    """Of each group, where it stands among the loops of the kernel."""
+    outer = [
+        number
+        for number, group in enumerate(groups)
+        if isinstance(group.operations[-1], _LOOPS) or _loop_around(group.operations[0]) is not None
+    ]
+    if not outer:
+        return [""] * len(groups)
+    parts = []
+    for number, group in enumerate(groups):
+        loop = _loop_around(group.operations[0])
+        if loop is not None:
+            parts.append(f"loop of line {line_of(loop)}")
+        elif number <= outer[0]:
+            parts.append("prologue")
+        else:
+            parts.append("epilogue" if number > outer[-1] else "between loops")
+    return parts
+
+
+def _first_uses(groups: Sequence[_Group]) -> dict[int, set[int]]:
+    """Group -> lines of the loads of other groups whose values it uses first."""
+    waiting: dict[SSAValue, tuple[int, int]] = {
+        result: (number, line_of(op))
+        for number, group in enumerate(groups)
+        for op in group.operations
+        if kind_of(op) in DATA_COMES_LATER
+        for result in op.results
+    }
+    found: dict[int, set[int]] = {}
+    for number, group in enumerate(groups):
+        for op in group.operations:
+            for operand in op.operands:
+                if operand in waiting and waiting[operand][0] != number:
+                    found.setdefault(number, set()).add(waiting.pop(operand)[1])
+    return found

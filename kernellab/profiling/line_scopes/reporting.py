@@ -1,0 +1,190 @@
+"""What a marked launch noted, as a `Profile`: lines, a tree, events, and what is to be known."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy
+import torch
+import triton
+
+from kernellab.common.formatting import counted
+from kernellab.profiling.line_scopes.marking import MarkedKernel
+from kernellab.profiling.line_scopes.readings import Array, Readings
+from kernellab.profiling.line_scopes.records import Scope as LineScope
+from kernellab.profiling.line_scopes.summing import Spans, spans_of
+from kernellab.profiling.profiles.profile import Profile
+from kernellab.profiling.profiles.records import (
+    COUNT,
+    LINE_SCOPES,
+    TIME,
+    Events,
+    Machine,
+    Perturbation,
+    ProfiledKernel,
+    ProfiledLine,
+    Scope,
+)
+from kernellab.triton_api import definition_of
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One marked launch, and what it noted."""
+
+    marked: MarkedKernel
+    grid: tuple[int, int, int]
+    readings: Readings
+    perturbation: Perturbation
+
+    @property
+    def name(self) -> str:
+        """The kernel's."""
+        return self.marked.plain.compilation.kernel
+
+
+def profile_of(measured: Measured, notes: Sequence[str] = ()) -> Profile:
+    """The profile of a marked launch.
+
+    Lines are those of one operation each, with the part of the kernel where that stands outside of
+    its loops: "async copy, prologue".
+    """
+    marked, readings = measured.marked, measured.readings
+    compilation = marked.plain.compilation
+    scopes = marked.module.scopes
+    spans = spans_of(readings, marked.module.marks)
+    places = list(dict.fromkeys((one.line, operation_in_words(one)) for one in scopes))
+    place_of = numpy.array(
+        [places.index((one.line, operation_in_words(one))) for one in scopes], numpy.int64
+    )
+    rows = place_of[spans.scope]
+    cycles = numpy.bincount(rows, spans.cycles, len(places))
+    executions = numpy.bincount(rows, minlength=len(places))
+    position = definition_of(marked.plain.kernel)
+    lines = tuple(
+        ProfiledLine(
+            file=position.file,
+            line=line,
+            operation=operation,
+            share=float(cycles[number] / max(cycles.sum(), 1)),
+            cycles=float(cycles[number]),
+            executions=int(executions[number]),
+            warps=len(readings.warps),
+            programs=len(readings.programs),
+            scope=number,
+            kernel=measured.name,
+        )
+        for number, (line, operation) in enumerate(places)
+        if executions[number]
+    )
+    binary = compilation.stages["cubin"].content
+    assert isinstance(binary, bytes), "machine code is no text"
+    kernel = ProfiledKernel(
+        measured.name,
+        options=dict(compilation.options),
+        code=hashlib.sha256(binary).hexdigest(),
+        file=position.file,
+        line=position.line,
+        compilation=compilation,
+    )
+    time = {TIME: 1000 * measured.perturbation.plain_us, COUNT: 1.0}
+    tree = Scope(measured.name, "kernel", time, _parts(scopes, spans))
+    return Profile(
+        measured_by=LINE_SCOPES,
+        root=Scope("ROOT", "root", children=(tree,)),
+        machine=Machine(
+            str(compilation.target),
+            torch.cuda.get_device_name() if torch.cuda.is_available() else "",
+            {"triton": triton.__version__, "torch": torch.__version__},
+        ),
+        kernels=(kernel,),
+        notes=(*_notes(measured), *notes),
+        line_records=lines,
+        events=_events(spans, rows, readings, [_named(line, what) for line, what in places]),
+        perturbation=measured.perturbation,
+        name=measured.name,
+    )
+
+
+def operation_in_words(scope: LineScope) -> str:
+    """ "async copy" in a loop or in a kernel without any, "async copy, prologue" before one."""
+    outside = scope.part and not scope.part.startswith("loop ")
+    return f"{scope.operation}, {scope.part}" if outside else scope.operation
+
+
+def _named(line: int, operation: str) -> str:
+    return f"{line}: {operation}" if line else operation
+
+
+def _parts(scopes: Sequence[LineScope], spans: Spans) -> tuple[Scope, ...]:
+    """The parts of the kernel, prologue, loops and so on, with their lines below them."""
+    cycles = numpy.bincount(spans.scope, spans.cycles, len(scopes))
+    executions = numpy.bincount(spans.scope, minlength=len(scopes))
+    parts: dict[str, dict[str, list[float]]] = {}
+    for one in scopes:
+        if executions[one.number]:
+            lines = parts.setdefault(one.part, {})
+            so_far = lines.setdefault(_named(one.line, one.operation), [0.0, 0.0])
+            so_far[0] += float(cycles[one.number])
+            so_far[1] += float(executions[one.number])
+    made = {
+        part: tuple(
+            Scope(name, "line", {"cycles": took, "executions": times})
+            for name, (took, times) in lines.items()
+        )
+        for part, lines in parts.items()
+    }
+    if set(made) == {""}:
+        return made[""]
+    return tuple(Scope(part, "scope", {}, lines) for part, lines in made.items())
+
+
+def _events(spans: Spans, rows: Array, readings: Readings, names: Sequence[str]) -> Events:
+    """Each span: a program's cycles begin with its own first."""
+    warps = numpy.array(readings.warps, numpy.int64)
+    return Events(
+        program=readings.programs[spans.program],
+        warp=warps[spans.warp],
+        scope=rows,
+        start=spans.start,
+        end=spans.start + spans.cycles,
+        names=tuple(names),
+    )
+
+
+def _notes(measured: Measured) -> list[str]:
+    """What the numbers are of, and what the marks changed."""
+    readings, marked = measured.readings, measured.marked
+    x, y, z = measured.grid
+    programs = x * y * z
+    notes = []
+    if len(readings.programs) < programs:
+        notes.append(
+            f"of {len(readings.programs):,} of {programs:,} programs, evenly spread over the grid"
+        )
+    if len(readings.warps) < marked.plain.warps:
+        notes.append(f"of {who_notes(marked)} of each program's {marked.plain.warps}")
+    if readings.lost:
+        notes.append(
+            f"{readings.lost:,} of {int(readings.taken.sum()):,} readings of the clock had no "
+            "room: cycles and executions are of the newest"
+        )
+    if marked.changes:
+        notes.append(f"with marks a program takes {', '.join(marked.changes)}")
+    notes += [
+        f"line {one.line} ({one.operation}) is the first to use what line "
+        f"{', '.join(map(str, one.waits_for))} loads: the wait for that data is counted there"
+        for one in marked.module.scopes
+        if one.waits_for and one.waits_for != (one.line,)
+    ]
+    return notes
+
+
+def who_notes(marked: MarkedKernel) -> str:
+    """The warps that noted the clock, in words."""
+    noting = marked.memory.noting
+    if not noting:
+        return "all warps"
+    return f"{counted(len(noting), 'warp')} ({', '.join(map(str, noting))})"
