@@ -18,6 +18,7 @@ without %%tilekernel). What else can be asked of it:
     compile(add, x, y, z, n, BLOCK=256)          all stages down to machine code   %tileir
     compile(...).layouts()                       where a tile's elements are       %tilelayout
     accesses(add, (4,), x, y, z, n, BLOCK=256)   what its memory accesses cost
+    profile(add, (4,), x, y, z, n, BLOCK=256)    what each of its lines takes      %tileprofile
     tune(add, (4,), x, y, z, n, space={...})     which config is best              %%tiletune
     bisect(add, (4,), x, y, z, n, BLOCK=256)     the pass that changes its result
     compare(one, other)                          two compilations side by side
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from kernellab.profiling.nsight.files import read_ncu as read_ncu
     from kernellab.profiling.nsight.records import SampledCode as SampledCode
     from kernellab.profiling.profiles.profile import Profile as Profile
+    from kernellab.profiling.sessions.profiling import profile as profile
     from kernellab.records import (
         Compilation as Compilation,
         Launch as Launch,
@@ -133,6 +135,7 @@ _PUBLIC = {
     "profiling.nsight.files": "read_ncu",
     "profiling.nsight.records": "SampledCode",
     "profiling.profiles.profile": "Profile",
+    "profiling.sessions.profiling": "profile",
     "records": "Compilation Launch Resources Run Specialization Stage Stages Target",
     "records.layouts": "Layout",
     "records.showing": "show",

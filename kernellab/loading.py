@@ -1,4 +1,6 @@
-"""`kernellab.load`: whatever was saved, compilations, traces, sweeps, reports of torch.compile."""
+"""`kernellab.load`: whatever was saved, compilations, traces, sweeps, profiles, reports of
+torch.compile.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,13 @@ def load(path: str | os.PathLike[str]) -> Any:
         path: a file that `compilation.save`, `trace.save`, `tuning.save` or a report's `save`
             wrote; a folder of Triton's cache (~/.triton/cache/<hash>), or the .json in it; the
             text that `MLIR_ENABLE_DUMP=1` prints; a log of torch.compile, that of `TORCH_TRACE` or
-            a folder of `TORCH_COMPILE_DEBUG`. A record from elsewhere has what is there: a cache
-            folder holds no passes, a dump no machine code, neither holds remarks.
+            a folder of `TORCH_COMPILE_DEBUG`; a profile of Proton's (.hatchet), of speedscope's
+            form, a trace in Chrome's. A record from elsewhere has what is there: a cache folder
+            holds no passes, a dump no machine code, neither holds remarks.
 
     Returns:
         A `Compilation`, a `Trace`, a `Tuning`, or `Tunings` where a file holds several sweeps; a
-        `GraphReport`.
+        `GraphReport`; a `Profile`.
 
     Raises:
         ArchiveError: there is no such file, it is none of these, it is damaged, of another
@@ -72,6 +75,10 @@ def load(path: str | os.PathLike[str]) -> Any:
 
         if is_of_profiles(content):
             return profile_in(content, file)
+    from kernellab.profiling.profiles.files import foreign
+
+    if (reader := foreign.reader_of(content)) is not None:
+        return foreign.read(reader, content, file)
     from kernellab.graphs.logs.entries import is_trace_log
 
     if is_trace_log(content):

@@ -2,6 +2,6 @@
 lines and names.
 """
 
-from kernellab.interpreter.execution.launcher import launch
+from kernellab.interpreter.execution.launcher import Instrument, launch
 
-__all__ = ["launch"]
+__all__ = ["Instrument", "launch"]

@@ -1,8 +1,11 @@
-"""A bound launch on the interpreter."""
+"""A bound launch on the interpreter, and who watches it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Protocol
 
 from kernellab import interpreter, triton_api
 from kernellab.compiler.specialization.binding import BoundCall
@@ -13,6 +16,37 @@ from kernellab.launch.preparation import Grid
 from kernellab.records import Run, Target
 from kernellab.records.run_options import DEFAULT, RunOptions
 from kernellab.triton_api import JITFunction
+
+Instrumented = Callable[[interpreter.Instrument | None], Run]
+"""Runs a launch, with an instrument or without."""
+
+
+class LaunchWatcher(Protocol):
+    """Watches launches on the interpreter: a profile of them."""
+
+    def around(
+        self,
+        kernel: JITFunction,
+        call: BoundCall,
+        target: Target,
+        options: RunOptions,
+        run: Instrumented,
+    ) -> Run:
+        """Have a launch run, which nobody else does."""
+
+
+_watchers: list[LaunchWatcher] = []
+"""The last one counts."""
+
+
+@contextmanager
+def launches_watched(watcher: LaunchWatcher) -> Iterator[None]:
+    """Inside, a watcher has every launch on the interpreter run, of whatever thread."""
+    _watchers.append(watcher)
+    try:
+        yield
+    finally:
+        _watchers.remove(watcher)
 
 
 def interpret(
@@ -34,6 +68,12 @@ def interpret(
             advice="The interpreter runs the kernel itself: leave ir_override out.",
             position=triton_api.definition_of(kernel),
         )
+    if _watchers:
+
+        def run(instrument: interpreter.Instrument | None) -> Run:
+            return interpreter.launch(kernel, grid, call, target, options, instrument=instrument)
+
+        return _watchers[-1].around(kernel, call, target, options, run)
     is_stepped = not kernel.is_gluon() and options.stage == DEFAULT.stage
     debugger = attached_debugger(lambda: _files_of(kernel)) if is_stepped else None
     return interpreter.launch(kernel, grid, call, target, options, debugger)

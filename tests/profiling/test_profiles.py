@@ -172,3 +172,102 @@ def test_what_means_nothing_is_refused() -> None:
         made - 5  # type: ignore[operator]
     with pytest.raises(OptionError, match="no metrics"):
         made_profile(root=Scope("ROOT", "root")).plot()
+
+
+# Files of elsewhere
+
+
+def test_a_hatchet_file_is_protons(tmp_path: Path) -> None:
+    made = made_profile()
+    file = made.save(tmp_path / "p.hatchet")
+    tree, devices = json.loads(file.read_text())
+    assert tree["frame"] == {"name": "ROOT", "type": "function"}
+    assert set(made.metrics) <= set(tree["metrics"])  # by which proton-viewer knows them
+    assert devices["CUDA"]["0"]["num_sms"] == 132
+    again = kernellab.load(file)
+    assert again.measured_by == "proton"
+    assert again.root == made.root
+    assert again.machine.devices == made.machine.devices
+    assert list(again.lines["line"]) == [10, 12]
+    assert list(again.lines["share"]) == [0.75, 0.25]
+
+
+def test_protons_own_scopes_and_those_with_nothing_are_left_out(tmp_path: Path) -> None:
+    def node(name: str, *children: object, **metrics: object) -> dict[str, object]:
+        frame = {"name": name, "type": "function"}
+        return {"frame": frame, "metrics": metrics, "children": list(children)}
+
+    own = node("__proton_launch_metadata", node("empty_kernel", **{"time (ns)": 5}))
+    loss = node("a.py:step@3", node("vector", loss=[1, 2.5], device_id="0"))
+    data = [node("ROOT", own, node("nothing"), loss, **{"time (ns)": 0})]
+    (tmp_path / "p").write_text(json.dumps(data))
+    found = kernellab.load(tmp_path / "p")
+    assert [(one.name, one.kind) for one in found] == [
+        ("ROOT", "root"), ("a.py:step@3", "frame"), ("vector", "kernel"),
+    ]  # fmt: skip
+    assert found.table("loss")["loss"].iloc[0] == 3.5
+
+
+def test_speedscope_there_and_back(tmp_path: Path) -> None:
+    made = made_profile()
+    again = kernellab.load(made.save(tmp_path / "p.speedscope.json"))
+    for metric in ("time/ms", "num_samples", "flops16"):
+        ours = made.table(metric).set_index("name")[metric]
+        theirs = again.table(metric).set_index("name")[metric]
+        assert theirs["ROOT"] == pytest.approx(ours["ROOT"])
+        assert theirs["matmul<&>"] == pytest.approx(ours["matmul<&>"])
+    evented = {
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
+        "shared": {"frames": [{"name": "f"}, {"name": "g"}]},
+        "profiles": [{
+            "type": "evented", "name": "t", "unit": "milliseconds", "startValue": 0, "endValue": 9,
+            "events": [{"type": kind, "frame": frame, "at": at} for kind, frame, at in (
+                ("O", 0, 1), ("O", 1, 3), ("C", 1, 7), ("C", 0, 9),
+            )],
+        }],
+    }  # fmt: skip
+    (tmp_path / "e").write_text(json.dumps(evented))
+    assert kernellab.load(tmp_path / "e").tree("time/ms") == (
+        "8.000 ROOT\n└─ 8.000 f\n   └─ 4.000 g"
+    )
+
+
+def test_chrome_traces_nest(tmp_path: Path) -> None:
+    again = kernellab.load(made_profile().timeline().save(tmp_path / "t"))
+    assert list(again.timeline().records["duration"]) == [1000, 400, 500]
+    events = [
+        {"ph": "X", "name": "outer", "pid": "a", "tid": 1, "ts": 0, "dur": 10},
+        {"ph": "X", "name": "inner", "pid": "a", "tid": 1, "ts": 2, "dur": 3, "cat": "kernel"},
+        {"ph": "B", "name": "begun", "pid": "a", "tid": 1, "ts": 6},
+        {"ph": "E", "pid": "a", "tid": 1, "ts": 8},
+        {"ph": "M", "name": "process_name"},
+    ]
+    (tmp_path / "u").write_text(json.dumps({"traceEvents": events}))
+    assert kernellab.load(tmp_path / "u").tree("time/us") == (
+        "10.000 ROOT\n└─ 10.000 outer\n   ├─ 3.000 inner\n   └─ 2.000 begun"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('[{"frame": 5, "children": []}]', "a frame"),
+        ('[{"children": []}]', "a list with a tree"),
+        ('[{"frame": {"name": "a"}, "metrics": {"time (ns)": 1e301}, "children": []}]', "damaged"),
+        ('{"traceEvents": 5}', "should be a list"),
+        ('{"traceEvents": [{"ph": "X", "ts": 1e300}]}', "sane time"),
+        ('{"$schema": "https://www.speedscope.app/file-format-schema.json"}', "shared is missing"),
+        ('[{"frame": {"name": "a"}, "metrics": {}, "children": [', "cut off"),
+    ],
+)
+def test_foreign_files_that_are_none_are_refused(tmp_path: Path, content: str, words: str) -> None:
+    (tmp_path / "p").write_text(content)
+    with pytest.raises(ArchiveError, match=words):
+        kernellab.load(tmp_path / "p")
+
+
+def test_a_hatchet_file_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    node = '{"frame": {"name": "a"}, "metrics": {"x": 1}, "children": ['
+    (tmp_path / "p").write_text("[" + node * 300 + "]}" * 300 + "]")
+    with pytest.raises(ArchiveError, match="nested deeper"):
+        kernellab.load(tmp_path / "p")

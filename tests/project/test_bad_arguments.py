@@ -22,6 +22,7 @@ import torch
 import kernellab
 from kernellab.errors import KernelLabError
 from tests.kernels.tuned import double
+from tests.support.made_profiles import made_profile
 
 TYPES = ("*fp32:16", "*fp32:16", "i32")
 
@@ -144,6 +145,14 @@ TABLE: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
         },
     ),
     "accesses": (launched(kernellab.accesses), {**LAUNCH, **TARGET}),
+    "profile": (
+        launched(kernellab.profile),
+        {
+            **LAUNCH, "name": NO_TEXT, "backend": NO_CHOICE, "context": NO_CHOICE,
+            "data": NO_CHOICE, "mode": [*NOTHING, 5, "x"],
+            "hook": [one for one in [*NOTHING, 5, "x"] if one is not int],
+        },
+    ),
     "bisect": (
         launched(kernellab.bisect),
         {
@@ -295,6 +304,20 @@ METHODS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "Tuning.load": (kernellab.Tuning.load, NO_PATH),
     "Tunings.save": (lambda v: kernellab.tunings(double).save(v), NO_PATH),
     "Tunings.load": (kernellab.Tunings.load, NO_PATH),
+    "Profile.table": (lambda v: made_profile().table(v), [*NO_CHOICE, {"a": 1}]),
+    "Profile.table include": (lambda v: made_profile().table(include=v), [*NO_TEXT, "("]),
+    "Profile.table exclude": (lambda v: made_profile().table(exclude=v), [*NO_TEXT, "("]),
+    "Profile.tree": (lambda v: made_profile().tree(v), NO_CHOICE),
+    "Profile.tree threshold": (lambda v: made_profile().tree(threshold=v), [*NOTHING, "x", True]),
+    "Profile.tree depth": (
+        lambda v: made_profile().tree(depth=v),
+        [one for one in NO_WHOLE_NUMBER if one is not None],
+    ),
+    "Profile.filter metric": (lambda v: made_profile().filter(metric=v), NO_CHOICE),
+    "Profile.timeline": (lambda v: made_profile().timeline(v), [*NOTHING, "x", -1, 99, True]),
+    "Profile.diff": (lambda v: made_profile().diff(v), NO_OBJECT),
+    "Profile.plot": (lambda v: made_profile().plot(v), NO_CHOICE),
+    "Profile.save": (lambda v: made_profile().save(v), NO_PATH),
     "Layout.plot": (lambda v: layout().plot(by=v), NO_CHOICE),
     "Layout.plot at": (lambda v: layout().plot(at=v), [*NOTHING, 5, "x"]),
     "Layout.plot hardware": (lambda v: layout().plot(hardware=v), NO_FLAG),

@@ -39,6 +39,7 @@ from tests.support.damages import (
     text_damaged,
     zip_damaged,
 )
+from tests.support.made_profiles import made_profile
 from tests.support.source_files import ROOT
 from tests.support.trace_events import Events
 
@@ -146,6 +147,26 @@ def look_at_profile(found: Any) -> None:
     _each(lambda: str(found), found.table, lambda: json.dumps(found.to_dict()))
 
 
+def look_at_whole_profile(found: Any) -> None:
+    """Tables, trees, lines, the timeline, the card, a difference; damaged JSON may be a record of
+    another kind.
+    """
+    if not isinstance(found, kernellab.Profile):
+        return
+    _each(
+        lambda: str(found),
+        found._repr_mimebundle_,
+        found.table,
+        lambda: found.table("util"),
+        lambda: (found.tree(), found.tree(threshold=1, depth=2)),
+        lambda: found.lines.to_string(),
+        lambda: found.timeline().records.to_string(),
+        lambda: str(found - found),
+        lambda: json.dumps(found.to_dict()),
+        lambda: [(repr(one), one.compilation) for one in found.kernels],
+    )
+
+
 def look_at_report(found: Any) -> None:
     """The card, every level, tables and kernels; nothing of it is executed."""
     repr(found)
@@ -186,6 +207,11 @@ def _trace(largest: int) -> bytes:
         events = Events(Path(folder), largest)
         events.run(turns=2)
         return events.trace().save(Path(folder) / "trace").read_bytes()
+
+
+def _profile(name: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        return made_profile().save(Path(folder) / name).read_bytes()
 
 
 _METADATA = {
@@ -313,6 +339,14 @@ KINDS: Mapping[str, Kind] = {
             look_at_profile,
             kernellab.read_ncu,
             ProfileError,
+        ),
+        Kind("whole profile", lambda: _profile("p"), gzip_damaged, look_at_whole_profile),
+        Kind("hatchet", lambda: _profile("p.hatchet"), json_damaged, look_at_whole_profile),
+        Kind(
+            "speedscope", lambda: _profile("p.speedscope.json"), json_damaged, look_at_whole_profile
+        ),
+        Kind(
+            "Chrome's trace", lambda: _profile("p.trace.json"), json_damaged, look_at_whole_profile
         ),
     )
 }

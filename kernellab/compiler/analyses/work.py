@@ -99,7 +99,7 @@ def _items(op: Operation, repeats: _Repeats, by_name: dict[str, Operation]) -> I
 def _items_of(
     op: Operation, repeats: _Repeats, by_name: dict[str, Operation]
 ) -> Iterator[WorkItem]:
-    counted = _count(op)
+    counted = count(op)
     if counted is not None:
         what, each = counted
         yield WorkItem(kind(op), what, each, repeats.times, repeats.unknown, position_of(op))  # type: ignore[arg-type]
@@ -130,7 +130,7 @@ def _repeated(loop: Operation, repeats: _Repeats) -> _Repeats:
 # What one operation does
 
 
-def _count(op: Operation) -> tuple[str, int] | None:
+def count(op: Operation) -> tuple[str, int] | None:
     """Kind and count per execution; None for an operation that does no such work itself."""
     if has(op, DotLike):
         return "matrix", 2 * prod(shape(op.results[0].type)) * _depth(op)

@@ -18,6 +18,7 @@ from kernellab.compiler.specialization.argument_formatting import FormattedArgum
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import ArgumentError
 from kernellab.interpreter.analyses.idle_variables import idle_variables
+from kernellab.interpreter.codegen.emitter import AfterOperation
 from kernellab.interpreter.execution.coroutines import Step
 from kernellab.interpreter.execution.faults import FAULTS, explain
 from kernellab.interpreter.execution.first_fault import first_in_order
@@ -44,6 +45,19 @@ from kernellab.records.run_options import DEFAULT, RunOptions
 from kernellab.triton_api import definition_of
 
 
+@dataclass(frozen=True)
+class Instrument:
+    """How a launch is observed while it runs in place.
+
+    Attributes:
+        after: adds to the code what the observer hears.
+        observer: hears of it, and of every access.
+    """
+
+    after: AfterOperation
+    observer: RunObserver
+
+
 def launch(
     kernel: Any,
     grid: Sequence[int] | Callable[[Mapping[str, Any]], Any],
@@ -51,6 +65,7 @@ def launch(
     target: Target,
     options: RunOptions = DEFAULT,
     debugger: AttachedDebugger | None = None,
+    instrument: Instrument | None = None,
 ) -> Run:
     """Run a kernel on CPU tensors, in place, as the target would.
 
@@ -75,14 +90,17 @@ def launch(
     __tracebackhide__ = True
     start = time.perf_counter()
     sizes = grid_to_run(grid, call.values, may_be_empty=True)
-    if debugger is None or 0 in sizes:
+    if instrument is not None and 0 not in sizes:
+        code = program_code(kernel, call, target, options.stage, instrument.after)
+        _run(kernel, sizes, call, options, code, instrument.observer)
+    elif debugger is None or 0 in sizes:
         _run(kernel, sizes, call, options, program_code(kernel, call, target, options.stage))
     else:
         with debugger.stepping_over():
-            code = stepping_code(kernel, call, target)
-            files = {function.source.file for function in code.functions.values()}
+            stepped = stepping_code(kernel, call, target)
+            files = {function.source.file for function in stepped.functions.values()}
             programs = debugger.programs(files, sizes)
-            stepping = Stepping(code, programs, stop=debugger.stop, hides_others=True)
+            stepping = Stepping(stepped, programs, stop=debugger.stop, hides_others=True)
             launch_stepped(kernel, sizes, call, stepping, options)
     launch = Launch(
         kernel=kernel.__name__,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.profiling.profiles import metrics as expressions
 from kernellab.profiling.profiles import trees
 from kernellab.profiling.profiles.differences import ProfileDifference
@@ -42,7 +43,8 @@ class Profile(ProfileRecord, HasCard):
         """ "proton, NVIDIA H200 (sm_90)"."""
         where = self.machine.device or self.machine.target
         if not self.is_of_gpu:
-            return f"{IS_INTERPRETER}; {where} emulated" if where else IS_INTERPRETER
+            emulated = self.machine.target
+            return f"{IS_INTERPRETER}; {emulated} emulated" if emulated else IS_INTERPRETER
         both = self.machine.device and self.machine.target
         return ", ".join(
             one for one in (self.measured_by, f"{where} ({both})" if both else where) if one
@@ -67,9 +69,14 @@ class Profile(ProfileRecord, HasCard):
         return tuple(dict.fromkeys(name for one in self.root.walk() for name in one.metrics))
 
     def kernel(self, name: str) -> ProfiledKernel | None:
-        """The kernel whose scopes are called so."""
-        return next((one for one in self.kernels if one.name == name), None)
+        """The kernel whose scopes are called so; None where the profile has none. A launch that
+        its `launch_metadata` named is of the kernel that its name begins with.
+        """
+        exact = (one for one in self.kernels if one.name == name)
+        begun = (one for one in self.kernels if one.name and name.startswith(one.name))
+        return next(exact, None) or max(begun, key=lambda one: len(one.name), default=None)
 
+    @names_bad_arguments
     def table(
         self,
         metrics: Any = None,
@@ -98,6 +105,7 @@ class Profile(ProfileRecord, HasCard):
         cells = [[row.scope.name, row.scope.kind, row.depth, *row.values] for row in rows]
         return frame_of(cells, ["name", "kind", "depth", *(one.text for one in asked)])
 
+    @names_bad_arguments
     def tree(
         self,
         metrics: Any = None,
@@ -119,6 +127,7 @@ class Profile(ProfileRecord, HasCard):
         keep = trees.filter_of(include, exclude, threshold, depth)
         return trees.TreeText.of(self, asked, keep)
 
+    @names_bad_arguments
     def filter(
         self,
         include: str | None = None,
@@ -142,6 +151,7 @@ class Profile(ProfileRecord, HasCard):
         asked = expressions.read(metric, self.root, first_alone=True)
         return replace(self, root=trees.filtered(self, asked, keep))
 
+    @names_bad_arguments
     def timeline(self, program: int | None = None) -> Timeline:
         """The events of the profile over time: `.records`, `.plot()`, `.save("trace.json")`.
 
@@ -153,6 +163,7 @@ class Profile(ProfileRecord, HasCard):
         """
         return Timeline.of(self, program)
 
+    @names_bad_arguments
     def diff(self, other: Profile) -> ProfileDifference:
         """This profile beside another: by how much its numbers are larger.
 
@@ -168,10 +179,12 @@ class Profile(ProfileRecord, HasCard):
         """The view of the profile."""
         return show(self)
 
+    @names_bad_arguments
     def plot(self, metric: str | None = None) -> Any:
         """The flame graph: as wide as much of a metric, the first one by default."""
         return plot(self, metric=metric)
 
+    @names_bad_arguments
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the profile; `kernellab.load` reads it. The path's end says how: `.hatchet` is
         Proton's form, `.speedscope.json` speedscope's, `.trace.json` Chrome's trace of events;

@@ -6,13 +6,16 @@ interpreter, files of other tools. `Profile.measured_by` says who, for the numbe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import functools
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy
 
 from kernellab.common.formatting import counted
+from kernellab.errors import ProfileError
 
 PROTON, LINE_SCOPES, INTERPRETER = "proton", "cycles of line scopes", "interpreter"
 """Who measures here; profiles from elsewhere say their tool's name."""
@@ -91,8 +94,35 @@ class ProfiledKernel:
     file: str = ""
     """Where it is defined."""
     line: int = 0
-    compilation: Any = field(default=None, compare=False, repr=False)
-    """Its Compilation, where it is at hand; files have none."""
+    compile: Callable[[], Any] | None = field(default=None, compare=False, repr=False)
+    """Makes its Compilation, where its source is at hand; files have none."""
+
+    @functools.cached_property
+    def compilation(self) -> Any:
+        """Its Compilation, of the same machine code; None where its source is not at hand.
+
+        Raises:
+            ProfileError: its source gives other machine code by now.
+        """
+        if self.compile is None:
+            return None
+        found = self.compile()
+        here = code_hash(found.stages) if self.code else ""
+        if here != self.code:
+            raise ProfileError(
+                f"{self.name!r} was profiled as other machine code than its source gives now.",
+                advice="Profile it again: the kernel, an option or Triton's version has changed.",
+            )
+        return found
+
+
+def code_hash(stages: Mapping[str, Any]) -> str:
+    """SHA-256 of the machine code among a kernel's stages; "" where there is none."""
+    for name in ("cubin", "hsaco"):
+        if name in stages:
+            content = getattr(stages[name], "content", stages[name])
+            return hashlib.sha256(content).hexdigest()
+    return ""
 
 
 @dataclass(frozen=True)

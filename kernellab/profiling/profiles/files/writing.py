@@ -54,7 +54,7 @@ def plain(record: ProfileRecord) -> dict[str, Any]:
         {
             field.name: getattr(one, field.name)
             for field in dataclasses.fields(one)
-            if field.name not in ("compilation", "options")
+            if field.name not in ("compile", "options")
         }
         | {"options": {name: _plain_value(value) for name, value in one.options.items()}}
         for one in record.kernels

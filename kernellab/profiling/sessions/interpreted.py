@@ -1,0 +1,347 @@
+"""A session over launches on the interpreter."""
+
+from __future__ import annotations
+
+import math
+import platform
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy
+import triton
+
+from kernellab.common.saved_json import kernellab_version
+from kernellab.compiler.pipeline import compile_bound
+from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.errors import source_line
+from kernellab.launch.dispatch import Instrumented, launches_watched
+from kernellab.profiling.profiles.growing import GrowingScope
+from kernellab.profiling.profiles.profile import Profile
+from kernellab.profiling.profiles.records import (
+    COUNT,
+    INTERPRETER,
+    IS_INTERPRETER,
+    TIME,
+    Events,
+    Machine,
+    ProfiledKernel,
+    ProfiledLine,
+)
+from kernellab.profiling.sessions.naming import LaunchMetadata, named
+from kernellab.profiling.sessions.operations import MeasuredOperation, OperationObserver, measured
+from kernellab.records import Run, Target
+from kernellab.records.run_options import RunOptions
+from kernellab.triton_api import JITFunction, definition_of, is_in_library, options_of_launch
+from kernellab.triton_api.proton import scopes_told
+from kernellab.triton_api.targets import backend_options
+
+_LAUNCHES_KEPT = 100_000
+"""As events of a timeline."""
+
+_Line = tuple[str, int, str]
+"""File, line, operation; 0 for a line that nobody knows."""
+
+
+@dataclass
+class _Measured:
+    """What a line's operation took so far."""
+
+    nanoseconds: int = 0
+    executions: int = 0
+    metrics: dict[str, float] = field(default_factory=dict)
+
+    def add(self, one: MeasuredOperation) -> None:
+        self.nanoseconds += one.nanoseconds
+        self.executions += one.executions
+        for name, number in (("bytes", one.bytes), (one.flops_metric, one.flops)):
+            if number:
+                self.metrics[name] = self.metrics.get(name, 0) + number
+
+
+@dataclass
+class _Kernel:
+    """A kernel of which launches were seen."""
+
+    facts: ProfiledKernel
+    launches: int = 0
+    lines: dict[_Line, _Measured] = field(default_factory=dict)
+
+
+class InterpreterSession:
+    """Profiles launches on the interpreter while it is active; see `ProfileSession`."""
+
+    def __init__(self, context: str, metadata_of: LaunchMetadata | None) -> None:
+        self._metadata_of = metadata_of
+        self._by_frames = context == "python"
+        self._root = GrowingScope("ROOT", "root")
+        self._path = [self._root]
+        self._kernels: dict[str, _Kernel] = {}
+        self._notes: dict[str, None] = {}
+        self._target = ""
+        self._events: list[tuple[str, int, int]] = []
+        self._began = time.perf_counter_ns()
+
+    # What Proton's sessions do
+
+    def activate(self) -> None:
+        """Launches count from now on."""
+        _watch.join(self)
+
+    def deactivate(self) -> None:
+        """Launches do not count until it is activated again."""
+        _watch.part(self)
+
+    def enter(self, name: str, metrics: Mapping[str, float]) -> None:
+        """A scope begins."""
+        scope = self._path[-1].child(name, "scope")
+        scope.add(metrics)
+        self._path.append(scope)
+
+    def measured(self, metrics: Mapping[str, float]) -> None:
+        """More metrics of the innermost scope."""
+        self._path[-1].add(metrics)
+
+    def leave(self) -> None:
+        """The innermost scope ends."""
+        if len(self._path) > 1:
+            self._path.pop()
+
+    def finish(self, name: str) -> Profile:
+        """Everything that was measured."""
+        self.deactivate()
+        kernels = tuple(replace(one.facts, launches=one.launches) for one in self._kernels.values())
+        return Profile(
+            measured_by=INTERPRETER,
+            root=self._root.grown(),
+            machine=Machine(self._target, platform.machine(), _versions()),
+            kernels=kernels,
+            notes=(f"{IS_INTERPRETER[:1].upper()}{IS_INTERPRETER[1:]}.", *self._notes),
+            line_records=tuple(self._lines()),
+            events=self._timeline(),
+            name=name,
+        )
+
+    # Launches
+
+    def saw(self, launch: SeenLaunch) -> None:
+        """A launch was carried out."""
+        said = named(
+            launch.kernel, self._metadata_of, launch.grid, launch.options, launch.call.values
+        )
+        if said.trouble:
+            self._notes[said.trouble] = None
+        self._target = str(launch.target)
+        kernel = self._kernels.setdefault(said.name, _Kernel(launch.facts(said.name)))
+        kernel.launches += 1
+        counted_here: dict[str, float] = {}
+        by_line: dict[tuple[str, int], int] = {}
+        for one in launch.operations:
+            at = one.position
+            place = (at.file, at.line) if at is not None else ("", 0)
+            kernel.lines.setdefault((*place, one.operation), _Measured()).add(one)
+            by_line[place] = by_line.get(place, 0) + one.nanoseconds
+            for metric, number in (("bytes", one.bytes), (one.flops_metric, one.flops)):
+                if number:
+                    counted_here[metric] = counted_here.get(metric, 0) + number
+        scope = self._scope_of_caller().child(said.name, "kernel")
+        of_lines = sum(by_line.values())
+        own = max(launch.nanoseconds - of_lines, 0)
+        scope.add({TIME: own, COUNT: 1, **counted_here, **said.metrics})
+        for (file, line), nanoseconds in sorted(by_line.items()):
+            if line:
+                scope.child(_title(file, line), "line").add({TIME: nanoseconds})
+            else:
+                scope.add({TIME: nanoseconds})
+        if len(self._events) < _LAUNCHES_KEPT:
+            start = launch.start - self._began
+            self._events.append((said.name, start, start + launch.nanoseconds))
+
+    def _scope_of_caller(self) -> GrowingScope:
+        """The scope that a launch is in: the user's, with context="python" the frames."""
+        scope = self._path[-1]
+        if self._by_frames:
+            for file, function, line in _frames():
+                scope = scope.child(f"{file}:{function}@{line}", "frame")
+        return scope
+
+    def _lines(self) -> Iterator[ProfiledLine]:
+        for name, kernel in self._kernels.items():
+            known = {place: one for place, one in kernel.lines.items() if place[1]}
+            whole = sum(one.nanoseconds for one in known.values()) or 1
+            for (file, line, operation), one in known.items():
+                yield ProfiledLine(
+                    file=file,
+                    line=line,
+                    operation=operation,
+                    share=one.nanoseconds / whole,
+                    executions=one.executions,
+                    kernel=name,
+                    metrics={TIME: one.nanoseconds, **one.metrics},
+                )
+
+    def _timeline(self) -> Events | None:
+        if not self._events:
+            return None
+        names = tuple(dict.fromkeys(name for name, _, _ in self._events))
+        places = {name: place for place, name in enumerate(names)}
+        nowhere = numpy.full(len(self._events), -1, numpy.int64)
+        return Events(
+            program=nowhere,
+            warp=nowhere,
+            scope=numpy.array([places[name] for name, _, _ in self._events], numpy.int64),
+            start=numpy.array([start for _, start, _ in self._events], numpy.int64),
+            end=numpy.array([end for _, _, end in self._events], numpy.int64),
+            names=names,
+            unit="ns",
+        )
+
+
+@dataclass(frozen=True)
+class SeenLaunch:
+    """A launch that was carried out under the watch."""
+
+    kernel: JITFunction
+    call: BoundCall
+    target: Target
+    grid: tuple[int, int, int]
+    options: Mapping[str, Any]
+    start: int
+    nanoseconds: int
+    operations: list[MeasuredOperation]
+
+    def facts(self, name: str) -> ProfiledKernel:
+        """The kernel of the launch; its compilation is made when somebody asks for it."""
+        place = definition_of(self.kernel)
+        constants = {
+            self.kernel.arg_names[path[0]]: value
+            for path, value in self.call.specialization.constants.items()
+            if len(path) == 1
+        }
+        call = replace(self.call, values={})  # without the tensors, whose memory it would keep
+        return ProfiledKernel(
+            name=name,
+            options={
+                **constants,
+                **{key: self.options[key] for key in _SHOWN if key in self.options},
+            },
+            file=place.file,
+            line=place.line,
+            compile=lambda: compile_bound(self.kernel, call, self.target, record="passes"),
+        )
+
+
+_SHOWN = ("num_warps", "num_stages", "num_ctas")
+
+
+# All sessions that are active at once see the same launches
+
+
+class _Watch:
+    """Runs launches with an instrument, and tells all sessions that are active of them, and of
+    Proton's own scopes.
+    """
+
+    def __init__(self) -> None:
+        self._sessions: list[InterpreterSession] = []
+        self._open = ExitStack()
+
+    def join(self, session: InterpreterSession) -> None:
+        """A session hears from now on."""
+        if not self._sessions:
+            self._open.enter_context(launches_watched(self))
+            self._open.enter_context(scopes_told(self))
+        if session not in self._sessions:
+            self._sessions.append(session)
+
+    def part(self, session: InterpreterSession) -> None:
+        """A session hears no more."""
+        if session in self._sessions:
+            self._sessions.remove(session)
+            if not self._sessions:
+                self._open.close()
+
+    def around(
+        self,
+        kernel: JITFunction,
+        call: BoundCall,
+        target: Target,
+        options: RunOptions,
+        run: Instrumented,
+    ) -> Run:
+        """As `dispatch.LaunchWatcher`."""
+        __tracebackhide__ = True
+        del options
+        observer = OperationObserver()
+        start = time.perf_counter_ns()
+        done = run(observer.instrument())
+        seen = SeenLaunch(
+            kernel=kernel,
+            call=call,
+            target=target,
+            grid=done.launch.grid,
+            options=options_of_launch(kernel, {**backend_options(target), **call.options}),
+            start=start,
+            nanoseconds=observer.nanoseconds,
+            operations=measured(observer, math.prod(done.launch.grid)),
+        )
+        for session in self._sessions:
+            session.saw(seen)
+        return done
+
+    def enter(self, name: str, metrics: Mapping[str, float]) -> None:
+        """As `proton.ScopeListener`."""
+        for session in self._sessions:
+            session.enter(name, metrics)
+
+    def measured(self, metrics: Mapping[str, float]) -> None:
+        """As `proton.ScopeListener`."""
+        for session in self._sessions:
+            session.measured(metrics)
+
+    def leave(self) -> None:
+        """As `proton.ScopeListener`."""
+        for session in self._sessions:
+            session.leave()
+
+
+_watch = _Watch()
+
+
+# Words
+
+
+def _title(file: str, line: int) -> str:
+    """A line, as a scope is called: its file, its number and its text."""
+    text = source_line(file, line).strip()
+    return f"{Path(file).name}:{line} {text}".rstrip()
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "kernellab": kernellab_version(),
+        "triton": triton.__version__,
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+    }
+
+
+_OURS = str(Path(__file__).parents[2])
+_MOST_FRAMES = 64
+
+
+def _frames() -> list[tuple[str, str, int]]:
+    """The user's frames, the outermost first: file, function, line."""
+    found: list[tuple[str, str, int]] = []
+    frame = sys._getframe(1)
+    at: Any = frame
+    while at is not None and len(found) < _MOST_FRAMES:
+        file = at.f_code.co_filename
+        if not file.startswith((_OURS, "<frozen")) and not is_in_library(file):
+            found.append((file, at.f_code.co_name, at.f_lineno))
+        at = at.f_back
+    return found[::-1]
