@@ -151,6 +151,8 @@ TABLE: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
             **LAUNCH, "name": NO_TEXT, "backend": NO_CHOICE, "context": NO_CHOICE,
             "data": NO_CHOICE, "mode": [*NOTHING, 5, "x"],
             "hook": [one for one in [*NOTHING, 5, "x"] if one is not int],
+            "detail": NO_CHOICE, "allow_occupancy_change": NO_FLAG,
+            "programs": [one for one in NO_COUNT if one is not None],
         },
     ),
     "bisect": (

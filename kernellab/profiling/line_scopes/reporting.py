@@ -87,7 +87,7 @@ def profile_of(measured: Measured, notes: Sequence[str] = ()) -> Profile:
         code=hashlib.sha256(binary).hexdigest(),
         file=position.file,
         line=position.line,
-        compilation=compilation,
+        compile=lambda: compilation,
     )
     time = {TIME: 1000 * measured.perturbation.plain_us, COUNT: 1.0}
     tree = Scope(measured.name, "kernel", time, _parts(scopes, spans))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kernellab.common.argument_checks import check_choice, is_text
+from kernellab.common.argument_checks import check_choice, check_flags, check_whole, is_text
 from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
 from kernellab.compiler.specialization.inductor_kernels import as_triton_kernel
@@ -13,6 +13,8 @@ from kernellab.compiler.targets import local_target
 from kernellab.errors import ArgumentError, OptionError, ProfileError
 from kernellab.launch.preparation import Grid, apart_from_parameters, goes_to_gpu, innermost
 from kernellab.launch.tile_kernel import run
+from kernellab.profiling.line_scopes.placing import DETAILS
+from kernellab.profiling.line_scopes.profiling import LineOptions, profile_on_gpu
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.sessions.interpreted import InterpreterSession
 from kernellab.profiling.sessions.on_gpu import GpuSession, ProtonOptions
@@ -33,13 +35,25 @@ class _Options:
     data: Any = "tree"
     mode: Any = None
     hook: Any = "triton"
+    detail: Any = None
+    allow_occupancy_change: Any = False
+    programs: Any = 64
 
-    def session(self) -> ProfileSession:
-        """The session that was asked for.
+    @property
+    def lines(self) -> LineOptions:
+        """Those of cycles by line."""
+        return LineOptions(self.detail, bool(self.allow_occupancy_change), int(self.programs))
+
+    def check(self) -> None:
+        """Refuse what is no option.
 
         Raises:
             OptionError: an option is none.
         """
+        if self.detail is not None:
+            check_choice("detail", self.detail, DETAILS)
+        check_flags(allow_occupancy_change=self.allow_occupancy_change)
+        check_whole("programs", self.programs, 1)
         if not is_text(self.name):
             raise OptionError(f"name={shown(self.name)} is no text.")
         if self.backend is not None:
@@ -54,6 +68,9 @@ class _Options:
             )
         mode = "" if self.mode is None else self.mode if is_text(self.mode) else str(self.mode)
         check_choice("mode", mode, MODES, mode.partition(":")[0])
+
+    def session(self) -> ProfileSession:
+        """The session that was asked for."""
         return ProfileSession(self._measuring, self.name)
 
     def _measuring(self) -> Measuring:
@@ -85,6 +102,9 @@ def profile(
     data: str = "tree",
     mode: Any = None,
     hook: Any = "triton",
+    detail: str | None = None,
+    allow_occupancy_change: bool = False,
+    programs: int = 64,
     **keywords: Any,
 ) -> Any:
     """Profile one launch, which is carried out in place; without a kernel, all launches in a
@@ -97,21 +117,28 @@ def profile(
                 add[grid](x, y, z, n, BLOCK=1024)
         p.table(["time/ms", "gbyte/s"])
 
-    On a GPU Proton measures. With no GPU, and for tensors on the CPU, the launches run on the
-    interpreter, and it measures: time on this CPU, executions, bytes and floating-point operations
-    of each line. Such a profile says "interpreter: not a GPU's time" wherever it is shown.
+    One launch on a GPU gets cycles for each line, by marks between the operations of its final
+    TTGIR; a `with` block on a GPU is a session of Proton's. With no GPU, and for tensors on the
+    CPU, the launches run on the interpreter, and it measures: time on this CPU, executions, bytes
+    and floating-point operations of each line. Such a profile says "interpreter: not a GPU's time"
+    wherever it is shown.
 
     Args:
         kernel, grid, args, keywords: as for `kernellab.run`; or none of them.
         name: of the profile.
         backend: who measures: "interpreter", or Proton's "cupti" (NVIDIA), "roctracer" (AMD). None
-            means Proton's own choice where there is a GPU, and the interpreter where there is none.
+            chooses as above; a launch that is given a backend of Proton's has no cycles by line.
         context: what a launch is below: the user's scopes, "shadow", or also frames, "python".
         data: of Proton: "tree", or "trace" for every launch with its time.
         mode: of Proton: "pcsampling" for samples with their stall reasons on each line.
         hook: "triton" names launches, and gives their metrics, by the kernel's `launch_metadata`. A
             function of grid, metadata and arguments by name does it for kernels that have none:
             {"name": "add_<num_warps:4>", "flops32": n, "bytes": 12 * n}. None for neither.
+        detail: of cycles by line: how finely: "operations", "lines", "loops" or "program". None
+            takes the finest that takes at most 1.3 times as long as the plain launch.
+        allow_occupancy_change: of cycles by line: whether a multiprocessor may hold another number
+            of programs than without marks.
+        programs: of cycles by line: of how many programs, spread over the grid.
 
         A name that is also a parameter of the kernel is the parameter,
         unless that is given by position.
@@ -127,8 +154,11 @@ def profile(
             `kernellab.run`.
     """
     __tracebackhide__ = True
-    own = _Options(name, backend, context, data, mode, hook)
+    own = _Options(
+        name, backend, context, data, mode, hook, detail, allow_occupancy_change, programs
+    )
     if kernel is None:
+        own.check()
         if grid is not None or args or keywords:
             raise ArgumentError(
                 "a launch was given without its kernel",
@@ -139,8 +169,13 @@ def profile(
     kernel = as_triton_kernel(kernel)
     inside = innermost(kernel)
     own, keywords = apart_from_parameters(own, inside, args, keywords)
-    if own.backend is None and not goes_to_gpu(inside, args, keywords):
-        own = replace(own, backend="interpreter")
+    own.check()
+    if own.backend is None:
+        if not goes_to_gpu(inside, args, keywords):
+            own = replace(own, backend="interpreter")
+        elif own.mode is None and own.data == "tree":
+            found = profile_on_gpu(kernel, grid, args, keywords, own.lines)
+            return replace(found, name=own.name or found.name)
     return _launched(own, kernel, grid, args, keywords)
 
 
