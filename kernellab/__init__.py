@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from kernellab.checker.checking import check as check
+    from kernellab.checker.guarding import guarded_launches as guarded_launches
     from kernellab.checker.uninitialized import uninitialized as uninitialized
     from kernellab.compiler.comparison import compare as compare
     from kernellab.compiler.pipeline import compile as compile
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         CompileError as CompileError,
         Deadlock as Deadlock,
         Diagnostic as Diagnostic,
+        GpuFault as GpuFault,
         GridError as GridError,
         KernelFault as KernelFault,
         KernelLabError as KernelLabError,
@@ -83,6 +85,7 @@ if TYPE_CHECKING:
     from kernellab.launch.bisection import bisect as bisect
     from kernellab.launch.interception import interpreted as interpreted
     from kernellab.launch.tile_kernel import TileKernel as TileKernel, run as run
+    from kernellab.launch.watching import WatchedLaunch as WatchedLaunch, on_launch as on_launch
     from kernellab.loading import load as load
     from kernellab.profiling.accesses.counting import accesses as accesses
     from kernellab.profiling.nsight.files import read_ncu as read_ncu
@@ -112,12 +115,13 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "checker.checking": "check",
+    "checker.guarding": "guarded_launches",
     "checker.uninitialized": "uninitialized",
     "compiler.comparison": "compare",
     "compiler.pipeline": "compile",
     "debugger.debugging": "debug",
     "errors": (
-        "ArchiveError ArgumentError CompileError Deadlock Diagnostic GridError "
+        "ArchiveError ArgumentError CompileError Deadlock Diagnostic GpuFault GridError "
         "KernelFault KernelLabError LayoutError MachineError NoSuchStep OptionError "
         "OutOfBounds ProfileError TargetError UnsupportedOperation"
     ),
@@ -130,6 +134,7 @@ _PUBLIC = {
     "launch.bisection": "bisect",
     "launch.interception": "interpreted",
     "launch.tile_kernel": "TileKernel run",
+    "launch.watching": "WatchedLaunch on_launch",
     "loading": "load",
     "profiling.accesses.counting": "accesses",
     "profiling.nsight.files": "read_ncu",

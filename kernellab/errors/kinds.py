@@ -183,6 +183,31 @@ class ProfileError(KernelLabError, ValueError):
     """A profile cannot be read, or is of other code than what it is laid beside."""
 
 
+class GpuFault(KernelLabError, RuntimeError):
+    """A launch died on the GPU, which this process cannot use any more.
+
+    Attributes:
+        kernel: its name.
+        findings: what the same launch, checked on the CPU, gave: a `Findings`, or None where it
+            could not be.
+    """
+
+    fact_names = ("kernel",)
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        advice: str = "",
+        position: SourcePosition | None = None,
+        kernel: str = "",
+        findings: Any = None,
+    ) -> None:
+        super().__init__(problem, advice=advice, position=position)
+        self.kernel = kernel
+        self.findings = findings
+
+
 class MachineError(KernelLabError):
     """This machine, and not the kernel, is at fault: a folder that cannot be written, a full disk,
     a tool that is missing, memory that is not there. The same call works once that is mended.

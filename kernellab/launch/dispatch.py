@@ -10,9 +10,11 @@ from typing import Protocol
 from kernellab import interpreter, triton_api
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import UnsupportedOperation
+from kernellab.interpreter.execution.grid import grid_to_run
 from kernellab.interpreter.stepping.attached_debugger import attached_debugger
 from kernellab.launch.fitting import end_trial
 from kernellab.launch.preparation import Grid
+from kernellab.launch.watching import WatchedLaunch, told, watches
 from kernellab.records import Run, Target
 from kernellab.records.run_options import DEFAULT, RunOptions
 from kernellab.triton_api import JITFunction
@@ -68,6 +70,17 @@ def interpret(
             advice="The interpreter runs the kernel itself: leave ir_override out.",
             position=triton_api.definition_of(kernel),
         )
+    if not watches:
+        return _run(kernel, grid, call, target, options)
+    sizes = grid_to_run(grid, call.values, may_be_empty=True)
+    with told(WatchedLaunch(kernel, sizes, call.values, "cpu")):
+        return _run(kernel, sizes, call, target, options)
+
+
+def _run(
+    kernel: JITFunction, grid: Grid, call: BoundCall, target: Target, options: RunOptions
+) -> Run:
+    __tracebackhide__ = True
     if _watchers:
 
         def run(instrument: interpreter.Instrument | None) -> Run:

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from triton.testing import do_bench_cudagraph
 
-from kernellab.errors import ProfileError
+from kernellab.common.gpu_faults import gpu_fault
+from kernellab.errors import GpuFault, ProfileError
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.profiling.line_scopes.marking import MarkedKernel
 from kernellab.profiling.line_scopes.readings import Readings, read
@@ -166,7 +167,8 @@ def gpu_faults_told(kernel: str) -> Iterator[None]:
     """A launch that dies on the GPU, or has no room there, is an error that says so.
 
     Raises:
-        ProfileError: it was.
+        ProfileError: there is no room.
+        GpuFault: it died.
     """
     try:
         yield
@@ -178,25 +180,13 @@ def gpu_faults_told(kernel: str) -> Iterator[None]:
             advice="Profile it on smaller tensors.",
         ) from error
     except RuntimeError as error:
-        if not is_gpu_fault(error):
+        if (died := gpu_fault(error)) is None:
             raise
-        raise ProfileError(
-            f"the launch of {kernel!r} died on the GPU while it was profiled: "
-            f"{str(error).splitlines()[0]}",
+        raise GpuFault(
+            f"the launch of {kernel!r} died on the GPU while it was profiled ({died})",
             advice=(
-                "This process cannot use the GPU any more: restart it, and run kernellab.check on "
-                "the launch with copies on the CPU (x.cpu()), which names line and lane."
+                "This process cannot use the GPU any more: restart it, and launch inside of "
+                "kernellab.guarded_launches(), which names line and lane."
             ),
+            kernel=kernel,
         ) from error
-
-
-_FAULTS = (
-    "illegal memory access", "illegal instruction", "misaligned address",
-    "unspecified launch failure", "illegal address", "device-side assert",
-)  # fmt: skip
-
-
-def is_gpu_fault(error: BaseException) -> bool:
-    """Whether a kernel died on the GPU, which this process cannot use any more."""
-    words = str(error).lower()
-    return any(one in words for one in _FAULTS)

@@ -83,7 +83,8 @@ def profile_on_gpu(
     Raises:
         ArgumentError, OptionError, GridError, CompileError: as for a launch.
         UnsupportedOperation: the kernel cannot have marks, or not without a change of occupancy.
-        ProfileError: the GPU has no room, the launch died there, or the marks changed its results.
+        ProfileError: the GPU has no room.
+        GpuFault: the launch died there.
         NoGpu: there is none.
     """
     options = options or LineOptions()

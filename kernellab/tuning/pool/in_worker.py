@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from kernellab import triton_api
+from kernellab.common.gpu_faults import gpu_fault
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.targets import local_target
@@ -269,21 +270,13 @@ def run_config(setup: Setup, packed_task: bytes, trial_options: TrialOptions) ->
     return Outcome(checked=checked, timing=timing, check_seconds=seconds)
 
 
-_DEAD_CONTEXT = re.compile(
-    r"illegal memory access|illegal instruction|misaligned address|unspecified launch failure|"
-    r"device-side assert|hardware stack error|invalid program counter|CUDA_ERROR_(?:LAUNCH|ILLEGAL|"
-    r"ASSERT|MISALIGNED)",
-    re.IGNORECASE,
-)
-
-
 _NO_MEMORY = re.compile(r"out of memory|ALLOC_FAILED", re.IGNORECASE)
 """What CUDA and its libraries say where others hold the memory."""
 
 
 def _of_exception(error: Exception) -> Outcome:
     words = f"{type(error).__name__}: {error}"
-    if _DEAD_CONTEXT.search(words):
+    if gpu_fault(error) is not None:
         return _dropped("crash", words)
     if isinstance(error, MemoryError) or _NO_MEMORY.search(words):
         return _dropped("out of memory", words)

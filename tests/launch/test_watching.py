@@ -1,0 +1,195 @@
+"""`on_launch` and `guarded_launches`: on the interpreter, and through Triton's own launcher."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from triton.compiler import CompiledKernel
+
+import kernellab
+from kernellab.launch import watching
+
+
+@kernellab.TileKernel
+def scale(x, out, n, factor: tl.constexpr, BLOCK: tl.constexpr = 16):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at) * factor)
+
+
+def on_gpu(launch: Any = lambda *_: None) -> CompiledKernel:
+    """A compiled kernel whose launcher is a function."""
+    compiled: Any = object.__new__(CompiledKernel)
+    compiled.src = SimpleNamespace(fn=scale)
+    compiled.name = "scale"
+    compiled._run = launch
+    return compiled
+
+
+def launch(compiled: Any, grid: tuple[int, int, int], *args: Any) -> None:
+    compiled.run(*grid, *[None] * 6, *args)
+
+
+def test_a_launch_of_the_interpreter_is_told_before_and_after() -> None:
+    x, out = torch.arange(32.0), torch.zeros(32)
+    told: list[tuple[str, Any]] = []
+
+    def entered(launch: kernellab.WatchedLaunch) -> None:
+        told.append(("enter", launch))
+        assert out.sum() == 0
+
+    with kernellab.on_launch(entered, lambda one: told.append(("exit", one))):
+        scale[lambda p: (triton.cdiv(p["n"], p["BLOCK"]),)](x, out, 32, factor=2)
+    scale[(2,)](x, out, 32, factor=2)
+    assert [what for what, _ in told] == ["enter", "exit"]
+    seen = told[0][1]
+    assert seen is told[1][1]
+    assert seen.kernel is scale
+    assert seen.grid == (2, 1, 1)
+    assert seen.device == "cpu"
+    assert seen.arguments["x"] is x
+    assert seen.arguments["BLOCK"] == 16
+    assert torch.equal(out, 2 * x)
+
+
+def test_a_plain_kernel_is_told_too() -> None:
+    plain = triton.jit(scale.fn)
+    told: list[Any] = []
+    with kernellab.interpreted(), kernellab.on_launch(told.append):
+        plain[(1,)](torch.ones(16), torch.zeros(16), 16, factor=3)
+    assert [one.kernel for one in told] == [plain]
+
+
+def test_a_launch_on_a_gpu_is_told_with_its_arguments() -> None:
+    order: list[Any] = []
+    compiled = on_gpu(lambda *given: order.append(given[:3]))
+    x = torch.ones(4)
+    with kernellab.on_launch(lambda one: order.append(one), lambda one: order.append("after")):
+        launch(compiled, (3, 2, 1), x, x, 4, 2.0, 16)
+    told = order[0]
+    assert order[1:] == [(3, 2, 1), "after"]
+    assert (told.device, told.grid, told.kernel) == ("gpu", (3, 2, 1), scale)
+    assert told.arguments["factor"] == 2.0
+    assert told.arguments["x"] is x
+
+
+def test_without_a_watch_nothing_is_in_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton's own launcher is in its place, and nothing of a launch is collected."""
+    own = vars(CompiledKernel)["run"]
+    first = kernellab.on_launch(print)
+    second = kernellab.on_launch(exit=print)
+    assert vars(CompiledKernel)["run"] is not own
+    first.remove()
+    first.remove()
+    assert vars(CompiledKernel)["run"] is not own
+    second.remove()
+    assert vars(CompiledKernel)["run"] is own
+
+    def never(*_given: Any) -> None:
+        raise AssertionError("a launch was collected for nobody")
+
+    monkeypatch.setattr(watching, "WatchedLaunch", never)
+    monkeypatch.setattr("kernellab.launch.dispatch.WatchedLaunch", never)
+    scale[(1,)](torch.ones(16), torch.zeros(16), 16, factor=2)
+    launch(on_gpu(), (1, 1, 1))
+
+
+def test_watches_nest() -> None:
+    order: list[str] = []
+    with (
+        kernellab.on_launch(lambda _: order.append("1"), lambda _: order.append("-1")),
+        kernellab.on_launch(lambda _: order.append("2"), lambda _: order.append("-2")),
+    ):
+        scale[(1,)](torch.ones(16), torch.zeros(16), 16, factor=2)
+    assert order == ["1", "2", "-2", "-1"]
+
+
+def test_what_enter_raises_stops_the_launch() -> None:
+    out = torch.zeros(16)
+    left: list[Any] = []
+
+    def refuse(_launch: Any) -> None:
+        raise RuntimeError("not now")
+
+    with kernellab.on_launch(refuse, left.append), pytest.raises(RuntimeError, match="not now"):
+        scale[(1,)](torch.ones(16), out, 16, factor=2)
+    assert out.sum() == 0
+    assert len(left) == 1
+
+
+def test_a_launch_that_fails_is_left_too() -> None:
+    left: list[Any] = []
+    with kernellab.on_launch(exit=left.append), pytest.raises(kernellab.OutOfBounds):
+        scale[(2,)](torch.ones(16), torch.zeros(16), 16, factor=2)
+    assert len(left) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "words"), [({}, "nothing to call"), ({"enter": 3}, "enter=3 is no function")]
+)
+def test_what_is_no_function_is_refused(given: Any, words: str) -> None:
+    with pytest.raises(kernellab.ArgumentError, match=words):
+        kernellab.on_launch(**given)
+
+
+# Guarded launches: what dies on a GPU is made again on the CPU
+
+
+def died() -> None:
+    raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+
+def test_a_launch_that_dies_says_line_and_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    syncs = iter([lambda: None, died])
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: next(syncs)())
+    x, out = torch.ones(16), torch.zeros(24)
+    with kernellab.guarded_launches(), pytest.raises(kernellab.GpuFault) as caught:
+        launch(on_gpu(), (2, 1, 1), x, out, 24, 2, 16)
+    error = caught.value
+    assert "the launch of 'scale' on grid 2x1x1 died on the GPU" in error.problem
+    assert "illegal memory access" in error.problem
+    assert "program (1, 0, 0), lane (0,): reads x[16]" in error.problem
+    assert error.position is not None
+    assert error.position.line == scale.starting_line_number + 3
+    assert {one.argument for one in error.findings} == {"x", "out"}
+    assert out.sum() == 0  # the check runs on copies
+    assert error.kernel == "scale"
+
+
+def test_a_fault_that_the_checker_does_not_find_is_told_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    syncs = iter([lambda: None, died])
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: next(syncs)())
+    with kernellab.guarded_launches(), pytest.raises(kernellab.GpuFault, match="nothing is at fa"):
+        launch(on_gpu(), (1, 1, 1), torch.ones(16), torch.zeros(16), 16, 2, 16)
+
+
+def test_a_fault_of_before_is_no_launchs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "synchronize", died)
+    with (
+        kernellab.guarded_launches(),
+        pytest.raises(kernellab.GpuFault, match="died on the GPU before"),
+    ):
+        launch(on_gpu(), (1, 1, 1), torch.ones(16), torch.zeros(16), 16, 2, 16)
+
+
+def test_other_errors_stay_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> None:
+        raise RuntimeError("out of memory")
+
+    syncs = iter([lambda: None, full])
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: next(syncs)())
+    with kernellab.guarded_launches(), pytest.raises(RuntimeError, match="out of memory"):
+        launch(on_gpu(), (1, 1, 1), torch.ones(16), torch.zeros(16), 16, 2, 16)
+
+
+def test_launches_of_the_interpreter_need_no_guard() -> None:
+    out = torch.zeros(16)
+    with kernellab.guarded_launches():
+        scale[(1,)](torch.ones(16), out, 16, factor=2)
+    assert out.sum() == 32
