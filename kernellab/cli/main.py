@@ -1,4 +1,4 @@
-"""The terminal's door: `kernellab demo`, `kernellab doctor`, `kernellab compile`.
+"""The terminal's door: `kernellab demo`, `doctor`, `compile`, `profile`, `view`.
 
 Each command imports what it needs when it runs, so that `kernellab --help` answers at once.
 """
@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernellab.cli.profile_options import add_profile_options, add_view_options
 from kernellab.common.option_values import (
     read_constexprs,
     read_warps,
@@ -31,7 +32,7 @@ from kernellab.errors import CompileError, KernelLabError, MissingArguments, sug
 if TYPE_CHECKING:
     from kernellab.records import Compilation
 
-COMMANDS = ("demo", "doctor", "compile")
+COMMANDS = ("demo", "doctor", "compile", "profile", "view")
 
 FOUND_SOMETHING = 1
 """Exit status: the command ran, and something is not as it should be."""
@@ -157,6 +158,26 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_compile_options(compile_)
     compile_.set_defaults(command=_compile)
+
+    profile = commands.add_parser(
+        "profile",
+        help="run a script and say what its kernels and their lines take",
+        description=(
+            "Run a Python script, and say what its kernels and their lines take: on a GPU by "
+            "Proton, without one on the interpreter, whose time is no GPU's. The exit status is "
+            "the script's."
+        ),
+    )
+    add_profile_options(profile)
+    profile.set_defaults(command=_profile)
+
+    view = commands.add_parser(
+        "view",
+        help="show a saved profile, a .hatchet of Proton's, or another saved record",
+        description="Show a saved profile: its kernels with their shares, or a tree of metrics.",
+    )
+    add_view_options(view)
+    view.set_defaults(command=_view)
     return parser
 
 
@@ -274,6 +295,18 @@ def _compile(options: argparse.Namespace) -> int:
         print()
         _write(options.output, compilation_report(compilations))
     return 0
+
+
+def _profile(options: argparse.Namespace) -> int:
+    from kernellab.cli.profiles import profile_script
+
+    return profile_script(options)
+
+
+def _view(options: argparse.Namespace) -> int:
+    from kernellab.cli.profiles import view_file
+
+    return view_file(options)
 
 
 def _report_of_failure(error: CompileError) -> str:

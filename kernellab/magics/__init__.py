@@ -37,6 +37,7 @@ def _all_magics() -> tuple[_Magic, ...]:
         tileir,
         tilekernel,
         tilelayout,
+        tileprofile,
         tilestep,
         tiletune,
     )
@@ -48,6 +49,8 @@ def _all_magics() -> tuple[_Magic, ...]:
         _Magic(tilegraph.TileGraphMagics, tilegraph.OPTIONS),
         _Magic(tileir.TileIrMagics, tileir.OPTIONS),
         _Magic(tilelayout.TileLayoutMagics, tilelayout.OPTIONS),
+        _Magic(tileprofile.TileProfileMagics, tileprofile.LINE_OPTIONS),
+        _Magic(tileprofile.TileProfileMagics, tileprofile.CELL_OPTIONS),
         _Magic(tilestep.TileStepMagics, tilestep.OPTIONS),
         _Magic(tiletune.TileTuneMagics, tiletune.OPTIONS),
     )

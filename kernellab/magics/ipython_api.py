@@ -377,7 +377,7 @@ def complete_options(
     On the line of a cell magic ("%%") there is nothing else to offer;
     on that of a line magic ("%") there are the user's names too.
     """
-    identifier = f"kernellab.{magic}"
+    identifier = f"kernellab.{sigil}{magic}"
 
     def matcher(context: CompletionContext) -> dict[str, Any]:
         line = context.text_until_cursor
@@ -394,14 +394,18 @@ def complete_options(
         suppress = sigil == "%%" or bool(found)
         return {"completions": completions, "suppress": suppress, "matched_fragment": fragment}
 
-    forget_completion(shell, magic)
+    _forget_matcher(shell, identifier)
     shell.Completer.custom_matchers.append(context_matcher(identifier=identifier)(matcher))
 
 
 def forget_completion(shell: InteractiveShell, magic: str) -> None:
     """Take back `complete_options`."""
+    for sigil in ("%", "%%"):
+        _forget_matcher(shell, f"kernellab.{sigil}{magic}")
+
+
+def _forget_matcher(shell: InteractiveShell, identifier: str) -> None:
     matchers = shell.Completer.custom_matchers
-    identifier = f"kernellab.{magic}"
     matchers[:] = [m for m in matchers if getattr(m, "matcher_identifier", None) != identifier]
 
 

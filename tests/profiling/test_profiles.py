@@ -181,7 +181,7 @@ def test_a_hatchet_file_is_protons(tmp_path: Path) -> None:
     made = made_profile()
     file = made.save(tmp_path / "p.hatchet")
     tree, devices = json.loads(file.read_text())
-    assert tree["frame"] == {"name": "ROOT", "type": "function"}
+    assert tree["frame"] == {"name": "ROOT", "type": "function", "measured_by": "proton"}
     assert set(made.metrics) <= set(tree["metrics"])  # by which proton-viewer knows them
     assert devices["CUDA"]["0"]["num_sms"] == 132
     again = kernellab.load(file)
@@ -190,6 +190,8 @@ def test_a_hatchet_file_is_protons(tmp_path: Path) -> None:
     assert again.machine.devices == made.machine.devices
     assert list(again.lines["line"]) == [10, 12]
     assert list(again.lines["share"]) == [0.75, 0.25]
+    cpu = made_profile(measured_by="interpreter").save(tmp_path / "cpu.hatchet")
+    assert kernellab.load(cpu).measured_by == "interpreter"
 
 
 def test_protons_own_scopes_and_those_with_nothing_are_left_out(tmp_path: Path) -> None:

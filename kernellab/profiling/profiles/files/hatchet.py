@@ -59,6 +59,8 @@ def hatchet_in(content: bytes, measured_by: str) -> Profile:
     else:
         root = Scope("ROOT", "root", {}, tuple(kept))
     root = Scope(root.name, "root", _without_zeros(root.metrics), root.children, root.labels)
+    said = roots[0]["frame"].get("measured_by")  # in files that this lab wrote
+    measured_by = said if isinstance(said, str) and said else measured_by
     machine = Machine(devices=tuple(_devices(others[0] if others else {})))
     return Profile(measured_by, root, machine, line_records=tuple(_lines(root)))
 

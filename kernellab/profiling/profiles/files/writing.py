@@ -118,7 +118,7 @@ def _hatchet(record: ProfileRecord) -> bytes:
     tree = _literal(record.root)
     # Metrics that add up stand in the root, by which proton-viewer knows them.
     tree["metrics"] = {**dict.fromkeys(names, 0), **tree["metrics"]}
-    tree["frame"]["name"] = "ROOT"
+    tree["frame"] |= {"name": "ROOT", "measured_by": record.measured_by}  # not Proton's own
     devices: dict[str, dict[str, Any]] = {}
     for one in record.machine.devices:
         devices.setdefault(one.kind, {})[one.index] = _device(one)

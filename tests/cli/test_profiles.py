@@ -1,0 +1,86 @@
+"""`kernellab profile script.py` and `kernellab view file`."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from kernellab.cli.main import BAD_INPUT, main
+from tests.support.made_profiles import made_profile
+
+SCRIPT = """
+import sys
+import torch, triton, triton.language as tl
+
+
+@triton.jit
+def add(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(y_ptr + i, x + 1, mask=i < n)
+
+
+x = torch.ones(64, device="cuda")
+for _ in range(3):
+    add[(4,)](x, torch.empty_like(x), 64, BLOCK=16)
+print("given", sys.argv[1:], __name__)
+sys.exit(3)
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "adds.py").write_text(SCRIPT)
+    return tmp_path / "adds.py"
+
+
+def test_a_script_is_profiled_as_it_is(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", "-o", "p.hatchet", str(script), "a", "--b"]) == 3
+    out = capsys.readouterr().out
+    assert "given ['a', '--b'] __main__" in out
+    assert "adds.py  interpreter: not a GPU's time" in out
+    assert "3 launches" in out
+    assert "x = tl.load(x_ptr + i, mask=i < n)" in out
+    assert main(["view", "p.hatchet", "-m", "count", "-d", "1"]) == 0
+    assert capsys.readouterr().out == "3.000 ROOT\n└─ 3.000 add\n"
+    assert main(["view", "p.hatchet"]) == 0
+    assert "interpreter: not a GPU's time" in capsys.readouterr().out
+
+
+def test_a_script_that_fails_has_a_profile_all_the_same(
+    script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script.write_text(textwrap.dedent(SCRIPT).replace("sys.exit(3)", "1 / 0"))
+    assert main(["profile", str(script)]) == 1
+    said = capsys.readouterr()
+    assert "ZeroDivisionError" in said.err
+    assert "3 launches" in said.out
+
+
+def test_a_saved_profile_is_viewed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = str(made_profile().save(tmp_path / "p"))
+    assert main(["view", one]) == 0
+    out = capsys.readouterr().out
+    assert "made <up>  proton, NVIDIA H200 (sm_90)" in out
+    assert "matmul<&>     50 %        2 ms  4 launches" in out
+    assert "75 %  line 10" in out
+    assert main(["view", one, "-i", "matmul", "-m", "time/ms"]) == 0
+    assert "matmul<&>" in capsys.readouterr().out
+    assert main(["view", one, "--list"]) == 0
+    assert "flops16" in capsys.readouterr().out.split()
+    assert main(["view", one, "--diff", one]) == 0
+    assert "+0.000 ROOT" in capsys.readouterr().out
+
+
+def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", "no_such.py"]) == BAD_INPUT
+    assert "There is no file 'no_such.py'" in capsys.readouterr().err
+    (tmp_path / "cut").write_text('[{"frame": {')
+    assert main(["view", str(tmp_path / "cut")]) == BAD_INPUT
+    assert "cut off" in capsys.readouterr().err
+    one = str(made_profile().save(tmp_path / "p"))
+    assert main(["view", one, "-m", "nothing"]) == BAD_INPUT
+    assert "no metric 'nothing'" in capsys.readouterr().err

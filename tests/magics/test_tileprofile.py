@@ -1,0 +1,54 @@
+"""`%tileprofile` and `%%tileprofile` in a real notebook kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kernellab
+from tests.support.notebook_session import ADD, NotebookSession, StartNotebook
+
+LAUNCH = "add[(2,)](x, y, z, 30, BLOCK=16)"
+
+
+@pytest.fixture(scope="module")
+def lab(notebook: StartNotebook) -> NotebookSession:
+    return notebook(
+        "%load_ext kernellab",
+        "import torch, triton, triton.language as tl\nx = y = torch.ones(32); z = torch.zeros(32)",
+        f"%%tilekernel --no-compile\n{ADD}",
+    )
+
+
+def test_a_launch(lab: NotebookSession) -> None:
+    outcome = lab.run(f"%tileprofile {LAUNCH}")
+    assert outcome.result is not None
+    assert "interpreter: not a GPU's time" in outcome.result["text/plain"]
+    assert "tt.store" in outcome.result["text/html"]
+    assert lab.ask("z.sum().item()") == "60.0"
+
+
+def test_a_cell(lab: NotebookSession, tmp_path: Path) -> None:
+    file = tmp_path / "p.hatchet"
+    outcome = lab.run(
+        f"%%tileprofile --save {file} --name found\nfor _ in range(3):\n    {LAUNCH}\n5 + 5"
+    )
+    assert outcome.result == {"text/plain": "10"} or any(
+        "10" in one["text/plain"] for one in outcome.displays
+    )
+    assert lab.ask("found.kernels[0].launches") == "3"
+    assert kernellab.load(file).table("count")["count"].iloc[0] == 3
+
+
+def test_what_means_nothing_is_refused(lab: NotebookSession) -> None:
+    assert "no launch is given" in lab.run("%tileprofile").message
+    assert "Did you mean '--context'" in lab.run("%%tileprofile --contxt python\n1").message
+    outcome = lab.run("%%tileprofile --name broken\n1 / 0")
+    assert outcome.error == "ZeroDivisionError"
+    assert lab.ask("'broken' in dir()") == "False"
+
+
+def test_tab_offers_the_options_of_each(lab: NotebookSession) -> None:
+    assert "--detail" in lab.complete("%tileprofile --de")
+    assert "--context" in lab.complete("%%tileprofile --con")
