@@ -30,6 +30,8 @@ def _details() -> list[str]:
     return list(DETAILS)
 
 
+_MODES = ["pcsampling"]
+
 _COMMON = (
     Option(
         "--backend",
@@ -40,8 +42,6 @@ _COMMON = (
     Option("--mode", "MODE", "Of Proton: pcsampling for samples of lines.", values=lambda: _MODES),
     Option("--save", "FILE", "Where the profile goes too: p.hatchet.", os.path.expanduser),
 )
-_MODES = ["pcsampling"]
-
 LINE_OPTIONS = Options(
     "tileprofile",
     (
