@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,30 +31,40 @@ class Misfit(Exception):
 class SavedData:
     """Part of the data, with its place, for messages: `passes[3].text`."""
 
-    __slots__ = ("_data", "_depth", "_place")
+    __slots__ = ("_above", "_data", "_depth", "_key")
 
-    def __init__(self, data: Any, place: str = "", depth: int = 0) -> None:
+    def __init__(self, data: Any, key: str | int = "", above: SavedData | None = None) -> None:
+        """`key` is its name or number in the part `above`; of the whole, what stands before it."""
         self._data = data
-        self._place = place
-        self._depth = depth
+        self._key = key
+        self._above = above
+        self._depth = depth = 0 if above is None else above._depth + 1
         if depth > MOST_DEPTH:
-            raise Misfit(f"{place[:60]}... is nested deeper than {MOST_DEPTH} levels")
+            raise Misfit(f"{self._place[:60]}... is nested deeper than {MOST_DEPTH} levels")
+
+    @property
+    def _place(self) -> str:
+        # Made for messages alone: a large file has a million parts.
+        above = "" if self._above is None else self._above._place
+        if isinstance(self._key, int):
+            return f"{above}[{self._key}]"
+        return f"{above}.{self._key}" if above else self._key
 
     def misfit(self, expected: str) -> Misfit:
         """The error to raise where this part is not what is expected."""
         return Misfit(f"{self._place[:_LONGEST] or 'the file'} should be {expected[:_LONGEST]}")
 
     def __getitem__(self, key: str) -> SavedData:
-        if not isinstance(self._data, dict):
+        data = self._data
+        if type(data) is not dict:
             raise self.misfit("an object")
-        place = f"{self._place}.{key}" if self._place else key
-        if key not in self._data:
-            raise Misfit(f"{place[:_LONGEST]} is missing")
-        return SavedData(self._data[key], place, self._depth + 1)
+        if key not in data:
+            raise Misfit(f"{SavedData(None, key, self)._place[:_LONGEST]} is missing")
+        return SavedData(data[key], key, self)
 
     def has(self, key: str) -> bool:
         """Whether it is an object with that key."""
-        return isinstance(self._data, dict) and key in self._data
+        return type(self._data) is dict and key in self._data
 
     def names(self) -> list[str]:
         """The keys of an object."""
@@ -66,8 +76,7 @@ class SavedData:
         """The items of a list."""
         if not isinstance(self._data, list):
             raise self.misfit("a list")
-        below = self._depth + 1
-        return [SavedData(one, f"{self._place}[{n}]", below) for n, one in enumerate(self._data)]
+        return [SavedData(one, n, self) for n, one in enumerate(self._data)]
 
     def is_null(self) -> bool:
         """Whether it is null."""
@@ -85,15 +94,16 @@ class SavedData:
 
     def number(self, least: float = -_LARGEST, most: float = _LARGEST) -> float:
         """A finite number, not below `least` and not above `most`."""
-        if isinstance(self._data, bool) or not isinstance(self._data, int | float):
+        data = self._data
+        if type(data) is not float and type(data) is not int:
             raise self.misfit("a number")
-        if not (math.isfinite(self._data) and abs(self._data) <= _LARGEST):
+        if not -_LARGEST <= data <= _LARGEST:
             raise self.misfit("a finite number")
-        if self._data < least:
+        if data < least:
             raise self.misfit(f"a number not below {least:g}")
-        if self._data > most:
+        if data > most:
             raise self.misfit(f"a number not above {most:g}")
-        return self._data
+        return data
 
     def integer(self, least: int = -(2**63), most: int = 2**63 - 1) -> int:
         """A whole number, of 64 bits unless limits are given."""
@@ -102,6 +112,24 @@ class SavedData:
         if not least <= self._data <= most:
             raise self.misfit(f"a whole number from {least} to {most}")
         return self._data
+
+    def integers(self, names: Iterable[str], least: int, most: int) -> dict[str, int]:
+        """The whole numbers of an object that have these names: as `integer` of each, sooner."""
+        plain, found = self._data, {}
+        for name in names:
+            one = plain.get(name) if type(plain) is dict else None
+            fits = type(one) is int and least <= one <= most
+            found[name] = one if fits else self[name].integer(least, most)
+        return found
+
+    def numbers(self, names: Iterable[str], least: float, most: float) -> dict[str, float]:
+        """The finite numbers of an object that have these names: as `number` of each, sooner."""
+        plain, found = self._data, {}
+        for name in names:
+            one = plain.get(name) if type(plain) is dict else None
+            fits = type(one) in (int, float) and least <= one <= most
+            found[name] = one if fits else self[name].number(least, most)
+        return found
 
     def count(self) -> int:
         """A whole number that is not negative."""

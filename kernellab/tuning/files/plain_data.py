@@ -88,14 +88,22 @@ def _compiled_from_json(data: SavedData) -> Compiled:
     )
 
 
+_RESOURCES = {
+    field.name: field.name in ("registers", "spills", "shared_bytes", "stack_bytes")
+    for field in dataclasses.fields(Resources)
+}
+"""Name -> whether every file has it; some came later."""
+
+_METHODS = get_args(Method)
+
+
 def resources_from_json(data: SavedData) -> Resources:
     """What a program takes; fields that came later may lack."""
-    known = [field.name for field in dataclasses.fields(Resources)]
-    if unknown := sorted(set(data.names()) - set(known)):
+    names = set(data.names())
+    if unknown := sorted(names - _RESOURCES.keys()):
         raise Misfit(f"resources has the unknown field {shown(unknown[0])}")
-    required = ("registers", "spills", "shared_bytes", "stack_bytes")
-    found = {n: data[n].integer(0, 2**48) for n in known if n in required or data.has(n)}
-    return Resources(**found)
+    there = [name for name, required in _RESOURCES.items() if required or name in names]
+    return Resources(**data.integers(there, 0, 2**48))
 
 
 def _dropped_from_json(data: SavedData) -> Dropped:
@@ -114,14 +122,15 @@ _ROUNDED = 1 - 1e-9
 """Quartiles are interpolated: equal ones may differ in their last digit."""
 
 
+_TIMES = ("median", "lower", "upper", "fastest")
+
+
 def timing_from_json(data: SavedData) -> Timing:
     """Times of runs, which are more than nothing; raises Misfit where they are none."""
-    median, lower, upper, fastest = (
-        data[name].number(0, _LONGEST) for name in ("median", "lower", "upper", "fastest")
-    )
+    median, lower, upper, fastest = data.numbers(_TIMES, 0, _LONGEST).values()
     if median < _SHORTEST:
         raise data["median"].misfit(f"a time, at least {_SHORTEST:g} ms")
-    method: Method = data["method"].one_of(*get_args(Method))
+    method: Method = data["method"].one_of(*_METHODS)
     rounds = data["rounds"].integer(1, 2**53) if data.has("rounds") else 1
     if not lower * _ROUNDED <= median <= upper / _ROUNDED:
         raise data.misfit("times in order, the median between the quartiles")
