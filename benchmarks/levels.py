@@ -1,7 +1,7 @@
 """Whether one process levels off: memory, descriptors, threads, processes and files over many
 launches, compilations, traces, checks, views and sweeps.
 
-    python -m benchmarks.levels                   500 rounds of each, 25 of the sweep
+    python -m benchmarks.levels                   500 rounds of each
     python -m benchmarks.levels --rounds 100 check trace
 
 Each job runs in a process of its own and drops what it made after every round, as a cell does that
@@ -40,8 +40,6 @@ import kernellab
 from kernellab.records import Compilation
 
 ROUNDS = 500
-SWEEPS = 25
-"""Sweeps take a second each."""
 
 COUNTS = 20
 """How many times everything is counted."""
@@ -233,10 +231,15 @@ def stepper(number: int) -> None:
 
 
 def sweep(_: int) -> None:
-    """Two configs of a new kernel, in worker processes: a kernel's sweeps are kept with it."""
+    """Two configs of a new kernel, in worker processes, without the outcomes of earlier sweeps: a
+    kernel's sweeps are kept with it.
+    """
     configs = [triton.Config({"BLOCK": block}) for block in (512, 1024)]
     grid = lambda meta: (triton.cdiv(ELEMENTS, meta["BLOCK"]),)  # noqa: E731 - as users write it
-    str(kernellab.tune(new_kernel(), grid, *_ARGUMENTS, space=configs, target="sm_90"))
+    tuned = kernellab.tune(
+        new_kernel(), grid, *_ARGUMENTS, space=configs, target="sm_90", cache=False
+    )
+    str(tuned)
 
 
 JOBS: dict[str, Callable[[int], None]] = {
@@ -296,7 +299,7 @@ def main() -> None:
     """Print the table; exit with 1 where something is not level."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("jobs", nargs="*", help=f"which of {', '.join(JOBS)}")
-    parser.add_argument("--rounds", type=int, help=f"{ROUNDS}, {SWEEPS} for sweeps")
+    parser.add_argument("--rounds", type=int, help=f"{ROUNDS}")
     parser.add_argument("--here", choices=JOBS, help="one job in this process, for the others")
     chosen = parser.parse_args()
     if chosen.here:
@@ -304,7 +307,7 @@ def main() -> None:
         return
     rows, failed = [], False
     for name in chosen.jobs or JOBS:
-        rounds = chosen.rounds or (SWEEPS if name == "sweep" else ROUNDS)
+        rounds = chosen.rounds or ROUNDS
         slope, seconds = in_a_process(name, rounds)
         found = leaks(slope)
         failed |= bool(found)

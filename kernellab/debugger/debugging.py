@@ -87,7 +87,7 @@ def debug(
         stepping = Stepping(
             code, programs, around=session.around, seen_as=partial(for_prompts, target=target)
         )
-        with triton_api.shown_as_compiled(edited):
+        with triton_api.shown_as_compiled([*edited, *triton_api.unreadable_functions(plain)]):
             launch_stepped(plain, sizes, replace(call, values=values), stepping, launch.options)
     except bdb.BdbQuit:
         return

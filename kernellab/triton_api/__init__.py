@@ -101,6 +101,7 @@ from kernellab.triton_api.functions import (
     scope_of,
     shown_as_compiled,
     source_now,
+    unreadable_functions,
 )
 from kernellab.triton_api.kernel_contents import (
     MadeOf,
@@ -246,4 +247,5 @@ __all__ = [
     "triton_type",
     "ttgir_naming_ttir_lines",
     "type_spellings",
+    "unreadable_functions",
 ]

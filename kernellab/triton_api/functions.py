@@ -128,6 +128,15 @@ def edited_functions(kernel: Any) -> list[Any]:
     return [one for one in reachable_functions(kernel) if _is_edited(one)]
 
 
+def unreadable_functions(kernel: Any) -> list[Any]:
+    """Those whose lines cannot be read any more where they stood: the file is gone, or a pipe."""
+    return [
+        one
+        for one in reachable_functions(kernel)
+        if not errors.source_lines(definition_of(one).file)
+    ]
+
+
 def _is_edited(function: Any) -> bool:
     place = definition_of(function)
     if is_in_library(place.file):

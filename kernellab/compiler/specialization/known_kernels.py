@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any
 
 from kernellab import triton_api
 from kernellab.compiler.specialization.argument_values import plain_value
-from kernellab.errors import OptionError, nearest
+from kernellab.errors import ArgumentError, OptionError, nearest
 from kernellab.records import Origin, Specialization, Target
 
 
@@ -41,6 +42,7 @@ class KnownKernel:
     """One kernel on one target: Triton's binder for it, and the specialisations that it has had."""
 
     def __init__(self, kernel: Any, target: Target) -> None:
+        _check_parameters(kernel)
         self._kernel = weakref.ref(kernel)
         self.name: str = kernel.__name__
         self.target = target
@@ -148,6 +150,27 @@ _USUAL_OPTIONS = (
     "waves_per_eu",
     "enable_fp_fusion",
 )
+
+_KINDS = {
+    inspect.Parameter.POSITIONAL_ONLY: "positional-only, which the '/' makes it",
+    inspect.Parameter.KEYWORD_ONLY: "keyword-only, as it stands behind a '*'",
+    inspect.Parameter.VAR_POSITIONAL: "for any number of arguments",
+    inspect.Parameter.VAR_KEYWORD: "for any number of keywords",
+}
+
+
+def _check_parameters(kernel: Any) -> None:
+    """Refuse a kernel with parameters that Triton's front end leaves out."""
+    for name, parameter in kernel.signature.parameters.items():
+        if parameter.kind in _KINDS:
+            raise ArgumentError(
+                f"the parameter {name!r} of {kernel.__name__!r} is {_KINDS[parameter.kind]}: "
+                "Triton's front end does not see it.",
+                advice="Write the kernel's parameters without /, * and **; a tuple of tensors is "
+                "one parameter.",
+                position=triton_api.parameter_position(kernel, name),
+            )
+
 
 _known_kernels: dict[tuple[int, Target], KnownKernel] = {}
 

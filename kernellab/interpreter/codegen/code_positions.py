@@ -15,7 +15,10 @@ from typing import TypeVar
 Located = TypeVar("Located")
 
 _FIRST_COLUMN = 10_000
-"""Beyond the end of every line, where Python clips the column when it prints a traceback."""
+"""Beyond the end of a line, where Python clips the column when it prints a traceback."""
+
+LAST_COLUMN = _FIRST_COLUMN - 1
+"""That a statement can begin at: of a longer line, what stands behind it begins there too."""
 
 
 def column_of_location(number: int) -> int:

@@ -15,7 +15,7 @@ import numpy
 from xdsl.ir import Operation
 
 from kernellab.errors import SourcePosition
-from kernellab.interpreter.codegen.code_positions import column_of_location
+from kernellab.interpreter.codegen.code_positions import LAST_COLUMN, column_of_location
 from kernellab.interpreter.codegen.expressions import (
     BUILTINS,
     MODULES,
@@ -122,7 +122,8 @@ class CodeWriter:
         the end column says which location it is.
         """
         position = self._kernel_position()
-        line, column, end = position.line, max(position.column - 1, 0), self._location_column()
+        line, end = position.line, self._location_column()
+        column = min(max(position.column - 1, 0), LAST_COLUMN)
         for node in ast.walk(statement):
             if "lineno" in node._attributes and not hasattr(node, "lineno"):
                 vars(node).update(

@@ -1,0 +1,91 @@
+"""Kernels whose source looks otherwise than most: what Triton compiles runs, and what its front end
+leaves out is refused.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import linecache
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import kernellab
+from kernellab.errors import ArgumentError
+
+SOURCE = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def double(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(z_ptr + i, x * 2, mask=i < n)
+"""
+
+
+def kernel_in(folder: Path, source: bytes) -> Any:
+    file = folder / "odd.py"
+    file.write_bytes(source)
+    spec = importlib.util.spec_from_file_location("odd", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.double
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        SOURCE.replace("x * 2", f"x{' ' * 50_000}* 2").encode(),
+        SOURCE.replace("\n", "\r\n").encode(),
+        SOURCE.encode("utf-8-sig"),
+        f"# coding: latin-1{SOURCE}".replace(" n", " é").encode("latin-1"),
+        SOURCE.replace("    x =", "    \x0c# \x1c \u2028\n    x =").encode(),
+        SOURCE.replace("    ", "\t").replace("x =", "ﬁ𝔵 =").replace("x * 2", "fix * 2").encode(),
+    ],
+    ids=["long line", "crlf", "bom", "latin-1", "form feed", "tabs, nfkc"],
+)  # fmt: skip
+def test_whatever_python_reads_runs_and_is_traced(tmp_path: Path, source: bytes) -> None:
+    kernel = kernel_in(tmp_path, source)
+    launch = (1,), torch.ones(64), (z := torch.zeros(64)), 64
+    kernellab.run(kernel, *launch, BLOCK=64)
+    assert z.tolist() == [2.0] * 64
+    assert "tl.store" in str(kernellab.trace(kernel, *launch, BLOCK=64).show())
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ("n, *, BLOCK", "'BLOCK' of 'double' is keyword-only"),
+        ("n, /, BLOCK", "'x_ptr' of 'double' is positional-only"),
+        ("n, *rest, BLOCK", "'rest' of 'double' is for any number of arguments"),
+        ("n, BLOCK: tl.constexpr, **rest", "'rest' of 'double' is for any number of keywords"),
+    ],
+)
+def test_parameters_that_the_front_end_leaves_out_are_refused(
+    tmp_path: Path, parameters: str, words: str
+) -> None:
+    given = "n, BLOCK: tl.constexpr" if "**" in parameters else "n, BLOCK"
+    kernel = kernel_in(tmp_path, SOURCE.replace(given, parameters).encode())
+    with pytest.raises(ArgumentError, match=words):
+        kernellab.run(kernel, (1,), torch.ones(64), torch.zeros(64), 64, BLOCK=64)
+
+
+def test_a_debugger_of_a_kernel_whose_file_became_a_pipe_shows_what_was_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel = kernel_in(tmp_path, SOURCE.encode())
+    (tmp_path / "odd.py").unlink()
+    os.mkfifo(tmp_path / "odd.py")
+    linecache.clearcache()
+    monkeypatch.setattr(sys, "stdin", io.StringIO("n\nl\nq\n"))
+    kernellab.debug(kernel, (1,), torch.ones(64), torch.zeros(64), 64, BLOCK=64)
+    assert "-> x = tl.load(x_ptr + i, mask=i < n)" in capsys.readouterr().out
