@@ -38,8 +38,8 @@ class SavedData:
         self._data = data
         self._key = key
         self._above = above
-        self._depth = depth = 0 if above is None else above._depth + 1
-        if depth > MOST_DEPTH:
+        self._depth: int = 0 if above is None else above._depth + 1
+        if self._depth > MOST_DEPTH:
             raise Misfit(f"{self._place[:60]}... is nested deeper than {MOST_DEPTH} levels")
 
     @property
@@ -115,18 +115,20 @@ class SavedData:
 
     def integers(self, names: Iterable[str], least: int, most: int) -> dict[str, int]:
         """The whole numbers of an object that have these names: as `integer` of each, sooner."""
-        plain, found = self._data, {}
+        plain = self._data if type(self._data) is dict else {}
+        found: dict[str, int] = {}
         for name in names:
-            one = plain.get(name) if type(plain) is dict else None
+            one: Any = plain.get(name)
             fits = type(one) is int and least <= one <= most
             found[name] = one if fits else self[name].integer(least, most)
         return found
 
     def numbers(self, names: Iterable[str], least: float, most: float) -> dict[str, float]:
         """The finite numbers of an object that have these names: as `number` of each, sooner."""
-        plain, found = self._data, {}
+        plain = self._data if type(self._data) is dict else {}
+        found: dict[str, float] = {}
         for name in names:
-            one = plain.get(name) if type(plain) is dict else None
+            one: Any = plain.get(name)
             fits = type(one) in (int, float) and least <= one <= most
             found[name] = one if fits else self[name].number(least, most)
         return found

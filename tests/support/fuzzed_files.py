@@ -77,7 +77,7 @@ def _each(*looks: Callable[[], Any]) -> None:
 
 
 def _view(record: Any) -> None:
-    shown = record.explore() if isinstance(record, Compilation) else record.show()
+    shown = record.show() if hasattr(record, "show") else record.explore()
     shown._repr_mimebundle_()
     str(shown)
 
@@ -175,6 +175,7 @@ def look_at_report(found: Any) -> None:
         found._repr_mimebundle_,
         lambda: [one.table() for one in (found.breaks, found.guards, found.bytecode)],
         lambda: [repr(kernel) for kernel in found.kernels],
+        lambda: _view(found),
     )
     for graph in found.graphs:
         _each(
