@@ -28,7 +28,9 @@ def capture(shipped: bytes, options: Mapping[str, Any]) -> GraphCapture:
     function, args, keywords = pickle.loads(shipped)
     gpu = gpu_named(options["gpu"])
     config = {**capturing.mode_options(options["mode"]), **options["options"]}
-    backend = capturing.Backend(gpu.answering(), config=config, levels=options["levels"])
+    backend = capturing.Backend(
+        gpu.answering(), config=config, levels=options["levels"], beside=True
+    )
     captured = capturing.capture(
         function,
         args,

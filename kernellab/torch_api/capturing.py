@@ -16,20 +16,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
-import torch._decomp
 import torch._dynamo
+import torch._functorch.config
 import torch._guards
 import torch._inductor
 import torch._inductor.compile_fx
 import torch._inductor.config
 import torch._inductor.decomposition
 import torch._inductor.fx_passes.joint_graph
-import torch._refs
-import torch._refs.nn.functional
-import torch.fx.traceback
+import torch._inductor.fx_passes.pad_mm
 import torch.utils._pytree as pytree
-from torch.fx.experimental.proxy_tensor import make_fx
 
+from kernellab.common.forks import AVAILABLE, Forked, core_count
+from kernellab.errors import WorkerError
 from kernellab.records.graphs import (
     Bytecode,
     CapturedFrame,
@@ -44,18 +43,21 @@ from kernellab.torch_api.fx_graphs import (
     level_of,
     level_or_error,
     move_graph,
-    of_device,
     sizes,
 )
 from kernellab.torch_api.gpu_attention import attention_of_gpu, written_out
 from kernellab.torch_api.gpu_decompositions import decompositions_told, told_of_gpu
 from kernellab.torch_api.lowering import CONFIG, Lowering, lower, passes_watched
+from kernellab.torch_api.primitives import primitives
 from kernellab.torch_api.virtual_gpu import DEVICE, replaced
 
 _compile_fx: Any = torch._inductor.compile_fx
 _config: Any = torch._inductor.config
 _joint_passes: Any = torch._inductor.fx_passes.joint_graph
+_pad_mm: Any = torch._inductor.fx_passes.pad_mm
+_functorch: Any = torch._functorch.config
 _dynamo: Any = torch._dynamo
+_cuda: Any = torch.cuda
 _CPU = torch.device("cpu")
 
 Answering = Callable[[], AbstractContextManager[None]]
@@ -114,6 +116,7 @@ class Backend:
         runner: Runner = run_aten,
         runs_code: bool = False,
         decompositions: Mapping[Any, Callable[..., Any]] | None = None,
+        beside: bool = False,
     ) -> None:
         """Nothing is captured yet.
 
@@ -124,6 +127,8 @@ class Backend:
             runner: what runs a graph that was lowered whole; others run in ATen operations.
             runs_code: whether that is the generated code, so that strides of its outputs count.
             decompositions: operation -> what stands in for Inductor's own.
+            beside: whether large graphs are lowered in copies of this process, on other cores,
+                and run in ATen operations.
         """
         self.captured = Captured()
         self._answering = answering
@@ -133,6 +138,9 @@ class Backend:
         self._decompositions = dict(decompositions or {})
         self._passes: list[GraphPass] = []
         self._applied: Counter[str] = Counter()
+        self._beside = beside
+        self._pending: list[_Pending] = []
+        self._forward_calls: dict[int, frozenset[str]] = {}
         self._lock = threading.RLock()
 
     @contextmanager
@@ -140,6 +148,7 @@ class Backend:
         """While active, what Dynamo says is kept."""
         with events_heard(self.captured.events), bytecode_heard(self.captured.bytecode):
             yield
+        self._finish()
 
     def __call__(
         self, module: torch.fx.GraphModule, inputs: Sequence[Any], **_options: Any
@@ -187,7 +196,8 @@ class Backend:
                 lazy_init=lambda _device=None: None,
                 constant_fold_uniform_value=functools.partial(_folded_on_cpu, fold),
             )
-            with known, self._answering():
+            padding = replaced(_pad_mm, **dict.fromkeys(_ASKS_FOR_TIMES, _pads_untimed))
+            with known, padding, self._answering():
                 return original(module, *args, **keywords)
 
         return joint
@@ -196,11 +206,38 @@ class Backend:
         self, number: int, module: torch.fx.GraphModule, inputs: Sequence[Any], **keywords: Any
     ) -> Callable[..., Any]:
         """As `compile_fx` calls its inner compiler with each of AOTAutograd's graphs."""
-        start = time.perf_counter()
         here = move_graph(copy.deepcopy(module), DEVICE, _CPU)
-        aten, lowering, error = level_of(module, "aten"), Lowering(), ""
         direction = _direction(keywords)
-        prims = primitives(here, inputs) if self._levels else Level("prims", "", (), "not asked")
+        made = Made(direction, number, here, Lowering())
+        called = _call_names(module)
+        if direction == "forward":
+            self._forward_calls[number] = frozenset(called)
+        before = self._forward_calls.get(number, frozenset())
+        recomputed = tuple(one for one in called if one in before)
+        recomputed = recomputed if direction == "backward" else ()
+        work = functools.partial(self._recorded, made, module, inputs, keywords, recomputed)
+        if self._beside and _is_large(module, inputs):
+            self._begin_beside(made, work)
+            return _boxed(run_aten(made))
+        record = work()
+        self.captured.lowered.append(record)
+        is_whole = record.wrapper and not record.error
+        return _boxed((self._runner if is_whole else run_aten)(made))
+
+    def _recorded(
+        self,
+        made: Made,
+        module: torch.fx.GraphModule,
+        inputs: Sequence[Any],
+        keywords: dict[str, Any],
+        recomputed: tuple[str, ...],
+    ) -> LoweredGraph:
+        """One of AOTAutograd's graphs lowered, at every level."""
+        start = time.perf_counter()
+        aten, lowering, error = level_of(module, "aten"), made.lowering, ""
+        prims = Level("prims", "", (), "not asked")
+        if self._levels:
+            prims = primitives(made.aten, inputs)
         try:
             with self._lock, self._passes_watched(), self._answering():
                 lower(module, inputs, keywords, self._config, lowering, is_run=self._runs_code)
@@ -208,51 +245,128 @@ class Backend:
             error = _said(problem)
         passes, self._passes[:] = tuple(self._passes), []
         final = lowering.module
-        self.captured.lowered.append(
-            LoweredGraph(
-                direction=direction,
-                number=number,
-                aten=aten,
-                prims=prims,
-                decompositions=dict(self._applied.most_common()),
-                passes=passes,
-                post_grad=level_or_error("post_grad", lambda: _present(final)),
-                saved=saved_by(module) if direction == "forward" else (),
-                recomputed=self._recomputed(number, module) if direction == "backward" else (),
-                loops=tuple(lowering.loops),
-                groups=tuple(lowering.groups),
-                fusions=tuple(lowering.fusions),
-                wrapper=lowering.wrapper,
-                kernels=tuple(lowering.kernels),
-                launches=tuple(lowering.launches),
-                candidates=tuple(lowering.candidates),
-                error=error,
-                seconds=time.perf_counter() - start,
-            )
-        )
-        is_whole = lowering.wrapper and not error
-        return _boxed(
-            (self._runner if is_whole else run_aten)(Made(direction, number, here, lowering))
+        return LoweredGraph(
+            direction=made.direction,
+            number=made.number,
+            aten=aten,
+            prims=prims,
+            decompositions=dict(self._applied.most_common()),
+            passes=passes,
+            post_grad=level_or_error("post_grad", lambda: _present(final)),
+            saved=saved_by(module) if made.direction == "forward" else (),
+            recomputed=recomputed,
+            loops=tuple(lowering.loops),
+            groups=tuple(lowering.groups),
+            fusions=tuple(lowering.fusions),
+            wrapper=lowering.wrapper,
+            kernels=tuple(lowering.kernels),
+            launches=tuple(lowering.launches),
+            candidates=tuple(lowering.candidates),
+            error=error,
+            seconds=time.perf_counter() - start,
         )
 
-    def _recomputed(self, number: int, module: torch.fx.GraphModule) -> tuple[str, ...]:
-        """Calls that stand in the forward graph as well."""
-        forward = [
-            one
-            for one in self.captured.lowered
-            if (one.number, one.direction) == (number, "forward")
-        ]
-        names = {
-            node.name
-            for one in forward
-            for node in one.aten.nodes
-            if node.opcode == "call_function"
-        }
-        return tuple(
-            node.name
-            for node in module.graph.nodes
-            if node.op == "call_function" and node.name in names
-        )
+    # Beside this process
+
+    def _begin_beside(self, made: Made, work: Callable[[], LoweredGraph]) -> None:
+        """Have a graph lowered while the call goes on in ATen operations, which need nothing of
+        that. Of its passes those over the joint graph are noted with it, so they are no other's.
+        """
+        for earlier in self._pending[: max(0, len(self._pending) + 1 - core_count())]:
+            earlier.forked.wait()
+        place = len(self.captured.lowered) + len(self._pending)
+        self._pending.append(_Pending(place, made, Forked(functools.partial(_alone, work))))
+        self._passes.clear()
+
+    def _finish(self) -> None:
+        """Take what was lowered beside this process."""
+        for one in self._pending:
+            try:
+                record = one.forked.result()
+            except WorkerError as problem:
+                aten = level_of(one.made.aten, "aten")
+                record = graph_without_code(one.made.direction, one.made.number, aten, str(problem))
+            self.captured.lowered.insert(one.place, record)
+        self._pending.clear()
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """A graph that is being lowered, and its place among all graphs."""
+
+    place: int
+    made: Made
+    forked: Forked[LoweredGraph]
+
+
+_LARGE = 150
+"""Nodes of a graph that is worth a process of its own: starting one takes as long as lowering a
+few dozen.
+"""
+
+
+def _is_large(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> bool:
+    """Whether a graph is lowered beside this process. One with symbols is not: Inductor adds
+    guards for those, which would be lost; nor is one in a process that uses a GPU, which no copy
+    of it may.
+    """
+    has_symbols = any(_has_symbols(one) for one in inputs)
+    can_fork = AVAILABLE and core_count() > 1 and not _cuda.is_initialized()
+    return can_fork and len(module.graph.nodes) >= _LARGE and not has_symbols
+
+
+def _has_symbols(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        sizes_and_strides: list[Any] = [*value.shape, *value.stride()]
+        return not all(type(one) is int for one in sizes_and_strides)
+    return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
+
+
+def _alone(work: Callable[[], LoweredGraph]) -> LoweredGraph:
+    torch.set_num_threads(1)  # a copy of a process has none of its other threads
+    return work()
+
+
+def graph_without_code(
+    direction: str,
+    number: int,
+    aten: Level,
+    error: str,
+    *,
+    prims: Level | None = None,
+    post_grad: str = "Inductor did not come that far",
+    saved: tuple[SavedTensor, ...] = (),
+    seconds: float = 0.0,
+) -> LoweredGraph:
+    """The record of a graph for which nothing was written."""
+    return LoweredGraph(
+        direction=direction,
+        number=number,
+        aten=aten,
+        prims=prims or Level("prims", "", (), "not recorded"),
+        decompositions={},
+        passes=(),
+        post_grad=Level("post_grad", "", (), post_grad),
+        saved=saved,
+        recomputed=(),
+        loops=(),
+        groups=(),
+        fusions=(),
+        wrapper="",
+        kernels=(),
+        launches=(),
+        error=error,
+        seconds=seconds,
+    )
+
+
+_ASKS_FOR_TIMES = ("_should_pad", "should_pad_bench")
+"""What times a product on the GPU, as it is and padded to a multiple of 4 or 8."""
+
+
+def _pads_untimed(*_args: Any, **_keywords: Any) -> bool:
+    """Whether products are padded where nothing can be timed."""
+    return bool(getattr(_config, "force_shape_pad", False))
 
 
 def _folded_on_cpu(fold: Callable[..., Any], module: torch.fx.GraphModule) -> None:
@@ -263,6 +377,10 @@ def _folded_on_cpu(fold: Callable[..., Any], module: torch.fx.GraphModule) -> No
 
 def _nodes(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
     return list(module.graph.nodes)
+
+
+def _call_names(module: torch.fx.GraphModule) -> tuple[str, ...]:
+    return tuple(node.name for node in module.graph.nodes if node.op == "call_function")
 
 
 def _direction(keywords: Mapping[str, Any]) -> str:
@@ -313,38 +431,6 @@ def saved_by(module: torch.fx.GraphModule) -> tuple[SavedTensor, ...]:
     return tuple(found)
 
 
-# Primitive operations
-
-
-@functools.cache
-def _primitive_table() -> dict[Any, Callable[..., Any]]:
-    """What torch can write out: its decompositions, and its references in primitives."""
-    registered: Any = torch._decomp.global_decomposition_table
-    table: dict[Any, Callable[..., Any]] = dict(registered["post_autograd"])
-    modules: tuple[Any, ...] = (torch._refs, torch._refs.nn.functional)
-    for module in modules:
-        for name in module.__all__:
-            packet = getattr(torch.ops.aten, name, None)
-            for overload in packet.overloads() if packet is not None else ():
-                operation = getattr(packet, overload)
-                if not any(argument.is_out for argument in operation._schema.arguments):
-                    table.setdefault(operation, getattr(module, name))
-    return table
-
-
-def primitives(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Level:
-    """A graph of ATen operations on the CPU, written out; its inputs may be of the GPU."""
-    fake_mode = torch._guards.detect_fake_mode(inputs) or nullcontext()
-
-    def made() -> torch.fx.GraphModule:
-        run = torch.fx.Interpreter(module).run
-        with fake_mode, torch.no_grad(), torch.fx.traceback.preserve_node_meta():
-            here = [of_device(one, DEVICE, _CPU) for one in inputs]
-            return make_fx(run, decomposition_table=_primitive_table())(*here)
-
-    return level_or_error("prims", made)
-
-
 # One call
 
 
@@ -372,7 +458,7 @@ def capture(
 ) -> Captured:
     """Call a function under torch.compile, and its gradient where that is asked for."""
     captured = backend.captured
-    with backend.listening():
+    with backend.listening(), _operations_unchecked():
         captured.error = call_once(
             function,
             args,
@@ -383,6 +469,17 @@ def capture(
             fullgraph=fullgraph,
         )
     return captured
+
+
+def _operations_unchecked() -> AbstractContextManager[None]:
+    """While active, torch does not look whether custom operations give a part of what they take:
+    that takes longer than the call, and its warning would reach nobody.
+    """
+    name = "check_custom_op_aliasing"
+    if not hasattr(_functorch, name):
+        return nullcontext()
+    patched: AbstractContextManager[None] = _functorch.patch({name: False})
+    return patched
 
 
 def call_once(

@@ -7,17 +7,18 @@ import functools
 import operator
 import re
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch._subclasses.fake_tensor
 import torch.fx
 import torch.utils._pytree as pytree
 
 from kernellab.errors.positions import SourcePosition
 from kernellab.records.graphs import GraphNode, Level, ModulePlace
 
+_fakes: Any = torch._subclasses.fake_tensor
 _FRAME = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+)')
 _ROOT_MODULE = re.compile(r"^L\['\w+'\]\.?")
 """How Dynamo calls the module itself, in front of the path within it."""
@@ -40,10 +41,26 @@ def level_or_error(name: str, make: Callable[[], torch.fx.GraphModule]) -> Level
         return Level(name, "", (), f"{type(error).__name__}: {error}")
 
 
-def graph_text(module: torch.fx.GraphModule) -> str:
-    """A graph's nodes as text, with nothing of its modules: what tells one state of it from the
-    next.
+GraphState = list[tuple[Any, ...]]
+"""A graph's nodes and what each of them holds, by identity."""
+
+
+def state_of(module: torch.fx.GraphModule) -> GraphState:
+    """What tells one state of a graph from the next, without its text, which takes a hundred times
+    as long: arguments are never changed, but replaced.
     """
+    return [(node, node.name, node.target, node.args, node.kwargs) for node in module.graph.nodes]
+
+
+def is_state(one: GraphState, other: GraphState) -> bool:
+    """Whether nothing has changed from one state to the other."""
+    return len(one) == len(other) and all(
+        all(map(operator.is_, before, after)) for before, after in zip(one, other, strict=True)
+    )
+
+
+def graph_text(module: torch.fx.GraphModule) -> str:
+    """A graph's nodes as text, with nothing of its modules."""
     return str(module.graph)
 
 
@@ -179,7 +196,7 @@ def move_graph(
     module: torch.fx.GraphModule, old: torch.device, new: torch.device
 ) -> torch.fx.GraphModule:
     """Have a graph, in place, be of another device: what it makes, and what is known of its
-    values.
+    values. Its code is written anew by who runs it (`recompile`).
     """
 
     def moved(value: Any) -> Any:
@@ -192,10 +209,9 @@ def move_graph(
             node.args = torch.fx.node.map_aggregate(node.args, moved)
             node.kwargs = torch.fx.node.map_aggregate(node.kwargs, moved)
             if "val" in node.meta:
-                node.meta["val"] = pytree.tree_map(
+                node.meta["val"] = with_leaves(
                     functools.partial(of_device, old=old, new=new), node.meta["val"]
                 )
-        part.recompile()
     return module
 
 
@@ -203,5 +219,10 @@ def of_device(value: Any, old: torch.device, new: torch.device) -> Any:
     """A traced tensor's like on another device; anything else as it is."""
     if not isinstance(value, torch.Tensor) or value.device.type != old.type:
         return value
-    with value.fake_mode if hasattr(value, "fake_mode") else nullcontext():
+    if not isinstance(value, _fakes.FakeTensor):
         return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=new)
+    with torch._C._DisableTorchDispatch():  # traced, it would take ten times as long
+        like = torch.empty_strided(
+            value.size(), value.stride(), dtype=value.dtype, device=torch.device("meta")
+        )
+    return _fakes.FakeTensor(value.fake_mode, like, new)

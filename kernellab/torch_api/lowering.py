@@ -39,7 +39,7 @@ from kernellab.records.graphs import (
     LoopBuffer,
 )
 from kernellab.torch_api.candidates import candidates_noted
-from kernellab.torch_api.fx_graphs import graph_text, of_device
+from kernellab.torch_api.fx_graphs import GraphState, graph_text, is_state, of_device, state_of
 from kernellab.torch_api.virtual_gpu import DEVICE, replaced
 
 _compile_fx: Any = torch._inductor.compile_fx
@@ -82,23 +82,49 @@ class Lowering:
 # Passes
 
 
+class _PassWatch:
+    """Notes each FX pass of Inductor's: texts are written of graphs that a pass has changed."""
+
+    def __init__(self, found: list[GraphPass]) -> None:
+        self._found = found
+        self._open: weakref.WeakKeyDictionary[Any, tuple[GraphState, str, float]]
+        self._open = weakref.WeakKeyDictionary()
+        self._known: weakref.WeakKeyDictionary[Any, tuple[GraphState, str]]
+        self._known = weakref.WeakKeyDictionary()
+
+    def entered(self, observer: Any) -> None:
+        """A pass begins."""
+        state = state_of(observer.gm)
+        self._open[observer] = state, self._text(observer.gm, state), time.perf_counter()
+
+    def left(self, observer: Any) -> None:
+        """It has ended."""
+        state, before, start = self._open.pop(observer)
+        seconds = time.perf_counter() - start
+        now = state_of(observer.gm)
+        after = before if is_state(state, now) else self._text(observer.gm, now)
+        texts = ("", "") if before == after else (before, after)
+        self._found.append(GraphPass(str(observer.passname), _stage(observer), *texts, seconds))
+
+    def _text(self, module: Any, state: GraphState) -> str:
+        known = self._known.get(module)
+        if known is None or not is_state(known[0], state):
+            known = self._known[module] = state, graph_text(module)
+        return known[1]
+
+
 @contextmanager
 def passes_watched(found: list[GraphPass]) -> Iterator[None]:
     """While active, each FX pass of Inductor's is added to `found`."""
-    observer = _observing.GraphTransformObserver
+    observer, watch = _observing.GraphTransformObserver, _PassWatch(found)
     enter, leave = observer.__enter__, observer.__exit__
-    open_ones: weakref.WeakKeyDictionary[Any, tuple[str, float]] = weakref.WeakKeyDictionary()
 
     def entered(one: Any) -> Any:
-        open_ones[one] = graph_text(one.gm), time.perf_counter()
+        watch.entered(one)
         return enter(one)
 
     def left(one: Any, *error: Any) -> Any:
-        before, start = open_ones.pop(one)
-        seconds = time.perf_counter() - start
-        after = graph_text(one.gm)
-        texts = ("", "") if before == after else (before, after)
-        found.append(GraphPass(str(one.passname), _stage(one), *texts, seconds))
+        watch.left(one)
         return leave(one, *error)
 
     with replaced(observer, __enter__=entered, __exit__=left):
@@ -391,7 +417,9 @@ def kernel_sources(wrapper: str) -> Iterator[tuple[str, str]]:
     if not wrapper:
         return
     for node in ast.walk(ast.parse(wrapper)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "async_compile.triton":
-            name, source = node.args[:2]
-            if isinstance(name, ast.Constant) and isinstance(source, ast.Constant):
-                yield str(name.value), str(source.value)
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name("async_compile"), attr="triton"),
+                args=[ast.Constant(str(name)), ast.Constant(str(source)), *_],
+            ):
+                yield name, source

@@ -17,10 +17,11 @@ import torch._dynamo.backends.registry
 import torch._functorch.aot_autograd
 import torch._guards
 
-from kernellab.records.graphs import CapturedFrame, Level, LoweredGraph
-from kernellab.torch_api.capturing import Captured, primitives, saved_by
+from kernellab.records.graphs import CapturedFrame, Level
+from kernellab.torch_api.capturing import Captured, graph_without_code, saved_by
 from kernellab.torch_api.events import bytecode_heard, events_heard
 from kernellab.torch_api.fx_graphs import level_of
+from kernellab.torch_api.primitives import primitives
 from kernellab.torch_api.virtual_gpu import replaced
 
 _registry: Any = torch._dynamo.backends.registry
@@ -149,23 +150,14 @@ class WatchedBackend:
         seconds: float,
     ) -> None:
         self.captured.lowered.append(
-            LoweredGraph(
-                direction=direction,
-                number=number,
-                aten=aten,
+            graph_without_code(
+                direction,
+                number,
+                aten,
+                error,
                 prims=replace(prims, name="prims"),
-                decompositions={},
-                passes=(),
-                post_grad=Level("post_grad", "", (), "the backend is not Inductor"),
+                post_grad="the backend is not Inductor",
                 saved=saved,
-                recomputed=(),
-                loops=(),
-                groups=(),
-                fusions=(),
-                wrapper="",
-                kernels=(),
-                launches=(),
-                error=error,
                 seconds=seconds,
             )
         )

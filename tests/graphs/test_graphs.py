@@ -13,8 +13,11 @@ from torch import nn
 
 import kernellab
 from kernellab.errors import ArchiveError, ArgumentError, OptionError, TargetError
+from kernellab.graphs.gpus import gpu_named
 from kernellab.graphs.report import GraphReport, ReportGraph
 from kernellab.launch.tile_kernel import TileKernel
+from kernellab.torch_api.capturing import Backend, Captured
+from kernellab.torch_api.capturing import capture as capture_call
 
 HERE = Path(__file__)
 
@@ -263,3 +266,55 @@ def test_more_gpus() -> None:
         assert not report.graphs[0].error
         assert report.capture.target == target
         assert kernel.compilation.target.name == target
+
+
+def _repeated(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Two hundred operations, and a product that a GPU machine would try padded."""
+    x = (x * x) * x
+    for _ in range(60):
+        x = (x + 1).sin() * 2
+    product: torch.Tensor = x @ weight
+    return product.sum()
+
+
+@pytest.fixture(scope="module")
+def captures() -> dict[bool, Captured]:
+    """A large graph lowered beside this process, and in it."""
+    x, weight = torch.rand(4, 9), torch.rand(9, 5, requires_grad=True)
+    found = {}
+    for beside in (True, False):
+        backend = Backend(gpu_named("h200").answering(), beside=beside)
+        found[beside] = capture_call(
+            _repeated, (x, weight), {}, backend, backward=True, dynamic=False, fullgraph=True
+        )
+    return found
+
+
+def test_large_graphs_are_lowered_beside_the_call(captures: dict[bool, Captured]) -> None:
+    beside, here = captures[True].lowered, captures[False].lowered
+    assert [one.direction for one in beside] == ["forward", "backward"]
+    assert [one.error for one in (*beside, *here)] == [""] * 4
+    for one, other in zip(beside, here, strict=True):
+        assert one.kernels == other.kernels
+        assert one.fusions == other.fusions
+        assert one.prims == other.prims
+        assert [named.name for named in one.passes] == [named.name for named in other.passes]
+        assert [named.diff() for named in one.passes] == [named.diff() for named in other.passes]
+
+
+def test_what_is_written_out_is_what_torch_writes_out(captures: dict[bool, Captured]) -> None:
+    """Operations are written out one by one, equal ones once."""
+    forward = captures[False].lowered[0]
+    counts = forward.prims.counts()
+    assert (counts["prims.mul.default"], counts["prims.sin.default"]) == (62, 60)
+    squared, cubed, *_ = (n for n in forward.prims.nodes if n.target == "prims.mul.default")
+    assert len(squared.inputs) == 1
+    assert cubed.inputs == (squared.name, *squared.inputs)
+    sine = next(node for node in forward.prims.nodes if node.target == "prims.sin.default")
+    assert sine.origins[0] == "sin"
+    assert sine.position is not None
+
+
+def test_a_product_is_not_timed(captures: dict[bool, Captured]) -> None:
+    (product,) = [one for one in captures[False].lowered[0].launches if not one.is_generated]
+    assert "mm" in product.name

@@ -1,0 +1,69 @@
+"""Work in a copy of this process."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kernellab.common.forks import Forked
+from kernellab.errors import WorkerError
+
+
+def test_a_copy_has_what_is_here_and_changes_nothing() -> None:
+    held = ["here"]
+
+    def work() -> tuple[int, list[str]]:
+        held.append("there")
+        return os.getpid(), held
+
+    one, other = Forked(work), Forked(lambda: "x" * 1_000_000)
+    process, there = one.result()
+    assert process != os.getpid()
+    assert there == ["here", "there"]
+    assert held == ["here"]
+    assert len(other.result()) == 1_000_000
+    assert one.result() == (process, there)
+
+
+def test_an_error_and_a_death_are_told() -> None:
+    with pytest.raises(WorkerError, match="ZeroDivisionError"):
+        Forked(lambda: 1 // 0).result()
+    with pytest.raises(WorkerError, match="SIGABRT"):
+        Forked(os.abort).result()
+    with pytest.raises(WorkerError, match="exit status 3"):
+        Forked(lambda: os._exit(3)).result()
+    with pytest.raises(WorkerError, match=r"SystemExit: 4"):
+        Forked(lambda: sys.exit(4)).result()
+
+
+def test_a_copy_ends_with_its_process(tmp_path: Path) -> None:
+    noted = tmp_path / "process"
+
+    def parent() -> None:
+        def work() -> None:
+            noted.write_text(str(os.getpid()))
+            time.sleep(600)
+
+        Forked(work)
+        while not (noted.exists() and noted.read_text()):
+            time.sleep(0.01)
+        os._exit(0)
+
+    Forked(parent).wait()
+    process = int(noted.read_text())
+    deadline = time.monotonic() + 60
+    while _runs(process) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _runs(process)
+
+
+def _runs(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
