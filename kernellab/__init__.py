@@ -23,6 +23,7 @@ without %%tilekernel). What else can be asked of it:
     bisect(add, (4,), x, y, z, n, BLOCK=256)     the pass that changes its result
     compare(one, other)                          two compilations side by side
     graph(model, x, gpu="h200", backward=True)   torch.compile opened, down to its kernels
+    exercise("softmax", softmax)                 a student's kernel, answered       %%tileexercise
     load(path)                                   what was saved: compilations, traces, sweeps
 
 `with interpreted():` runs other people's kernels on the CPU. Each function's help has the details
@@ -110,6 +111,9 @@ if TYPE_CHECKING:
     from kernellab.tuning.results.tuning import Tuning as Tuning
     from kernellab.tuning.results.tunings import Tunings as Tunings
     from kernellab.tuning.sweep.tune import tune as tune
+    from kernellab.workshop.answering import exercise as exercise
+    from kernellab.workshop.answers import Answer as Answer
+    from kernellab.workshop.progress import exercises as exercises
 
 __version__ = "0.1.0"
 
@@ -150,6 +154,9 @@ _PUBLIC = {
     "tuning.results.tuning": "Tuning",
     "tuning.results.tunings": "Tunings",
     "tuning.sweep.tune": "tune",
+    "workshop.answering": "exercise",
+    "workshop.answers": "Answer",
+    "workshop.progress": "exercises",
 }
 """Module -> the public names that are imported from it when first asked for."""
 

@@ -100,6 +100,7 @@ class TracedLaunch:
             told = f"Program {writer} writes it."
         trace.notices = (*trace.notices, f"{wrong} {told}")
         trace.first_shown = None if step is None else step.number
+        trace.wrong = wrong
         return trace
 
     def _last_writer(self, wrong: WrongElement) -> Program | None:

@@ -38,6 +38,7 @@ from kernellab.tracing.values import StoredValue, ValueStore
 
 if TYPE_CHECKING:
     from kernellab.tracing.differences import TraceDifference
+    from kernellab.tracing.expected import WrongElement
 
 ComputeAgain = Callable[[Mapping[int, set[str]]], Mapping[tuple[int, str], Any]]
 """Runs the kernel again: takes names by the step that gave them their value (by -1 - the frame's
@@ -60,6 +61,7 @@ class Trace(Sequence[Step]):
             that were left out, a result that is not the expected one.
         first_shown: number of the step that the stepper opens at: the one that wrote a wrong
             result; None for the fault, else the first.
+        wrong: the first element that is not as expected; None where none is known.
         asked: the launch, to be made again; None where it is not at hand.
     """
 
@@ -88,6 +90,7 @@ class Trace(Sequence[Step]):
         self.fault = fault
         self.notices = tuple(notices)
         self.first_shown: int | None = None
+        self.wrong: WrongElement | None = None
         self._compute_again = compute_again
         self._stale = stale
         self._trace_again = trace_again

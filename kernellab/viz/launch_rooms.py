@@ -21,6 +21,7 @@ from kernellab.viz.kit.card import Card, card_of
 from kernellab.viz.kit.data import At, Door
 from kernellab.viz.kit.rooms import Rooms
 from kernellab.viz.kit.view import CardView, View
+from kernellab.workshop.answers import Answer
 
 FindLaunch = Callable[[], AskedLaunch | None]
 
@@ -32,6 +33,7 @@ _DOORS = {
     "check": Door("check", "Check", "The launch with every detector on"),
     "accesses": Door("accesses", "Accesses", "What its accesses to memory cost"),
     "sweep": Door("sweep", "Sweep", "What tuning tried"),
+    "answer": Door("answer", "Answer", "What is said of the exercise"),
 }
 _OF_COMPILATION = ("card", "ir", "layouts")
 """The rooms that need no launch."""
@@ -59,7 +61,9 @@ class LaunchRooms(Rooms):
         self._doors = tuple(
             door
             for room, door in _DOORS.items()
-            if launched or room in records or (room in _OF_COMPILATION and "ir" in records)
+            if (launched and room != "answer")
+            or room in records
+            or (room in _OF_COMPILATION and "ir" in records)
         )
 
     @property
@@ -272,7 +276,7 @@ def live_card(card: Card, compilation: Compilation, find: FindLaunch) -> CardVie
 
 def displayed(record: Any) -> CardView | None:
     """The card of a record as a notebook shows it, which leads on; None where nothing is beside."""
-    if not isinstance(record, Compilation | Findings | Accesses):
+    if not isinstance(record, Compilation | Findings | Accesses | Answer):
         return None
     rooms, view = rooms_for(record), CardView(_card(record))
     if rooms is None:
@@ -311,6 +315,8 @@ def _known(record: Any) -> _Known | None:
             return _Known("check", lambda: record.asked, {"check": record})
         case Accesses():
             return _Known("accesses", lambda: record.asked, {"accesses": record})
+        case Answer(trace=Trace() as trace):
+            return _Known("answer", lambda: trace.asked, {"answer": record, "steps": trace})
         case Tuning():
             return _Known("sweep", _launch_tuned(record), {"sweep": record})
         case _:

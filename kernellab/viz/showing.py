@@ -31,6 +31,7 @@ def _import_views() -> None:
     cards need neither xDSL nor the interpreter, whose import takes longer than a card.
     """
     import kernellab.viz.comparisons.view
+    import kernellab.viz.exercises.card
     import kernellab.viz.explorer.view
     import kernellab.viz.graph_comparisons.card
     import kernellab.viz.graph_measures.card

@@ -1,0 +1,1 @@
+"""Answers to exercises, and how far a student has come."""

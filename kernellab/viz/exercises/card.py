@@ -1,0 +1,129 @@
+"""The cards of an answer to an exercise, and of a student's progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kernellab.common.formatting import counted
+from kernellab.viz.diagnostics.card import diagnostics_card
+from kernellab.viz.kit.card import Card, Table, card_of
+from kernellab.viz.kit.data import Link
+from kernellab.workshop.answers import RUNGS, Answer, Difference
+from kernellab.workshop.exercise import Exercise
+from kernellab.workshop.progress import Progress
+
+_IN_THE_WAY = {
+    "": "does not compile",
+    "compiles": "is not safe",
+    "safe": "gives a wrong result",
+    "right": "is right, and over budget",
+    "within budget": "is right, and within budget",
+}
+
+
+@card_of.register
+def answer_card(answer: Answer) -> Card:
+    """What was reached, where it goes wrong, and what is said of it."""
+    said = diagnostics_card("", answer.diagnostics)
+    tables = [Table("", RUNGS, [_marks(answer)])]
+    if answer.first_difference is not None:
+        tables.append(_difference_table(answer, answer.first_difference))
+    notes = []
+    if answer.hints and not answer.is_done:
+        notes.append(
+            f"{counted(len(answer.hints), 'hint')}: %tileexercise --hint 1 {answer.exercise}"
+        )
+    return Card(
+        f"{answer.title}: {answer.kernel} {_IN_THE_WAY[answer.reached]}",
+        f"{answer.passed} of {answer.cases} hidden launches right",
+        [*tables, *said.tables],
+        notes,
+    )
+
+
+def _marks(answer: Answer) -> list[str]:
+    """Under each rung whether it is reached."""
+    reached = RUNGS.index(answer.reached) if answer.reached else -1
+    return [
+        "yes" if number <= reached else "no" if number == reached + 1 else "-"
+        for number in range(len(RUNGS))
+    ]
+
+
+def _difference_table(answer: Answer, difference: Difference) -> Table:
+    """The first element that is off, and what the kernel's variables held there."""
+    trace = answer.trace
+    step = None if trace is None else trace.first_shown
+    links = [] if step is None else [
+        Link(-1, "step", "The step that writes it, in the stepper", "steps", {"step": step})
+    ]  # fmt: skip
+    return Table(
+        f"the first wrong element, {difference.element}", (), list(_facts(difference)), links=links
+    )
+
+
+def _facts(difference: Difference) -> Iterator[tuple[str, str]]:
+    yield "got", str(difference.got)
+    yield "expected", str(difference.expected)
+    if difference.line is not None:
+        lane = difference.lane[0] if len(difference.lane) == 1 else difference.lane
+        which = f", lane {lane}" if difference.lane else ""
+        yield "written", f"on line {difference.line}, by program {difference.program}{which}"
+    for name, value in difference.values.items():
+        yield name, str(value)
+
+
+@card_of.register
+def progress_card(progress: Progress) -> Card:
+    """Every exercise, by chapter, and how far each has come."""
+    tables = []
+    for chapter in dict.fromkeys(row.chapter for row in progress):
+        rows = [
+            (row.name, row.title, row.reached or "-", str(row.tries) if row.tries else "")
+            for row in progress
+            if row.chapter == chapter
+        ]
+        tables.append(Table(chapter, ("exercise", "", "reached", "answers"), rows, numbers=(3,)))
+    done = sum(row.is_done for row in progress)
+    return Card(
+        f"{done} of {counted(len(progress), 'exercise')} done",
+        "",
+        tables,
+        ("%tileexercise NAME puts the stub of one into the next cell.",),
+    )
+
+
+def task_card(exercise: Exercise) -> Card:
+    """What an exercise asks for."""
+    rows = [("task", exercise.task), *(("budget", words) for words in _allowed(exercise))]
+    return Card(
+        f"{exercise.chapter}: {exercise.title}",
+        exercise.name,
+        [Table("", (), rows)],
+        (
+            "The stub is in the next cell: fill it in and run it.",
+            f"{counted(len(exercise.hints), 'hint')}: %tileexercise --hint 1 {exercise.name}",
+        ),
+    )
+
+
+def hint_card(exercise: Exercise, number: int) -> Card:
+    """One hint, and how to ask for the next."""
+    if not 0 < number <= len(exercise.hints):
+        last = f"The hints of {exercise.name} are 1 to {len(exercise.hints)}."
+        return Card(exercise.title, "no such hint", (), (last,))
+    more = number < len(exercise.hints)
+    notes = (f"%tileexercise --hint {number + 1} {exercise.name}",) if more else ()
+    hint = exercise.hints[number - 1]
+    return Card(f"{exercise.title}, hint {number}", "", [Table("", (), [("", hint)])], notes)
+
+
+def _allowed(exercise: Exercise) -> Iterator[str]:
+    """The budget, in words."""
+    budget = exercise.budget
+    if budget.traffic is not None:
+        yield f"moves at most {budget.traffic:g} times the bytes of its tensors"
+    if budget.needs_tensor_cores:
+        yield "uses the tensor cores"
+    if budget.registers is not None:
+        yield f"at most {budget.registers} registers a thread"

@@ -1,0 +1,1 @@
+"""Exercises that answer: what a student's kernel does, and where it goes wrong."""

@@ -1,0 +1,113 @@
+"""What `kernellab.exercise` says of kernels that are no right answers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import torch
+
+import kernellab
+from kernellab.errors import ArgumentError, OptionError
+from kernellab.workshop import answering
+from tests.workshop import solutions, wrong
+
+SAID = [
+    ("add", wrong.add_of_512, "compiles", "hard-coded-size", "m = offsets < 512"),
+    ("add", wrong.add_without_mask, "compiles", "out-of-bounds", ""),
+    ("add", wrong.add_of_one_block, "safe", "one-block-only", ""),
+    ("add", wrong.add_of_zeros, "safe", "constant-result", ""),
+    ("add", wrong.add_of_nothing, "compiles", "unwritten-output", ""),
+    ("add", wrong.add_that_reads_its_result, "compiles", "uninitialized-read", ""),
+    ("add", wrong.add_that_does_not_compile, "", "compile-error", ""),
+    ("add", wrong.add_without_end, "compiles", "endless-loop", ""),
+    ("dot_product", wrong.dot_product_that_races, "compiles", "race", ""),
+    ("max_rows", wrong.max_rows_of_zeros_beyond, "safe", "wrong-result", ""),
+    ("online_softmax", wrong.online_softmax_in_three_passes, "right", "traffic", ""),
+    ("dot_of_tiles", wrong.dot_of_tiles_without_dot, "right", "no-tensor-core", ""),
+    ("add", solutions.clamp, "", "other-parameters", ""),
+    ("add", torch.add, "", "not-a-kernel", ""),
+    ("add", None, "", "not-a-kernel", ""),
+    ("add", wrong, "", "not-a-kernel", ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel", "reached", "kind", "line"),
+    SAID,
+    ids=lambda one: getattr(one, "__name__", None),
+)
+def test_each_has_its_own_answer(
+    name: str, kernel: Any, reached: str, kind: str, line: str
+) -> None:
+    answer = kernellab.exercise(name, kernel)
+    assert (answer.reached, answer.diagnostics[0].kind) == (reached, kind), str(answer)
+    assert answer.is_right == (reached == "right")
+    assert not answer.is_done
+    told = json.loads(answer.json())
+    assert told["reached"] == reached
+    assert told["diagnostics"][0]["kind"] == kind
+    assert kind in str(answer)
+
+
+def test_a_kernel_that_an_installed_package_has_is_nobodys_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = answering.__file__.rpartition("/kernellab/")[0] + "/tests"
+    monkeypatch.setattr("kernellab.workshop.honesty._NOT_ONES_OWN", (folder,))
+    (said,) = kernellab.exercise("add", wrong.add_of_the_solution).diagnostics
+    assert said.kind == "not-ones-own"
+
+
+def test_the_first_difference_has_line_program_lane_and_the_values_behind_it() -> None:
+    answer = kernellab.exercise("max_rows", wrong.max_rows_of_zeros_beyond)
+    found = answer.first_difference
+    assert found is not None
+    assert (found.argument, found.got, found.program, found.lane) == (
+        "z_ptr", 0.0, (found.index[0], 0, 0), (),
+    )  # fmt: skip
+    assert found.expected < 0
+    assert found.values["row"] == found.index[0]
+    assert answer.trace is not None
+    assert answer.trace.first_shown is not None
+    assert answer.trace[answer.trace.first_shown].line == found.line
+    again = kernellab.exercise("max_rows", wrong.max_rows_of_zeros_beyond, seed=answer.seed)
+    assert again.first_difference == found
+
+
+def test_the_values_of_a_lane_are_told() -> None:
+    found = kernellab.exercise("add", wrong.add_of_zeros).first_difference
+    assert found is not None
+    assert found.values["offsets"] == found.index[0]
+    assert found.lane == (found.index[0] % found.values["BLOCK"],)
+
+
+def test_what_takes_too_long_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answering, "SECONDS", 0.05)
+    answer = kernellab.exercise("matmul", solutions.matmul)
+    assert answer.reached in ("", "compiles")
+    assert answer.diagnostics[0].kind == "no-end"
+
+
+def test_hints_go_step_by_step() -> None:
+    answer = kernellab.exercise("add", torch.add)
+    assert answer.hint() == answer.hint(1) != answer.hint(2)
+    assert answer.hint(99) == ""
+    assert all("tl.store" not in hint or "add" not in hint for hint in answer.hints)
+
+
+def test_bad_names_and_seeds_are_told() -> None:
+    with pytest.raises(ArgumentError, match="there is no exercise 'sofmax'") as error:
+        kernellab.exercise("sofmax", solutions.softmax)
+    assert "softmax" in error.value.advice
+    with pytest.raises(ArgumentError, match="names no exercise"):
+        kernellab.exercise(solutions.softmax, "softmax")
+    with pytest.raises(OptionError, match="seed"):
+        kernellab.exercise("add", solutions.add, seed="now")  # type: ignore[arg-type]
+
+
+def test_the_list_of_exercises_is_a_table() -> None:
+    listed = kernellab.exercises()
+    assert listed.table()["name"].tolist() == [one.name for one in listed]
+    assert "softmax" in str(listed)

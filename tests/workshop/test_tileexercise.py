@@ -1,0 +1,69 @@
+"""`%%tileexercise` and `%tileexercise` in a notebook."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.notebook_session import NotebookSession, StartNotebook
+
+KERNEL = """%%tileexercise {options}add
+import triton
+import triton.language as tl
+
+@triton.jit
+def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    total = tl.load(x_ptr + offsets, mask=mask) {sign} tl.load(y_ptr + offsets, mask=mask)
+    tl.store(z_ptr + offsets, total, mask=mask)
+"""
+
+
+def said_by(session: NotebookSession, cell: str) -> str:
+    """All that a cell shows, as plain text."""
+    outcome = session.run(cell)
+    shown = [*outcome.displays, *([] if outcome.result is None else [outcome.result])]
+    return "\n".join(
+        [*outcome.streams.values(), *(one["text/plain"] for one in shown), outcome.message]
+    )
+
+
+@pytest.fixture(scope="module")
+def session(notebook: StartNotebook) -> NotebookSession:
+    return notebook("%load_ext kernellab")
+
+
+def test_a_wrong_kernel_is_told_the_first_wrong_element(session: NotebookSession) -> None:
+    said = said_by(session, KERNEL.format(options="", sign="-"))
+    assert "add gives a wrong result" in said
+    assert "the first wrong element, z_ptr[0]" in said
+    assert "expected" in said
+
+
+def test_a_right_one_is_done_and_counts(session: NotebookSession) -> None:
+    said = said_by(session, KERNEL.format(options="", sign="+"))
+    assert "add is right, and within budget" in said
+    listed = said_by(session, "%tileexercise")
+    assert "1 of 43 exercises done" in listed
+
+
+def test_an_answer_as_json(session: NotebookSession) -> None:
+    printed = said_by(session, KERNEL.format(options="--json ", sign="+"))
+    assert json.loads(printed)["is_done"] is True
+
+
+def test_a_name_gives_the_task_and_the_stub(session: NotebookSession) -> None:
+    said = said_by(session, "%tileexercise softmax")
+    assert "also for large `x`" in said
+    assert "hint" in said
+    assert "subtract" in said_by(session, "%tileexercise --hint 1 softmax")
+    assert "no such hint" in said_by(session, "%tileexercise --hint 9 softmax")
+
+
+def test_a_cell_without_the_kernel_is_an_answer_and_a_wrong_name_an_error(
+    session: NotebookSession,
+) -> None:
+    assert "no Triton kernel" in said_by(session, "%%tileexercise clamp\nx = 1")
+    assert "there is no exercise 'ad'" in said_by(session, "%%tileexercise ad\nx = 1")

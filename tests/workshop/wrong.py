@@ -1,0 +1,117 @@
+"""Kernels that are no right answers, each in its own way; the exercise is in the name."""
+
+import triton
+import triton.language as tl
+
+from tests.workshop import solutions
+
+
+@triton.jit
+def add_of_512(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < 512
+    total = tl.load(x_ptr + offsets, mask=mask) + tl.load(y_ptr + offsets, mask=mask)
+    tl.store(z_ptr + offsets, total, mask=mask)
+
+
+@triton.jit
+def add_without_mask(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(z_ptr + offsets, tl.load(x_ptr + offsets) + tl.load(y_ptr + offsets))
+
+
+@triton.jit
+def add_of_one_block(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    y = tl.load(y_ptr + offsets, mask=mask)
+    if BLOCK > 512:
+        y = y * 2
+    tl.store(z_ptr + offsets, tl.load(x_ptr + offsets, mask=mask) + y, mask=mask)
+
+
+@triton.jit
+def add_of_zeros(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(z_ptr + offsets, tl.zeros((BLOCK,), tl.float32), mask=offsets < n)
+
+
+@triton.jit
+def add_of_nothing(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    tl.load(x_ptr)
+
+
+@triton.jit
+def add_that_reads_its_result(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(z_ptr + offsets, tl.load(z_ptr + offsets, mask=mask), mask=mask)
+
+
+@triton.jit
+def add_that_does_not_compile(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, n)
+    tl.store(z_ptr + offsets, tl.load(x_ptr + offsets))
+
+
+@triton.jit
+def add_of_the_solution(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    solutions.add(x_ptr, y_ptr, z_ptr, n, BLOCK)
+
+
+@triton.jit
+def add_without_end(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    turn = 0
+    while turn < n:
+        turn = tl.maximum(turn - 1, 0)
+        tl.store(z_ptr + offsets, tl.load(x_ptr + offsets, mask=mask), mask=mask)
+
+
+@triton.jit
+def dot_product_that_races(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask, other=0.0)
+    y = tl.load(y_ptr + offsets, mask=mask, other=0.0)
+    tl.store(z_ptr, tl.load(z_ptr) + tl.sum(x * y, axis=0))
+
+
+@triton.jit
+def max_rows_of_zeros_beyond(x_ptr, z_ptr, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * columns + lanes, mask=lanes < columns, other=0.0)
+    tl.store(z_ptr + row, tl.max(x, axis=0))
+
+
+@triton.jit
+def online_softmax_in_three_passes(x_ptr, z_ptr, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    largest = -float("inf")
+    for start in range(0, columns, BLOCK):
+        lanes = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * columns + lanes, mask=lanes < columns, other=-float("inf"))
+        largest = tl.maximum(largest, tl.max(x, axis=0))
+    total = 0.0
+    for start in range(0, columns, BLOCK):
+        lanes = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * columns + lanes, mask=lanes < columns, other=-float("inf"))
+        total += tl.sum(tl.exp(x - largest), axis=0)
+    for start in range(0, columns, BLOCK):
+        lanes = start + tl.arange(0, BLOCK)
+        mask = lanes < columns
+        x = tl.load(x_ptr + row * columns + lanes, mask=mask)
+        tl.store(z_ptr + row * columns + lanes, tl.exp(x - largest) / total, mask=mask)
+
+
+@triton.jit
+def dot_of_tiles_without_dot(a_ptr, b_ptr, c_ptr, SIZE: tl.constexpr):
+    lanes = tl.arange(0, SIZE)
+    acc = tl.zeros((SIZE, SIZE), tl.float32)
+    for k in range(SIZE):
+        a = tl.load(a_ptr + lanes * SIZE + k).to(tl.float32)
+        b = tl.load(b_ptr + k * SIZE + lanes).to(tl.float32)
+        acc += a[:, None] * b[None, :]
+    tl.store(c_ptr + lanes[:, None] * SIZE + lanes[None, :], acc)
