@@ -80,7 +80,7 @@ def _machine_code(budget: Budget, kernel: Any, case: Case, target: str) -> Itera
     place, resources = definition_of(kernel), made.resources
     if resources.spills:
         yield Diagnostic(
-            "error", "spills", f"{counted(resources.spills, 'register')} of a thread spilled to memory",
+            "error", "spills", f"{counted(resources.spills, 'register')} a thread in memory",
             place, advice="Take smaller tiles, or more warps.",
         )  # fmt: skip
     if budget.registers is not None and resources.registers > budget.registers:

@@ -228,6 +228,14 @@ TABLE: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
             "backend": NO_CHOICE,
         },
     ),
+    "exercise": (
+        lambda **v: kernellab.exercise(v.pop("name", "add"), v.pop("kernel", None), **v),
+        {
+            "name": NO_CHOICE,
+            "kernel": [],  # whatever it is, what it lacks is an answer
+            "seed": [one for one in NO_COUNT if one is not None],
+        },
+    ),
     "tracers": (
         lambda **v: kernellab.tracers(v.pop("function", torch.sin), torch.ones(2), **v),
         {
