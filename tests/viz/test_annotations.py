@@ -257,7 +257,7 @@ def test_a_profile_of_other_machine_code_is_refused_where_it_parts() -> None:
 def test_what_is_no_evidence_is_refused() -> None:
     with pytest.raises(ArgumentError, match="A int is no evidence") as caught:
         show(case.compilation(), 3)
-    assert "Findings, Accesses, SampledCode" in caught.value.advice
+    assert "Findings, Accesses, Profile, SampledCode" in caught.value.advice
     with pytest.raises(ArgumentError, match="The view of RegisterLayout takes no evidence"):
         show(
             kernellab.Layout.blocked(

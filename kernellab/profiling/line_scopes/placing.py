@@ -130,7 +130,9 @@ def mark(module: ModuleOp, detail: Detail) -> MarkedModule:
             tuple(sorted(waits.get(number, ()))),
             tuple(operation_name(op) for op in group.operations if makes_code(op)),
         )
-        for number, (group, part) in enumerate(zip(marks.groups, _parts(marks.groups), strict=True))
+        for number, (group, part) in enumerate(
+            zip(marks.groups, _parts(marks.groups, detail), strict=True)
+        )
     )
     return MarkedModule(write_module(module), scopes, tuple(by_mark))
 
@@ -260,18 +262,20 @@ def _loop_around(op: Operation) -> Operation | None:
     return around
 
 
-def _parts(groups: Sequence[_Group]) -> list[str]:
+def _parts(groups: Sequence[_Group], detail: Detail) -> list[str]:
     """Of each group, where it stands among the loops of the kernel."""
     outer = [
         number
         for number, group in enumerate(groups)
         if isinstance(group.operations[-1], _LOOPS) or _loop_around(group.operations[0]) is not None
     ]
-    if not outer:
+    if not outer or detail == "program":
         return [""] * len(groups)
     parts = []
     for number, group in enumerate(groups):
         loop = _loop_around(group.operations[0])
+        if detail == "loops" and isinstance(group.operations[-1], _LOOPS):
+            loop = group.operations[-1]
         if loop is not None:
             parts.append(f"loop of line {line_of(loop)}")
         elif number <= outer[0]:

@@ -219,9 +219,10 @@ class _Profiled:
         launch = MarkedLaunch(marked, self._grid, self._values)
         arguments.restore()
         launch()
-        needed = min(launch.most_readings(), max(2, room))
-        if needed > marked.memory.readings:
-            fitting = 1 << (needed.bit_length() - (needed > room))
+        fitting = 1 << max(launch.most_readings() - 1, 1).bit_length()
+        while fitting > room and fitting > 2:
+            fitting //= 2
+        if fitting > marked.memory.readings:
             launch = MarkedLaunch(self._marked(way, fitting), self._grid, self._values)
             arguments.restore()
             launch()

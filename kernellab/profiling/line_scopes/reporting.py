@@ -83,7 +83,10 @@ def profile_of(measured: Measured, notes: Sequence[str] = ()) -> Profile:
     assert isinstance(binary, bytes), "machine code is no text"
     kernel = ProfiledKernel(
         measured.name,
-        options=dict(compilation.options),
+        options={
+            **{name: compilation.options[name] for name in ("num_warps", "num_stages")},
+            **marked.plain.call.options,
+        },
         code=hashlib.sha256(binary).hexdigest(),
         file=position.file,
         line=position.line,

@@ -42,8 +42,8 @@ def annotations_of(given: object, compilation: Compilation) -> Annotations:
     raise ArgumentError(
         f"A {type(given).__name__} is no evidence that the explorer shows.",
         advice=(
-            "It shows what kernellab.check, kernellab.accesses and kernellab.read_ncu give: "
-            "Findings, Accesses, SampledCode."
+            "It shows what kernellab.check, kernellab.accesses, kernellab.profile and "
+            "kernellab.read_ncu give: Findings, Accesses, Profile, SampledCode."
         ),
     )
 
