@@ -54,12 +54,16 @@ def check_whole(
     )
 
 
-def check_duration(name: str, value: Any, example: float = 30.0) -> None:
-    """Raise OptionError unless a value is a time in seconds: finite, and more than none."""
+def check_duration(
+    name: str, value: Any, example: float = 30.0, meaning: str = "time in seconds"
+) -> None:
+    """Raise OptionError unless a value is a time, in seconds unless `meaning` says otherwise:
+    finite, and more than none.
+    """
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not is_number or not 0 < value <= LONGEST_SECONDS:
         raise OptionError(
-            f"{name}={shown(value)} is no time in seconds.",
+            f"{name}={shown(value)} is no {meaning}.",
             advice=f"Give a number above 0, up to {LONGEST_SECONDS:,}: {name}={example:g}.",
         )
 

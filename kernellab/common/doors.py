@@ -26,3 +26,10 @@ def views() -> Any:
 def progress_bars() -> Any:
     """The module that draws bars: every room does long work, a notebook shows it by a widget."""
     return importlib.import_module("kernellab.viz.kit.progress_bar")
+
+
+def estimates() -> Any:
+    """The module that estimates how long a launch takes: a compilation is asked for it, and a few
+    programs run on the interpreter, which stands above the compiler.
+    """
+    return importlib.import_module("kernellab.profiling.estimates.estimating")

@@ -7,7 +7,8 @@ it is asked for.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kernellab import triton_api
@@ -45,6 +46,8 @@ class RecordProvider:
     """
 
     _ask: Ask = staticmethod(ask_worker)
+    kernel: Any = None
+    options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(
         self,
@@ -190,7 +193,8 @@ class KernelProvider(TextProvider):
         assembler_log: str | None,
     ) -> None:
         super().__init__(resources, source_map)
-        self._kernel = kernel
+        self.kernel = kernel
+        self.options = call.options
         self._call = call
         self._assembler_log = assembler_log
 
@@ -200,7 +204,7 @@ class KernelProvider(TextProvider):
 
     def source_now(self) -> str | None:
         """The source of the kernel that has the name now."""
-        return triton_api.source_now(self._kernel)
+        return triton_api.source_now(self.kernel)
 
     def remarks(self, compilation: Compilation) -> tuple[Remark, ...]:
         """What the compiler says.
@@ -212,7 +216,7 @@ class KernelProvider(TextProvider):
         from kernellab.triton_api.analyses import diagnose
 
         diagnosis = diagnose(
-            self._kernel, self._call.specialization, compilation.target, self._call.options
+            self.kernel, self._call.specialization, compilation.target, self._call.options
         )
         return collect_remarks(compilation, diagnosis, self._assembler_log)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
 
+from kernellab.common import doors
 from kernellab.common.argument_checks import check_whole
 from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
@@ -82,7 +83,14 @@ class CompilationProvider(Protocol):
     hand, and one for a record from a file.
 
     An answer is asked for only where `missing` gives None, and kept by the compilation.
+
+    Attributes:
+        kernel: the plain JIT function; None where no kernel of Python is at hand.
+        options: of the backend, as they were given to the compiler.
     """
+
+    kernel: Any
+    options: Mapping[str, Any]
 
     def missing(self, compilation: Compilation, asked: Capability) -> NotRecorded | None:
         """Why the record cannot answer this, as an error to raise; None where it can."""
@@ -373,6 +381,50 @@ class Compilation(HasCard):
             if value is not None:
                 check_whole(name, value, least)
         return self._ask("occupancy").occupancy(self, registers, shared_bytes, warps)
+
+    @names_bad_arguments
+    def estimate(self, grid: Any, *args: Any, gpu: str | None = None, **keywords: Any) -> Any:
+        """How long a launch takes, and what bounds it: an estimate from what is counted, with
+        no GPU (docs/estimates.md).
+
+        Args:
+            grid: as of a launch.
+            args, keywords: the launch's arguments; what was compiled in may be left out. A tensor
+                may be without values: torch.empty(shape, device="meta"). They stay as they are.
+            gpu: "a100", "l40s", "h100", "h200" or "b200"; None means that of the target, for sm_90
+                the H200.
+
+        Raises:
+            ArgumentError: arguments that do not fit what was compiled.
+            GridError: a grid that no launch has.
+            KernelFault: a program faults.
+            NotRecorded: the kernel is not at hand.
+            OptionError: no such GPU.
+            TargetError: a target that is not calibrated, such as AMD's.
+            UnsupportedOperation: the interpreter does not know an operation.
+        """
+        return doors.estimates().estimate(self, grid, args, keywords, gpu)
+
+    @names_bad_arguments
+    def roofline(
+        self,
+        grid: Any,
+        *args: Any,
+        gpu: str | None = None,
+        microseconds: float | None = None,
+        **keywords: Any,
+    ) -> Any:
+        """A launch under the roofs of a GPU: operations by kind and bytes by level, counted with no
+        GPU, and the peaks of the data sheet; `.plot()` draws it.
+
+        Args:
+            grid, args, gpu, keywords: as for `estimate`.
+            microseconds: the launch's measured time; None takes the estimate.
+
+        Raises:
+            OptionError: no such GPU, or no time. Otherwise as `estimate`.
+        """
+        return doors.estimates().roofline(self, grid, args, keywords, gpu, microseconds)
 
     @names_bad_arguments
     def explore(self, *annotations: Any) -> Any:

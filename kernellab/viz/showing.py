@@ -31,6 +31,7 @@ def _import_views() -> None:
     cards need neither xDSL nor the interpreter, whose import takes longer than a card.
     """
     import kernellab.viz.comparisons.view
+    import kernellab.viz.estimates.card
     import kernellab.viz.exercises.card
     import kernellab.viz.explorer.view
     import kernellab.viz.graph_comparisons.card
@@ -47,6 +48,7 @@ def _import_views() -> None:
 def _import_figures() -> None:
     """Figures are registered when the first is asked for: matplotlib takes long to import."""
     import kernellab.viz.allocations.figure
+    import kernellab.viz.estimates.figure
     import kernellab.viz.layouts.figure
     import kernellab.viz.profiles.figure
     import kernellab.viz.sweeps.figure  # noqa: F401

@@ -286,6 +286,19 @@ METHODS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
         lambda v: compilation().occupancy(warps=v),
         [one for one in NO_COUNT if one is not None],
     ),
+    "Compilation.estimate grid": (
+        lambda v: compilation().estimate(v, torch.ones(64), torch.ones(64), 64), LAUNCH["grid"],
+    ),
+    "Compilation.estimate gpu": (
+        lambda v: compilation().estimate((1,), torch.ones(64), torch.ones(64), 64, gpu=v),
+        NO_CHOICE,
+    ),
+    "Compilation.roofline microseconds": (
+        lambda v: compilation().roofline(
+            (1,), torch.ones(64), torch.ones(64), 64, microseconds=v
+        ),
+        [one for one in NO_TIME if one is not None],
+    ),
     "Trace.at": (lambda v: trace().at(v), [*NO_TEXT[:6], "x", 10**12, 1.5]),
     "Trace.show": (lambda v: trace().show(v), [*NOTHING, "x", 10**12]),
     "Trace.find": (lambda v: trace().find(v), [*NOTHING, "x", lambda: True]),

@@ -288,6 +288,12 @@ def batches(grid: Grid, size: int, order: str = "sequential", seed: int = 0) -> 
         yield Programs(grid, total - 1 - linear if order == "reversed" else linear)
 
 
+def chosen_batches(grid: Grid, size: int, linear: Sequence[int]) -> Iterator[Programs]:
+    """The programs of these linear ids, at most `size` at a time."""
+    for first in range(0, len(linear), size):
+        yield Programs(grid, numpy.array(linear[first : first + size], numpy.int64))
+
+
 _MOST_SHUFFLED = 1 << 22
 """Programs whose order is kept as it was drawn; of more, 8 bytes each would fill the memory."""
 

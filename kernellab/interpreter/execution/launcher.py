@@ -27,6 +27,7 @@ from kernellab.interpreter.execution.grid import (
     GridSizes,
     Programs,
     batches,
+    chosen_batches,
     grid_to_run,
     linear_ids,
     set_apart,
@@ -138,6 +139,22 @@ def launch_observed(
     _run(kernel, grid_to_run(grid, call.values), call, options, code, observer, preemption)
 
 
+def launch_sampled(
+    kernel: Any,
+    sizes: Grid,
+    call: BoundCall,
+    code: ProgramCode,
+    observer: RunObserver,
+    linear: Sequence[int],
+) -> None:
+    """Run a few programs of a grid in place, by their linear ids, and none of the others; the
+    observer is told of every access. Raises as `launch`.
+    """
+    __tracebackhide__ = True
+    several = chosen_batches(sizes, code.batch, linear)
+    _run(kernel, sizes, call, DEFAULT, code, observer, several=several)
+
+
 @dataclass(frozen=True)
 class Stepping:
     """How chosen programs of a launch are stepped through.
@@ -225,7 +242,9 @@ def _run(
     code: ProgramCode,
     observer: RunObserver | None = None,
     preemption: Preemption | None = None,
+    several: Iterator[Programs] | None = None,
 ) -> None:
+    """Run the programs in `several`, those of the whole grid where it is None."""
     __tracebackhide__ = True
     arguments = _runtime_arguments(kernel, call, code, options.bounds)
     prepare = code.prepare
@@ -234,7 +253,7 @@ def _run(
         prepare = code.prepare_observed(observer)
     with numpy.errstate(all="ignore"):
         run_batch = prepare(*arguments, GridSizes(sizes))
-        all_batches = batches(sizes, code.batch, options.order, options.seed)
+        all_batches = several or batches(sizes, code.batch, options.order, options.seed)
         with _work(kernel, sizes, code) as work:
             for programs, run in _steps(code, run_batch, all_batches, preemption):
                 if observer is not None:

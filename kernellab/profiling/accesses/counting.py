@@ -160,7 +160,7 @@ def _counted(
     lower: Callable[[], LoweredText],
 ) -> Accesses:
     numbers = occurrences(code.module)
-    counted = _Counted(_accesses_of(code, target), numbers, in_turns=code.watched is not None)
+    counted = Counting(accesses_in(code, target), numbers, in_turns=code.watched is not None)
     costs = _shared_costs_of(code, lower)
     observer = AccessObserver(counted.see)
     with ProgressBar(f"accesses of {kernel.__name__}", None, "programs", UNTOUCHED):
@@ -171,14 +171,14 @@ def _counted(
     return counted.result(kernel.__name__, str(target), sizes, shared)
 
 
-_Found = Mapping[Operation, WarpAccess | Messages]
+Found = Mapping[Operation, WarpAccess | Messages]
 """The operations of a kernel that access global memory, in its order,
 and how lanes or the copy engine do."""
 
-_kept: weakref.WeakKeyDictionary[ProgramCode, _Found] = weakref.WeakKeyDictionary()
+_kept: weakref.WeakKeyDictionary[ProgramCode, Found] = weakref.WeakKeyDictionary()
 
 
-def _accesses_of(code: ProgramCode, target: Target) -> _Found:
+def accesses_in(code: ProgramCode, target: Target) -> Found:
     """The accesses in a kernel's code, found once."""
     if code not in _kept:
         by_lanes = WarpAccesses(code.module, layouts_of, target)
@@ -202,10 +202,10 @@ def _shared_costs_of(code: ProgramCode, lower: Callable[[], LoweredText]) -> tup
     return _kept_costs[code]
 
 
-class _Counted:
+class Counting:
     """The tally of every operation that accesses global memory, in the order of the module."""
 
-    def __init__(self, found: _Found, numbers: Mapping[Operation, int], in_turns: bool) -> None:
+    def __init__(self, found: Found, numbers: Mapping[Operation, int], in_turns: bool) -> None:
         self._numbers = numbers
         """Operation -> its occurrence; see `GlobalAccess`."""
         self._tallies = {
@@ -228,6 +228,19 @@ class _Counted:
         """The programs that were seen are done."""
         for tally in self._tallies.values():
             tally.end_batch()
+
+    def fresh(self) -> dict[Operation, float]:
+        """Of each access, the part of its different sectors that no access before it in the module
+        goes to.
+        """
+        seen: list[SectorSet] = []
+        found, before = {}, 0
+        for op, tally in self._tallies.items():
+            seen = [SectorSet.union([*seen, tally.different])]
+            now, own = len(seen[0]), len(tally.different)
+            found[op] = (now - before) / own if own else 1.0
+            before = now
+        return found
 
     def result(
         self,

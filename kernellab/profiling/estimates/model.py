@@ -1,0 +1,269 @@
+"""How long a launch takes, from its counts: a time for each part of the GPU, and one of all.
+
+Each part takes some time if it alone were busy: counts over its rate. Parts overlap, but not
+wholly: together they take the p-norm of their times. What is fitted, to sweeps on an H200, is in
+`Calibration`, a number or two for each part and the same for all kernels; docs/estimates.md says
+how near that comes for kernels that were left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from kernellab.profiling.estimates.counting import LATENCIES, SECTOR, LaunchCounts
+from kernellab.profiling.estimates.hardware import Gpu
+
+Column = Any
+"""A number for each launch."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Fitted numbers; 1.0 is the hardware's own.
+
+    Attributes:
+        latency: cycles of a load from DRAM, under load.
+        cache_latency, near_latency: of one that L2 and L1 answer.
+        issue, alu, fma, special, lanes, tensor: of the time that units take by their rates.
+        lines: cycles for each line that a request asks for.
+        wavefronts: cycles for each wavefront of shared memory.
+        path: of the time of a program's warps one after the other.
+        dram, cache: the part of the peak bandwidth that is reached.
+        narrow: the exponent by which requests for parts of lines slow memory down.
+        spills: of the traffic of spilled registers that goes to L2.
+        refetched: of what programs share and L2 has no room for, the part that DRAM sends again.
+        crowded: the same of what programs ask for again.
+        atomics: nanoseconds for each sector of an atomic, all of them.
+        contention: nanoseconds for each atomic on the same sector.
+        starts: cycles between the starts of two programs, on the whole GPU.
+        warp_starts: cycles between those of two warps, on one multiprocessor.
+        sharpness, outer_sharpness: p of the norms, of the parts of a multiprocessor, and of it with
+            what is outside.
+        launch: microseconds of a launch that does nothing.
+    """
+
+    latency: float
+    cache_latency: float
+    near_latency: float
+    issue: float
+    alu: float
+    fma: float
+    special: float
+    lanes: float
+    tensor: float
+    lines: float
+    wavefronts: float
+    path: float
+    dram: float
+    cache: float
+    narrow: float
+    spills: float
+    refetched: float
+    crowded: float
+    atomics: float
+    contention: float
+    starts: float
+    warp_starts: float
+    sharpness: float
+    outer_sharpness: float
+    launch: float
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The counts of several launches, each as an array."""
+
+    counts: Sequence[LaunchCounts]
+
+    def of(self, name: str) -> Column:
+        """One of the numbers of `LaunchCounts`."""
+        return numpy.array([getattr(one, name) for one in self.counts], float)
+
+    def within(self, name: str, key: str) -> Column:
+        """One of the numbers of a mapping there; 0 where it is not."""
+        return numpy.array([getattr(one, name).get(key, 0.0) for one in self.counts], float)
+
+
+class Model:
+    """The times of some launches on a GPU, for any calibration."""
+
+    def __init__(self, counts: Sequence[LaunchCounts], gpu: Gpu) -> None:
+        self._gpu = gpu
+        columns = Columns(counts)
+        self._of = {
+            name: columns.of(name)
+            for name in (
+                "programs", "warps", "resident", "requests", "sectors", "lines", "own_sectors",
+                "atomic_sectors", "same_sector", "read_bytes", "written_bytes", "wavefronts",
+                "spilled",
+            )
+        }  # fmt: skip
+        self._paths = numpy.array([one.path for one in counts])
+        self._pipes = {
+            name: columns.within("instructions", name)
+            for name in (
+                "fma", "alu", "special", "double", "shared", "global", "tensor", "other",
+            )
+        }  # fmt: skip
+        macs: dict[str, Column] = {}
+        for name in {key for one in counts for key in one.macs}:
+            macs[name] = columns.within("macs", name)
+        self._tensor_cycles = sum(
+            (self._product_cycles(name, found) for name, found in macs.items()),
+            numpy.zeros(len(counts)),
+        )
+        cached = [_Cached.of(one, gpu) for one in counts]
+        self._cached = {
+            name: numpy.array([getattr(one, name) for one in cached])
+            for name in ("near", "cache", "again", "refetched", "crowded")
+        }
+
+    def _product_cycles(self, name: str, macs: Column) -> Column:
+        bits, _, group = name.partition(" ")
+        part = 1.0 if group else self._gpu.by_warps
+        return macs * float(bits) / 16 / (self._gpu.tensor * part)
+
+    def parts(self, by: Calibration) -> Mapping[str, Column]:
+        """What each part takes by itself, in microseconds."""
+        of, pipes, gpu = self._of, self._pipes, self._gpu
+        each = of["programs"] / gpu.multiprocessors
+        busiest = numpy.ceil(each) / gpu.clocks
+        waves = of["programs"] / (gpu.multiprocessors * of["resident"])
+        turns = numpy.where(waves > _MANY_WAVES, waves + 0.5, numpy.ceil(waves))
+        narrow = numpy.maximum(1.0, 4 * of["lines"] / numpy.maximum(of["sectors"], 1.0))
+        slower = numpy.minimum(narrow, 4.0) ** by.narrow
+        spilled = of["spilled"] * 32 * of["programs"]
+        cached = self._cached
+        asked = of["own_sectors"] * SECTOR * of["programs"] + by.spills * spilled
+        asked = asked + cached["again"] * of["programs"]
+        memory = of["read_bytes"] + of["written_bytes"]
+        memory = memory + by.refetched * cached["refetched"] + by.crowded * cached["crowded"]
+        far = 1 - cached["near"] - cached["cache"]
+        waits = (
+            cached["near"] * by.near_latency + cached["cache"] * by.cache_latency + far * by.latency
+        )
+        path = _between(waits, self._paths)
+        started = numpy.maximum(
+            by.starts * of["programs"],
+            by.warp_starts * of["programs"] * of["warps"] / gpu.multiprocessors,
+        )
+        return {
+            "instruction issue": busiest * by.issue * sum(pipes.values()) / 4,
+            "integer and logic units": busiest * by.alu * pipes["alu"] / 2,
+            "floating-point units": busiest
+            * (by.fma * pipes["fma"] * 32 / gpu.fp32 + pipes["double"] * 32 / gpu.double),
+            "special functions": busiest * by.special * pipes["special"] * 2,
+            "loads and stores (L1)": busiest
+            * (
+                by.lines * numpy.maximum(of["lines"], of["sectors"] / 4)
+                + by.wavefronts * of["wavefronts"]
+                + by.lanes * pipes["shared"]
+                + spilled / of["programs"] / 128
+            ),
+            "tensor cores": busiest * by.tensor * self._tensor_cycles,
+            "latency": by.path * path * turns / gpu.clocks,
+            "starting programs": started / gpu.clocks,
+            "DRAM": slower * memory / (gpu.dram * by.dram),
+            "L2": slower * asked / (gpu.cache_peak * by.cache),
+            "atomics": (
+                of["atomic_sectors"] * of["programs"] * by.atomics
+                + of["same_sector"] * by.contention
+            )
+            / 1e3,
+        }
+
+    def microseconds(self, by: Calibration) -> Column:
+        """What each launch takes."""
+        parts = dict(self.parts(by))
+        outside = [parts.pop(name) for name in _OUTSIDE]
+        inside = together(list(parts.values()), by.sharpness)
+        return together([inside, *outside], by.outer_sharpness) + by.launch
+
+
+_OUTSIDE = ("DRAM", "L2", "atomics", "starting programs")
+"""Parts that are no multiprocessor's own."""
+
+
+@dataclass(frozen=True)
+class _Cached:
+    """What the caches make of what programs ask for.
+
+    Attributes:
+        near, cache: the parts of loads that L1 and L2 answer.
+        again: bytes of a program that go to L2 a second time, for want of room in L1.
+        refetched: bytes that programs share, of arguments for which L2 has no room.
+        crowded: bytes that programs ask for again and L2 has lost, because there are so many of
+            them at once.
+    """
+
+    near: float
+    cache: float
+    again: float
+    refetched: float
+    crowded: float
+
+    @classmethod
+    def of(cls, one: LaunchCounts, gpu: Gpu) -> _Cached:
+        """Of a launch."""
+        here = min(float(one.resident), math.ceil(one.programs / gpu.multiprocessors))
+        each = one.programs / gpu.multiprocessors
+        at_once = sum(min(here * (ask.read + ask.written), ask.whole) for ask in one.arguments)
+        fits = min(1.0, (_NEAR_CACHE - here * one.shared_bytes) / at_once) if at_once else 1.0
+        fits = max(0.0, fits) ** 2
+        near = cache = total = 0.0
+        for ask in one.arguments:
+            beside = fits * _shared(ask.read * max(each, 1.0), ask.whole)
+            others = (1 - beside) * _shared(ask.read * one.programs, ask.whole)
+            near += fits * ask.later_loads + beside * ask.first_loads
+            cache += (1 - fits) * ask.later_loads + others * ask.first_loads
+            total += ask.later_loads + ask.first_loads
+        again = (1 - fits) * sum(ask.again for ask in one.arguments)
+        whole = gpu.multiprocessors * at_once
+        lost = max(0.0, 1 - gpu.cache / whole) if whole else 0.0
+        shared = [ask for ask in one.arguments if ask.read * one.programs > ask.whole > 0]
+        room = sum(ask.whole for ask in shared)
+        more = sum(ask.read * one.programs - ask.whole for ask in shared)
+        return cls(
+            near / total if total else 0.0,
+            cache / total if total else 0.0,
+            again,
+            more * max(0.0, 1 - gpu.cache / room) if room else 0.0,
+            lost * again * one.programs,
+        )
+
+
+_NEAR_CACHE = 220 * 1024.0
+"""Bytes of a multiprocessor's first-level cache, what shared memory takes included."""
+
+
+def _shared(asked: float, whole: float) -> float:
+    """The part of what several programs ask for that another one has asked for before."""
+    return max(0.0, 1 - whole / asked) if asked else 0.0
+
+
+_MANY_WAVES = 3
+"""From so many waves on programs start one after the other, and not all at once."""
+
+
+def together(parts: Sequence[Column], sharpness: float) -> Column:
+    """The p-norm of times."""
+    several = numpy.array(parts) + 1e-9
+    most = several.max(axis=0)
+    total: Column = most * ((several / most) ** sharpness).sum(axis=0) ** (1 / sharpness)
+    return total
+
+
+def _between(latency: Column, paths: Column) -> Column:
+    """The paths at latencies between those that were counted, or below the least."""
+    at = numpy.clip(numpy.searchsorted(LATENCIES, latency), 1, len(LATENCIES) - 1)
+    steps = numpy.array(LATENCIES)
+    low, high = steps[at - 1], steps[at]
+    part = (latency - low) / (high - low)
+    rows = numpy.arange(len(paths))
+    found: Column = paths[rows, at - 1] * (1 - part) + paths[rows, at] * part
+    return numpy.maximum(found, paths[:, 0] / 2)

@@ -1,0 +1,69 @@
+"""The cards of an estimate of time, and of a roofline."""
+
+from __future__ import annotations
+
+from kernellab.common.formatting import joined_sizes
+from kernellab.profiling.estimates.records import Estimate, Roofline
+from kernellab.viz.kit.card import Card, Table, card_of
+
+_SMALL = 0.02
+"""Parts that are busy for a smaller share of the time are left out."""
+
+
+@card_of.register
+def estimate_card(estimate: Estimate) -> Card:
+    """The time, what bounds it, and a row for each part."""
+    rows = [
+        (
+            one.name,
+            f"{one.microseconds:.3g}",
+            f"{one.at_least:.3g}" if one.at_least else "",
+            one.counted,
+        )
+        for one in estimate.parts
+        if one.microseconds >= _SMALL * estimate.microseconds
+    ]
+    return Card(
+        title=f"{estimate.kernel}: about {estimate.microseconds:.3g} us",
+        subtitle=f"{estimate.gpu}, grid {joined_sizes(estimate.grid)}; {estimate.accuracy}",
+        tables=(Table("", ("part", "busy, us", "at least, us", "counted"), rows, numbers=(1, 2)),),
+        notes=(f"Bound by {estimate.bound}.", *estimate.notes),
+    )
+
+
+@card_of.register
+def roofline_card(roofline: Roofline) -> Card:
+    """Operations and bytes, with their roofs."""
+    operations = [
+        (one.name, f"{one.amount:,.0f}", f"{one.peak / 1e6:,.4g} T/s", f"{one.microseconds:.3g}")
+        for one in roofline.operations
+    ]
+    memory = [
+        (
+            one.name,
+            f"{one.amount:,.0f}",
+            f"{one.peak / 1e3:,.4g} GB/s",
+            f"{one.microseconds:.3g}",
+            f"{roofline.intensity.get(one.name, 0):.3g}",
+        )
+        for one in roofline.memory
+    ]
+    pipes = [(name, f"{often:,.0f}") for name, often in roofline.instructions.items() if often]
+    return Card(
+        title=(f"{roofline.kernel}: {roofline.reached:.0%} of what {roofline.highest.name} allows"),
+        subtitle=(
+            f"{roofline.gpu}, grid {joined_sizes(roofline.grid)}; {roofline.microseconds:.3g} us "
+            f"({roofline.time_from}), {roofline.rate:.3g} TFLOP/s"
+        ),
+        tables=(
+            Table("", ("unit", "operations", "peak", "at least, us"), operations, numbers=(1, 3)),
+            Table(
+                "",
+                ("memory", "bytes", "peak", "at least, us", "operations a byte"),
+                memory,
+                numbers=(1, 3, 4),
+            ),
+            Table("Instructions of warps", ("unit", "executed"), pipes, numbers=(1,)),
+        ),
+        notes=roofline.notes,
+    )

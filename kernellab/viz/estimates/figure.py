@@ -1,0 +1,94 @@
+"""A roofline, drawn by matplotlib: `compilation.roofline(...).plot()`."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from kernellab.profiling.estimates.records import Roof, Roofline
+from kernellab.viz.kit.figure import FigurePicture, figure_of, label, sheet
+from kernellab.viz.kit.palette import BEST, INK, LINES
+
+_WIDTH, _HEIGHT = 7.6, 4.4
+"""Inches."""
+_ROOM = 8.0
+"""How far the picture goes on beyond its outermost point, as a factor."""
+
+
+class RooflinePlot(FigurePicture):
+    """Operations a second over operations a byte: a slope for each level of memory, a roof for each
+    unit, and the launch under them, once for each level.
+
+    Attributes:
+        roofline: what is drawn.
+    """
+
+    def __init__(self, roofline: Roofline) -> None:
+        self.roofline = roofline
+
+    def __repr__(self) -> str:
+        return f"<roofline of {self.roofline.kernel}>"
+
+    def _draw(self) -> Figure:
+        roofline = self.roofline
+        figure, axes = sheet(
+            f"{label(roofline.kernel)} under the roofs of {roofline.gpu}",
+            (
+                f"{roofline.microseconds:.3g} us, {roofline.time_from}; operations and bytes are "
+                "counted, peaks those of the data sheet"
+            ),
+            _WIDTH,
+            _HEIGHT,
+        )
+        if not roofline.total_operations:
+            axes.set_axis_off()
+            axes.text(0, 0.5, "The launch does no floating-point operations.", va="center")
+            return figure
+        _draw_roofs(axes, roofline)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("operations a byte")
+        axes.set_ylabel("TFLOP/s")
+        axes.grid(visible=True)
+        axes.legend(loc="lower right")
+        return figure
+
+
+@figure_of.register
+def roofline_plot(roofline: Roofline) -> RooflinePlot:
+    """The picture of a roofline."""
+    return RooflinePlot(roofline)
+
+
+def _draw_roofs(axes: Axes, roofline: Roofline) -> None:
+    levels = [one for one in roofline.memory if one.amount]
+    top = max(roofline.operations, key=lambda one: one.peak)
+    places = [roofline.intensity[one.name] for one in levels]
+    ridges = [top.peak / one.peak for one in levels]
+    first = min(*places, *ridges) / _ROOM if places else 0.1
+    last = max(*places, *ridges) * _ROOM if places else 1e3
+    for one, colour in zip(levels, LINES):
+        _draw_slope(axes, one, top, (first, last), colour)
+        axes.plot(
+            [roofline.intensity[one.name]],
+            [roofline.rate],
+            marker="o",
+            color=colour,
+            linestyle="none",
+        )
+    for unit in roofline.operations:
+        axes.plot([first, last], [unit.peak / 1e6] * 2, color=INK, linewidth=1)
+        axes.text(first, unit.peak / 1e6, f" {unit.name}", va="bottom", fontsize=8)
+    axes.axhline(roofline.rate, color=BEST, linewidth=0.8, linestyle="dotted")
+    axes.set_xlim(first, last)
+
+
+def _draw_slope(axes: Axes, level: Roof, top: Roof, span: tuple[float, float], colour: str) -> None:
+    ridge = min(top.peak / level.peak, span[1])
+    ends = (span[0], ridge)
+    axes.plot(
+        ends,
+        [end * level.peak / 1e6 for end in ends],
+        color=colour,
+        label=f"{level.name}, {level.peak / 1e6:.3g} TB/s",
+    )
