@@ -23,6 +23,7 @@ from kernellab import triton_api
 from kernellab.common.escapes import string_of_assembly, string_of_ir
 from kernellab.compiler.machine_code.cubin import ptx_lines
 from kernellab.compiler.machine_code.sass import INSTRUCTION_LINE, SASS_LOCATION, run_on_cubin
+from kernellab.compiler.modules.mlir_queries import Ask, ask_here
 from kernellab.errors import SourcePosition
 from kernellab.records import Lines, SourceMap, Stages, Target
 
@@ -35,7 +36,11 @@ _AFTER_TTGIR = ("llir", "ptx", "amdgcn", "sass")
 
 
 def read_source_map(
-    stages: Stages, kernel: SourcePosition, target: Target, options: Mapping[str, Any]
+    stages: Stages,
+    kernel: SourcePosition,
+    target: Target,
+    options: Mapping[str, Any],
+    ask: Ask = ask_here,
 ) -> SourceMap:
     """The map of one compilation.
 
@@ -43,6 +48,7 @@ def read_source_map(
         stages: its stages; SASS is disassembled for this.
         kernel: the kernel's `def` line.
         target, options: what it was compiled for and with; the TTGIR stage is run again with them.
+        ask: where; `ask_worker` for texts that anybody may have written.
     """
     located = {
         name: module_frames(stages[name].text) for name in ("ttir", "ttgir") if name in stages
@@ -50,7 +56,8 @@ def read_source_map(
     stages.made()  # What cannot be made is no stage from now on.
     links: dict[tuple[str, str], tuple[Lines, ...]] = {}
     if "ttir" in stages and "ttgir" in stages:
-        made_from = _ttir_lines_of_ttgir(stages["ttir"].text, stages["ttgir"].text, target, options)
+        texts = stages["ttir"].text, stages["ttgir"].text
+        made_from = _ttir_lines_of_ttgir(*texts, target, options, ask)
         if made_from is not None:
             links["ttir", "ttgir"] = made_from
     for name in _AFTER_TTGIR:
@@ -238,13 +245,13 @@ def _own_location(line: str) -> str:
 
 
 def _ttir_lines_of_ttgir(
-    ttir: str, ttgir: str, target: Target, options: Mapping[str, Any]
+    ttir: str, ttgir: str, target: Target, options: Mapping[str, Any], ask: Ask
 ) -> tuple[Lines, ...] | None:
     """For each line of TTGIR the lines of TTIR that it was made from;
     None where that cannot be known for sure.
     """
     try:
-        counted, again = triton_api.ttgir_naming_ttir_lines(ttir, target, options)
+        counted, again = ask(triton_api.ttgir_naming_ttir_lines, ttir, target, options)
     except (
         Exception
     ):  # Other passes made this TTGIR than the stage's own: there is nothing to compare it with.

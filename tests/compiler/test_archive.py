@@ -390,6 +390,20 @@ def test_a_cut_off_cubin_costs_the_sass_and_nothing_else(
         loaded.stages["sass"]
 
 
+def test_a_cache_folder_whose_module_was_edited_is_mapped_as_far_as_it_goes(
+    left_behind: tuple[str, Path, Path], tmp_path: Path
+) -> None:
+    _, folder, _ = left_behind
+    module = shutil.copytree(folder, tmp_path / "edited") / "matmul.ttir"
+    module.write_text(module.read_text().replace("tt.make_range", "tt.made_range"))
+    found = kernellab.load(module.parent).source_map
+    assert "llir" in found.origins
+    assert ("ttir", "ttgir") not in found.links
+    metadata = module.with_suffix(".json")
+    metadata.write_text(json.dumps({**json.loads(metadata.read_text()), "num_ctas": 3}))
+    assert "num_ctas should be a power of two" in refusal(module.parent)
+
+
 def test_folders_that_are_no_cache(left_behind: tuple[str, Path, Path], tmp_path: Path) -> None:
     assert "is no folder of Triton's cache" in refusal(tmp_path)
     (tmp_path / "a.json").write_text("{}")

@@ -20,6 +20,7 @@ from kernellab.common.saved_files import BadFile, file_bytes, json_in, text_in
 from kernellab.common.saved_json import Misfit, SavedData, value_of
 from kernellab.compiler.files.format import BINARY
 from kernellab.compiler.machine_code.resources import resource_reader
+from kernellab.compiler.modules.mlir_queries import ask_worker
 from kernellab.compiler.providers import RecordProvider
 from kernellab.compiler.source_map import read_source_map
 from kernellab.compiler.stages import LANGUAGES, make_stages
@@ -110,7 +111,7 @@ def _metadata(file: Path) -> dict[str, Any]:
     return metadata
 
 
-_COUNTED = {"num_warps": 1, "num_ctas": 1, "num_stages": 0}
+_POWERS_OF_TWO = ("num_warps", "num_ctas")
 _MAY_BE_NULL = ("tmem_size", "maxnreg")
 
 
@@ -126,9 +127,11 @@ def _check(data: SavedData) -> None:
     value_of(data, lambda one: {name: value_of(one[name], lambda _: None) for name in one.names()})
     data["name"].text()
     data["shared"].integer(0, 2**48)
-    for name, least in _COUNTED.items():
-        if data.has(name):
-            data[name].integer(least, 2**20)
+    if data.has("num_stages"):
+        data["num_stages"].integer(0, 2**20)
+    for name in _POWERS_OF_TWO:
+        if data.has(name) and data[name].integer(1, 2**20).bit_count() != 1:
+            raise data[name].misfit("a power of two")  # MLIR ends its process on others
     for name in _MAY_BE_NULL:
         if data.has(name) and not data[name].is_null():
             data[name].integer(0, 2**31)
@@ -163,7 +166,7 @@ def _map_reader(stages: Stages, target: Target, options: Mapping[str, Any]) -> A
     for name in ("ttir", "ttgir"):
         if name in stages and (place := _FUNCTION_PLACE.search(stages[name].text)):
             kernel = SourcePosition(string_of_ir(place[1]), int(place[2]))
-            return partial(read_source_map, stages, kernel, target, options)
+            return partial(read_source_map, stages, kernel, target, options, ask_worker)
     return None
 
 
