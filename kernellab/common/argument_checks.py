@@ -110,9 +110,15 @@ def listed(name: str, given: Iterable[Any], most: int = MOST_ITEMS) -> list[Any]
     """The items of an argument, looked at once, for it may be an iterator.
 
     Raises:
-        OptionError: more than so many, or no end of them.
+        OptionError: more than so many, or no end of them; or it is no list.
     """
-    items = at_most(given, most)
+    try:
+        iterator = iter(given)
+    except Exception as error:  # somebody else's object may answer with anything
+        raise OptionError(
+            f"{name}={shown(given)} is no list.", advice=f"Write {name}=[...]."
+        ) from error
+    items = at_most(iterator, most)
     if items is None:
         raise OptionError(
             f"{name}={shown(given)} has more than {most:,} items.",

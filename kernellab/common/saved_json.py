@@ -284,6 +284,10 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
     return file
 
 
+_LONGEST_PATH = 4096
+"""Characters; no system opens longer ones."""
+
+
 def saved_path(path: Any, refused: type[KernelLabError]) -> Path:
     """The path that a user gave.
 
@@ -301,6 +305,8 @@ def saved_path(path: Any, refused: type[KernelLabError]) -> Path:
     if not given or "\0" in given:
         why = "there is a null character in it" if given else "it is empty"
         raise refused(f"{shown(given)} is no path of a file: {why}.")
+    if len(given) > _LONGEST_PATH:
+        raise refused(f"{shown(given)} is no path of a file: it has {len(given):,} characters.")
     try:
         os.fsencode(given)
     except UnicodeEncodeError as error:

@@ -121,7 +121,8 @@ class Worker:
             self._printed = nameless_file(0, buffering=0)
             self._process = subprocess.Popen(
                 # -P: no module of the current folder's (random.py, json.py) instead of Python's.
-                [sys.executable, "-P", "-c", program, json.dumps(_module_path())],
+                # -X utf8: libraries read their own files in the locale's encoding, ASCII in "C".
+                [sys.executable, "-P", "-X", "utf8", "-c", program, json.dumps(_module_path())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._printed,
@@ -358,7 +359,12 @@ def _environment() -> dict[str, str]:
 
 
 _shared = Worker()
-atexit.register(_shared.close)
+
+
+@atexit.register
+def _end_all() -> None:
+    for worker in list(_workers):
+        worker.kill()
 
 
 def call(function: str, *arguments: Any, seconds: float = SECONDS) -> Any:

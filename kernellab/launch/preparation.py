@@ -194,8 +194,10 @@ def innermost(kernel: Any) -> JITFunction:
     for inside in _layers(kernel):
         if isinstance(inside, JITFunction):
             return inside
-        if not hasattr(inside, "run"):
-            break
+        with suppress(Exception):  # somebody else's object may answer with anything
+            if hasattr(inside, "run"):
+                continue
+        break
     raise ArgumentError(
         f"{shown(kernel)} is no Triton kernel",
         advice="Give a function decorated with @triton.jit, or a TileKernel.",

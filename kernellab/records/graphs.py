@@ -10,6 +10,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from difflib import unified_diff
 
+from kernellab.common.formatting import shown
+from kernellab.errors import ArgumentError
 from kernellab.errors.positions import SourcePosition
 
 
@@ -74,7 +76,15 @@ class Level:
         return dict(called.most_common())
 
     def diff(self, other: Level) -> str:
-        """What the other level's text has instead, as a unified diff; "" for equal texts."""
+        """What the other level's text has instead, as a unified diff; "" for equal texts.
+
+        Raises:
+            ArgumentError: `other` is no level.
+        """
+        if not issubclass(type(other), Level):
+            raise ArgumentError(
+                f"{shown(other)} is no level of a graph.", advice="Write graph.aten.diff(graph.fx)."
+            )
         lines = unified_diff(
             self.text.splitlines(), other.text.splitlines(), self.name, other.name, lineterm=""
         )

@@ -335,3 +335,20 @@ def test_a_process_that_cannot_be_started_blames_no_kernel(worker, monkeypatch):
     with pytest.raises(WorkerError, match="no process could be started") as caught:
         worker.call("os:getpid")
     assert "not the kernel's" in caught.value.advice
+
+
+def test_a_process_reads_text_as_utf8_and_none_is_left_at_the_end_where_the_locale_is_c():
+    code = """
+        from kernellab.common.worker import Worker
+        own = Worker("own")  # nobody closes it
+        print(own.call("locale:getpreferredencoding"))
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-X", "dev", "-c", textwrap.dedent(code)],
+        env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert (done.stdout.lower(), done.stderr) == ("utf-8\n", "")

@@ -21,6 +21,7 @@ import torch
 
 import kernellab
 from kernellab.errors import KernelLabError
+from kernellab.records.graphs import Level
 from tests.kernels.tuned import double
 from tests.support.made_profiles import made_profile
 
@@ -45,6 +46,13 @@ class Unwritten:
         raise RuntimeError("no words")
 
 
+class Unwilling:
+    """An object that raises whatever it is asked."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(f"no {name}")
+
+
 NOTHING = [object(), torch.ones(2), [None], {"a": 1}, int, math.nan, Unclassed(), Unwritten()]
 """What hardly anything may be."""
 
@@ -52,7 +60,7 @@ NO_FLAG = [*NOTHING, "yes", "x", "", 5, -1, [], b"x"]
 NO_WHOLE_NUMBER = [*NOTHING, True, "4", "x", 1.5, -1, [], None]
 NO_COUNT = [*NO_WHOLE_NUMBER, 0]
 NO_TEXT = [*NOTHING, 5, True, [], b"x", ["x"], 1.5]
-NO_PATH = [*NO_TEXT, None, "a\0b", ("a",)]
+NO_PATH = [*NO_TEXT, None, "a\0b", ("a",), "x" * 100_000]
 NO_MAPPING = [*(one for one in NOTHING if type(one) is not dict), 5, "x", [], "", {5: 1}]
 NO_TIME = [*NOTHING, "x", True, 0, -1, math.inf, 10**30, None, []]
 NO_TOLERANCE = [*NOTHING, "x", True, -1, math.inf, 10**30, []]
@@ -323,6 +331,14 @@ METHODS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "Tuning.show compilations": (lambda v: tuning().show(compilations=v), NOTHING),
     "Tuning.show options": (lambda v: tuning().show(width=v), [5]),
     "Tuning.merged": (lambda v: tuning().merged(v), NO_OBJECT),
+    "Tuning.with_kernel": (
+        lambda v: tuning().with_kernel(v),
+        [Unwilling(), *(one for one in NO_OBJECT if one is not None)],
+    ),
+    "Tuning.with_kernel run_source": (
+        lambda v: tuning().with_kernel(double, run_source=v),
+        NO_FLAG,
+    ),
     "Tuning.save": (lambda v: tuning().save(v), NO_PATH),
     "Tuning.load": (kernellab.Tuning.load, NO_PATH),
     "Tunings.save": (lambda v: kernellab.tunings(double).save(v), NO_PATH),
@@ -341,6 +357,7 @@ METHODS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "Profile.diff": (lambda v: made_profile().diff(v), NO_OBJECT),
     "Profile.plot": (lambda v: made_profile().plot(v), NO_CHOICE),
     "Profile.save": (lambda v: made_profile().save(v), NO_PATH),
+    "Level.diff": (lambda v: Level("aten", "", ()).diff(v), [Unwilling(), *NO_OBJECT]),
     "Layout.plot": (lambda v: layout().plot(by=v), NO_CHOICE),
     "Layout.plot at": (lambda v: layout().plot(at=v), [*NOTHING, 5, "x"]),
     "Layout.plot hardware": (lambda v: layout().plot(hardware=v), NO_FLAG),

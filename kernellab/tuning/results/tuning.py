@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.common.argument_checks import is_whole
+from kernellab.common.argument_checks import check_flags, is_whole
 from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import counted, shown
 from kernellab.compiler.comparison import Comparison, compare
@@ -182,6 +182,7 @@ class Tuning(HasCard):
         kernel = self._kernel(None)
         return complete(self.best.candidate, kernel, innermost(kernel))
 
+    @names_bad_arguments
     def compilation(self, number: int | Trial, kernel: Any = None) -> Compilation:
         """A config, compiled with everything recorded: passes, modules, source map.
 
@@ -276,6 +277,7 @@ class Tuning(HasCard):
             )
         return self.live.kernel
 
+    @names_bad_arguments
     def with_kernel(self, kernel: Any = None, *, run_source: bool = False) -> Tuning:
         """This sweep with the kernel that it is of, so that configs can be compiled and applied.
 
@@ -286,11 +288,13 @@ class Tuning(HasCard):
             run_source: run it without question or word.
 
         Raises:
+            OptionError: `run_source` says neither yes nor no.
             ArgumentError: it is another kernel; or none is given, and the file has no source, the
                 answer was no, or nobody can be asked.
             ArchiveError: the source of the file makes no kernel.
             KeyboardInterrupt: Ctrl-C came while that source ran; the sweep is as it was.
         """
+        check_flags(run_source=run_source)
         if kernel is None:
             kernel = self._saved_kernel(run_source)
         plain = innermost(kernel)
