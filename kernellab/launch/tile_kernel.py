@@ -72,7 +72,8 @@ class TileKernel(JITFunction):
             ArgumentError: something else, such as a kernel with an autotuner around it.
         """
         if isinstance(function, JITFunction):
-            settings = {**triton_api.jit_settings(function), **settings}
+            kept = {**triton_api.jit_settings(function)}
+            settings = {**kept, "launch_metadata": function.launch_metadata, **settings}
             function = function.fn
         if not isinstance(function, FunctionType):
             raise ArgumentError(

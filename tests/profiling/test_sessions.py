@@ -211,3 +211,9 @@ def test_without_cupti_proton_is_told_and_nothing_is_left_on() -> None:
     flags = sys.modules["triton.profiler.flags"].flags
     assert not flags.profiling_on
     launch_named()
+
+
+def test_a_tile_kernel_keeps_the_metadata_of_the_kernel_it_is_made_of() -> None:
+    with kernellab.profile() as p:
+        kernellab.TileKernel(named)[(1,)](torch.zeros(16), 16, BLOCK=16)
+    assert p.kernels[0].name == "named_<num_warps:4>"
