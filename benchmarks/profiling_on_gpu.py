@@ -287,14 +287,22 @@ def of_a_fault() -> dict[str, Any]:
     return {"rc": done.returncode, "out": done.stdout[-3000:], "err": done.stderr[-2000:]}
 
 
+_SCRIPT = """
+import sys
+sys.path.insert(0, ".")
+from benchmarks.profiling_on_gpu import HAS_GPU, Step
+step = Step(2048 if HAS_GPU else 64)
+for _ in range(5):
+    step.product()
+    step.normalized()
+"""
+
+
 def of_a_script() -> dict[str, Any]:
     """`kernellab profile` of a script, and `proton-viewer`'s numbers of what it saved."""
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "step.py"
-        script.write_text(
-            "import sys; sys.path.insert(0, '.')\nfrom benchmarks.profiling_on_gpu import HAS_GPU, Step\n"
-            "s = Step(2048 if HAS_GPU else 64)\nfor _ in range(5):\n    s.product(); s.normalized()\n"
-        )
+        script.write_text(_SCRIPT)
         command = [sys.executable, "-m", "kernellab", "profile", "-o", f"{folder}/p.hatchet"]
         done = subprocess.run(
             [*command, str(script)], capture_output=True, text=True, check=False, timeout=60
