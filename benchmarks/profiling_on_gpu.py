@@ -324,6 +324,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--only", nargs="*", metavar="PART", help="machine, cost, step, ...")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     small = options.small
@@ -341,6 +342,8 @@ def main() -> None:
     }
     found: dict[str, Any] = {}
     for name, part in parts.items():
+        if options.only and name not in options.only:
+            continue
         began = time.perf_counter()
         try:
             found[name] = part()

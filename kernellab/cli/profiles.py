@@ -19,6 +19,7 @@ from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import COUNT, TIME, ProfiledLine
 from kernellab.profiling.profiles.trees import totals_of
 
+_LONGEST_NAME = 60
 _MOST_PARTS = 12
 """Lines of one kernel that are shown."""
 
@@ -121,16 +122,19 @@ def _summary(profile: Profile) -> Iterator[str]:
     yield f"{visible(profile.name) or 'Profile'}  {visible(profile.origin)}"
     yield f"  {_time(whole)} in {counted(len(kernels), 'kernel')}"
     yield from (f"  {visible(note)}" for note in profile.notes)
-    width = max((len(visible(one.name)) for one in kernels), default=0)
+    width = max((len(_name(one)) for one in kernels), default=0)
     for one in kernels:
         share = percent(one.nanoseconds / whole) if whole else ""
         launches = counted(round(one.launches), "launch").replace("launchs", "launches")
         yield ""
-        yield (
-            f"  {visible(one.name).ljust(width)}  {share:>7}  {_time(one.nanoseconds):>10}  "
-            f"{launches}"
-        )
+        yield (f"  {_name(one).ljust(width)}  {share:>7}  {_time(one.nanoseconds):>10}  {launches}")
         yield from _parts(one)
+
+
+def _name(kernel: _Total) -> str:
+    """A kernel's name: templates of C++ may have some hundred letters."""
+    text = visible(kernel.name)
+    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
 
 
 def _parts(kernel: _Total) -> Iterator[str]:

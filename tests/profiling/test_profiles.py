@@ -200,12 +200,12 @@ def test_protons_own_scopes_and_those_with_nothing_are_left_out(tmp_path: Path) 
         return {"frame": frame, "metrics": metrics, "children": list(children)}
 
     own = node("__proton_launch_metadata", node("empty_kernel", **{"time (ns)": 5}))
-    loss = node("a.py:step@3", node("vector", loss=[1, 2.5], device_id="0"))
+    loss = node("a.py:3@step", node("vector", loss=[1, 2.5], device_id="0"))
     data = [node("ROOT", own, node("nothing"), loss, **{"time (ns)": 0})]
     (tmp_path / "p").write_text(json.dumps(data))
     found = kernellab.load(tmp_path / "p")
     assert [(one.name, one.kind) for one in found] == [
-        ("ROOT", "root"), ("a.py:step@3", "frame"), ("vector", "kernel"),
+        ("ROOT", "root"), ("a.py:3@step", "frame"), ("vector", "kernel"),
     ]  # fmt: skip
     assert found.table("loss")["loss"].iloc[0] == 3.5
 

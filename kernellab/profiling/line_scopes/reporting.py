@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,6 +25,7 @@ from kernellab.profiling.profiles.records import (
     ProfiledKernel,
     ProfiledLine,
     Scope,
+    code_hash,
 )
 from kernellab.triton_api import definition_of
 
@@ -79,15 +79,13 @@ def profile_of(measured: Measured, notes: Sequence[str] = ()) -> Profile:
         for number, (line, operation) in enumerate(places)
         if executions[number]
     )
-    binary = compilation.stages["cubin"].content
-    assert isinstance(binary, bytes), "machine code is no text"
     kernel = ProfiledKernel(
         measured.name,
         options={
             **{name: compilation.options[name] for name in ("num_warps", "num_stages")},
             **marked.plain.call.options,
         },
-        code=hashlib.sha256(binary).hexdigest(),
+        code=code_hash(compilation.stages),
         file=position.file,
         line=position.line,
         compile=lambda: compilation,

@@ -15,7 +15,8 @@ from typing import Any, Literal
 import numpy
 
 from kernellab.common.formatting import counted
-from kernellab.errors import ProfileError
+from kernellab.compiler.machine_code.cubin import sections
+from kernellab.errors import CompileError, ProfileError
 
 PROTON, LINE_SCOPES, INTERPRETER = "proton", "cycles of line scopes", "interpreter"
 """Who measures here; profiles from elsewhere say their tool's name."""
@@ -90,7 +91,7 @@ class ProfiledKernel:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Of its launches: num_warps, num_stages, constants."""
     code: str = ""
-    """The hash of its machine code, SHA-256; "" where there is none."""
+    """The hash of its machine code, `code_hash`; "" where there is none."""
     file: str = ""
     """Where it is defined."""
     line: int = 0
@@ -117,12 +118,22 @@ class ProfiledKernel:
 
 
 def code_hash(stages: Mapping[str, Any]) -> str:
-    """SHA-256 of the machine code among a kernel's stages; "" where there is none."""
+    """SHA-256 of the machine code among a kernel's stages; "" where there is none. Of a cubin the
+    instructions count: debug information names folders of the machine that compiled.
+    """
     for name in ("cubin", "hsaco"):
         if name in stages:
             content = getattr(stages[name], "content", stages[name])
-            return hashlib.sha256(content).hexdigest()
+            return hashlib.sha256(_code_in(content) if name == "cubin" else content).hexdigest()
     return ""
+
+
+def _code_in(cubin: bytes) -> bytes:
+    try:
+        found = sections(cubin)
+    except CompileError:  # no ELF file: a stand-in
+        return cubin
+    return b"".join(found[name].content for name in sorted(found) if name.startswith(".text"))
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,7 @@ class InterpreterSession:
         scope = self._path[-1]
         if self._by_frames:
             for file, function, line in _frames():
-                scope = scope.child(f"{file}:{function}@{line}", "frame")
+                scope = scope.child(f"{file}:{line}@{function}", "frame")
         return scope
 
     def _lines(self) -> Iterator[ProfiledLine]:

@@ -216,7 +216,9 @@ def kernel_of(compiled: Any, launches: int = 1) -> ProfiledKernel:
         signature, dict(source.constants), attributes, dict.fromkeys(signature, "launch")
     )
     asked = {
-        name: getattr(metadata, name) for name in option_names(target) if hasattr(metadata, name)
+        name: _as_tuple(getattr(metadata, name))
+        for name in option_names(target)
+        if hasattr(metadata, name)
     }
     call = BoundCall(specialization, {}, asked)
     return ProfiledKernel(
@@ -228,6 +230,11 @@ def kernel_of(compiled: Any, launches: int = 1) -> ProfiledKernel:
         line=place.line,
         compile=lambda: compile_bound(function, call, target, record="passes"),
     )
+
+
+def _as_tuple(value: Any) -> Any:
+    """What a tuple was before Triton kept it as JSON."""
+    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
 
 
 def _finished_work() -> str | None:

@@ -26,8 +26,8 @@ from kernellab.profiling.profiles.trees import MOST_LEVELS
 _METADATA = "__proton_launch_metadata"
 """Proton's scope of a kernel's `launch_metadata`; proton-viewer leaves it out too."""
 
-_PLACE = re.compile(r"(?P<file>.*?):(?:(?P<function>[^:@]*)@)?(?P<line>\d{1,9})")
-"""A frame of Python, or a line of a kernel: "k.py:matmul@12"."""
+_PLACE = re.compile(r"(?P<file>.*):(?P<line>\d{1,9})(@(?P<function>[^:]*))?")
+"""A frame of Python, or a line of a kernel: "k.py:12@matmul"."""
 
 SAMPLES = "num_samples"
 _LARGEST = 1e300
