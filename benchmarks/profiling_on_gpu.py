@@ -86,7 +86,7 @@ class Step:
         self.c = torch.empty(size, size, device=DEVICE)
         self.y = torch.empty_like(self.c)
         tile = 128 if HAS_GPU else 32
-        self.config = {"BM": tile, "BN": tile, "BK": min(64, tile), "num_warps": 8}
+        self.config: dict[str, Any] = {"BM": tile, "BN": tile, "BK": min(64, tile), "num_warps": 8}
         self.grid = (size // tile, size // tile)
         self.matmul, self.softmax = matmul, softmax
         if not HAS_GPU:

@@ -23,8 +23,12 @@ from kernellab.viz.kit.palette import BLIND_SAFE, INK, ink_on
 _WIDTH, _ROW = 9.0, 0.26
 """Inches: of a picture, and of one level of a flame graph, or one warp of a timeline."""
 _MOST_LEVELS, _MOST_WARPS, _MOST_EVENTS = 40, 48, 20_000
+_COLOURED = len(BLIND_SAFE) - 1
+"""Scopes of a timeline with a colour each; the rest share the last one."""
 _LEAST_SHARE = 0.002
 """Of the width: narrower scopes are not drawn."""
+_GAP = 0.002
+"""Between neighbours, as a share of the picture's width."""
 _LETTER = 0.0085
 """How wide a letter is, as a share of the picture's width."""
 
@@ -64,7 +68,8 @@ class FlameGraph(FigurePicture):
         for one in boxes:
             colour = _COLOURS[one.scope.kind]
             place = (one.start, one.depth)
-            axes.add_patch(Rectangle(place, one.width, 0.94, facecolor=colour, edgecolor="none"))
+            width = max(one.width - _GAP, one.width / 2)
+            axes.add_patch(Rectangle(place, width, 0.94, facecolor=colour, edgecolor="none"))
             letters = int(one.width / _LETTER)
             if letters >= 3:
                 words = label(one.scope.name)
@@ -164,8 +169,10 @@ class TimelinePicture(FigurePicture):
         axes.set_xlabel(events.unit)
         patches = [
             Patch(color=_colour(number), label=label(events.names[name]))
-            for number, name in enumerate(named[: len(BLIND_SAFE)])
+            for number, name in enumerate(named[:_COLOURED])
         ]
+        if len(named) > _COLOURED:
+            patches.append(Patch(color=_colour(_COLOURED), label="others"))
         figure.legend(handles=patches, loc="outside lower left", ncols=4, labelcolor=INK)
         return figure
 
@@ -183,7 +190,7 @@ def _named(timeline: Timeline, shown: numpy.ndarray) -> list[int]:
 
 
 def _colour(number: int) -> str:
-    return BLIND_SAFE[min(number, len(BLIND_SAFE) - 1)]
+    return BLIND_SAFE[min(number, _COLOURED)]
 
 
 def _row_name(program: int, warp: int) -> str:
