@@ -2,8 +2,8 @@
 step of two kernels, of their samples, and of one launch by line.
 
 `python -m benchmarks.profiling_on_gpu --out FOLDER` writes profiling_gpu.json (machine, times,
-what each check found), profile_gpu_step.profile, profile_gpu_samples.hatchet (as Proton wrote it,
-without the folders of files) and profile_gpu_lines.profile. A part that fails is recorded with its
+what each check found), profile_gpu_step.klprofile, profile_gpu_samples.hatchet (as Proton wrote it,
+without the folders of files), profile_gpu_lines.klprofile. A part that fails is recorded with its
 error, and the next goes on. `--small` takes small sizes and, without a GPU, the interpreter: to see
 that everything works.
 """
@@ -198,7 +198,7 @@ def of_a_step(step: Step, out: Path) -> dict[str, Any]:
         step.normalized()
         inner.stop()
         step.product()
-    p.profile.save(out / "profile_gpu_step.profile")
+    p.profile.save(out / "profile_gpu_step.klprofile")
     return {
         "tree": str(p.tree("time/ms,count")),
         "metrics": list(p.metrics),
@@ -254,7 +254,7 @@ def of_lines(step: Step, out: Path) -> dict[str, Any]:
     """One launch, by line."""
     sizes = (step.size, step.size, step.size)
     found = kernellab.profile(matmul, step.grid, step.a, step.b, step.c, *sizes, **step.config)
-    found.save(out / "profile_gpu_lines.profile")
+    found.save(out / "profile_gpu_lines.klprofile")
     return {"lines": found.lines.to_string(), "card": str(found)[:6000]}
 
 

@@ -30,7 +30,7 @@ def test_proton_through_the_lab_costs_at_most_a_tenth_more() -> None:
 
 
 def test_a_step_has_scopes_rates_and_names() -> None:
-    step = opened("step.profile")
+    step = opened("step.klprofile")
     assert step.measured_by == "proton"
     assert step.machine.device == "NVIDIA H200"
     table = step.table(["time/ms", "count", "loss", "tflop16/s", "util"]).set_index("name")
@@ -57,7 +57,7 @@ def test_samples_are_on_the_lines_of_kernels() -> None:
 
 
 def test_cycles_of_lines_have_a_timeline() -> None:
-    found = opened("lines.profile")
+    found = opened("lines.klprofile")
     assert found.measured_by == "cycles of line scopes"
     assert found.perturbation.ratio < 1.3
     assert found.lines["share"].sum() == pytest.approx(1)

@@ -466,7 +466,8 @@ def text_files() -> list[Path]:
     return [
         file
         for file in files
-        if file.suffix not in (".png", ".npz", ".gz", ".kernellab", ".klgraph") and file.is_file()
+        if file.suffix not in (".png", ".npz", ".gz", ".kernellab", ".klgraph", ".klprofile")
+        and file.is_file()
     ]
 
 
