@@ -1,4 +1,5 @@
-"""The terminal's door: `kernellab demo`, `doctor`, `compile`, `profile`, `view`.
+"""The terminal's door: `kernellab demo`, `doctor`, `compile`, `profile`, `view`,
+`workshop`.
 
 Each command imports what it needs when it runs, so that `kernellab --help` answers at once.
 """
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernellab.cli.profile_options import add_profile_options, add_view_options
+from kernellab.cli.workshop import add_workshop_options
 from kernellab.common.option_values import (
     read_constexprs,
     read_warps,
@@ -32,7 +34,7 @@ from kernellab.errors import CompileError, KernelLabError, MissingArguments, sug
 if TYPE_CHECKING:
     from kernellab.records import Compilation
 
-COMMANDS = ("demo", "doctor", "compile", "profile", "view")
+COMMANDS = ("demo", "doctor", "compile", "profile", "view", "workshop")
 
 FOUND_SOMETHING = 1
 """Exit status: the command ran, and something is not as it should be."""
@@ -178,6 +180,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_view_options(view)
     view.set_defaults(command=_view)
+
+    workshop = commands.add_parser(
+        "workshop",
+        help="exercises: a student's folder, its answers, a class at a glance",
+        description="Write a student's folder of exercises, answer it, or report on a class.",
+    )
+    add_workshop_options(workshop)
+    workshop.set_defaults(command=lambda options: options.run(options))
     return parser
 
 

@@ -144,8 +144,14 @@ class _DebugInfoGenerator(CodeGenerator):  # type: ignore[misc]  # Triton has no
             and self.fn is not None
             and not isinstance(node, ast.FunctionDef)
             and not isinstance(self.cur_node, ast.AugAssign)
-            and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+            and not self._is_docstring(node)
         )
+
+    def _is_docstring(self, node: ast.stmt) -> bool:
+        """Whether it is words beside statements; where nothing else is, they are the statement."""
+        if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            return False
+        return isinstance(node.value.value, str) and len(self.jit_fn.parse().body[0].body) > 1
 
     def _line(self, node: Any) -> int:
         return int(self.begin_line + node.lineno)

@@ -241,7 +241,7 @@ TABLE: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
         {
             "name": NO_CHOICE,
             "kernel": [],  # whatever it is, what it lacks is an answer
-            "seed": [one for one in NO_COUNT if one is not None],
+            "seed": [one for one in NO_WHOLE_NUMBER if one is not None],
         },
     ),
     "tracers": (

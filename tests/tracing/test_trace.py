@@ -124,6 +124,11 @@ def test_every_step_is_what_plain_python_does(n: int, rounds: int, program: int,
     assert not y.any()  # it ran on copies
 
 
+@pytest.mark.parametrize("kernel", [traced.words_alone, traced.dots_alone])
+def test_a_kernel_without_a_statement_has_one_step(kernel: Any) -> None:
+    assert len(kernellab.trace(kernel, (1,), torch.zeros(1))) == 1
+
+
 def test_the_trace_of_a_matmul() -> None:
     a, b = torch.randn(64, 96).half(), torch.randn(96, 64).half()
     c = torch.zeros(64, 64)

@@ -8,8 +8,10 @@ from kernellab.common.formatting import counted
 from kernellab.viz.diagnostics.card import diagnostics_card
 from kernellab.viz.kit.card import Card, Table, card_of
 from kernellab.viz.kit.data import Link
+from kernellab.viz.kit.report import Html, page
 from kernellab.workshop.answers import RUNGS, Answer, Difference
 from kernellab.workshop.exercise import Exercise
+from kernellab.workshop.grading import Grade, Grades
 from kernellab.workshop.progress import Progress
 
 _IN_THE_WAY = {
@@ -127,3 +129,70 @@ def _allowed(exercise: Exercise) -> Iterator[str]:
         yield "uses the tensor cores"
     if budget.registers is not None:
         yield f"at most {budget.registers} registers a thread"
+
+
+_MARKS = {"": "-", **dict(zip(RUNGS, ("compiles", "safe", "right", "done")))}
+
+
+@card_of.register
+def grades_card(grades: Grades) -> Card:
+    """Of one folder each exercise and what is in the way; of several how many each has done."""
+    if len(grades.folders) == 1:
+        return _folder_card(grades)
+    chapters = list(dict.fromkeys(one.chapter for one in grades))
+    rows = []
+    for folder in grades.folders:
+        own = [one for one in grades if one.folder == folder]
+        parts = [[one for one in own if one.chapter == chapter] for chapter in chapters]
+        rows.append((folder, _done(own), *map(_done, parts)))
+    columns = ("folder", "done", *chapters)
+    return Card(
+        f"{counted(len(grades.folders), 'folder')}",
+        "",
+        [Table("", columns, rows, numbers=range(1, len(columns))), _hardest(grades)],
+        grades.problems,
+    )
+
+
+def _done(grades: list[Grade]) -> str:
+    return f"{sum(one.is_done for one in grades)} of {len(grades)}"
+
+
+def _folder_card(grades: Grades) -> Card:
+    rows = [
+        (one.exercise, _MARKS[one.reached], f"{one.kind}: {one.what}" if one.kind else "")
+        for one in grades
+        if one.file
+    ]
+    left = sum(not one.file for one in grades)
+    notes = (
+        *((f"{counted(left, 'exercise')} without an answer",) if left else ()),
+        *grades.problems,
+    )
+    title = f"{grades.folders[0]}: {_done(list(grades))} done"
+    return Card(title, "", [Table("", ("exercise", "reached", "in the way"), rows)], notes)
+
+
+def _hardest(grades: Grades) -> Table:
+    """The exercises that most folders have tried and not done, with what is in the way there."""
+    stuck: dict[str, list[Grade]] = {}
+    for one in grades:
+        if one.file and not one.is_done:
+            stuck.setdefault(one.exercise, []).append(one)
+    ranked = sorted(stuck.items(), key=lambda item: -len(item[1]))[:10]
+    rows = [
+        (name, str(len(those)), ", ".join(dict.fromkeys(one.kind for one in those)))
+        for name, those in ranked
+    ]
+    return Table("where most are stuck", ("exercise", "folders", "in the way"), rows, numbers=(1,))
+
+
+def grades_page(grades: Grades) -> str:
+    """The same as a page: the class, then each folder."""
+    cards = [grades_card(grades)]
+    if len(grades.folders) > 1:
+        cards += [
+            _folder_card(Grades(tuple(one for one in grades if one.folder == folder)))
+            for folder in grades.folders
+        ]
+    return page("Workshop", Html(""), [Html(one.html()) for one in cards])

@@ -212,7 +212,7 @@ EXERCISES = (
             "Two masks: one for what lies in `x`, one for what lies in `z`.",
         ),
         "The zeros come from the load itself: no branch, no second store.",
-        Budget(traffic=1.6),
+        Budget(traffic=2.0),
     ),
     Exercise(
         "gather_rows",

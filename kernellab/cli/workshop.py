@@ -1,0 +1,63 @@
+"""`kernellab workshop`: a student's folder, its answers, a class at a glance."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from kernellab.common.saved_json import save_whole
+
+
+def add_workshop_options(parser: argparse.ArgumentParser) -> None:
+    """The commands below `kernellab workshop`, each with its `run`."""
+    below = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    init = below.add_parser("init", help="write a student's folder: a notebook a chapter")
+    init.add_argument("folder", metavar="DIR", type=Path)
+    init.set_defaults(run=_init)
+
+    check = below.add_parser(
+        "check", help="answer every exercise of a folder; its code is executed here"
+    )
+    check.add_argument("folder", metavar="DIR", type=Path, nargs="?", default=Path())
+    check.add_argument("--json", action="store_true", help="the same for machines, on one line")
+    check.set_defaults(run=_check)
+
+    report = below.add_parser(
+        "report",
+        help="a class at a glance: each folder's code is executed in a process of its own",
+    )
+    report.add_argument("folders", metavar="DIR", type=Path, nargs="+")
+    report.add_argument("--json", action="store_true", help="the same for machines, on one line")
+    report.add_argument("-o", "--output", metavar="FILE", type=Path, help="write a page, too")
+    report.set_defaults(run=_report)
+
+
+def _init(options: argparse.Namespace) -> int:
+    from kernellab.workshop.folders import write_folder
+
+    written = write_folder(options.folder)
+    for file in written:
+        print(file)
+    if not written:
+        print(f"{options.folder} has everything already; nothing was written")
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    from kernellab.workshop.grading import grade_folder
+
+    grades = grade_folder(options.folder)
+    print(grades.json() if options.json else grades)
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from kernellab.viz.exercises.card import grades_page
+    from kernellab.workshop.grading import grade_class
+
+    grades = grade_class(options.folders)
+    print(grades.json() if options.json else grades)
+    if options.output is not None:
+        save_whole(options.output, grades_page(grades).encode())
+    return 1 if grades.problems else 0
