@@ -118,8 +118,12 @@ def grade_folder(folder: Path) -> Grades:
 
 def _graded(cell: StudentCell, known: Grade) -> Grade:
     """The grade of one cell."""
-    plain = {"folder": known.folder, "exercise": known.exercise, "chapter": known.chapter}
-    place = {**plain, "file": cell.file.name}
+    place: Any = {
+        "folder": known.folder,
+        "exercise": known.exercise,
+        "chapter": known.chapter,
+        "file": cell.file.name,
+    }
     try:
         with time_limit(SECONDS):
             kernel = _kernel_of(cell)

@@ -43,7 +43,7 @@ def test_a_folder_has_a_notebook_a_chapter_and_keeps_what_is_there(folder: Path)
     books = sorted(folder.glob("*.ipynb"))
     assert len(books) == len({one.chapter for one in EXERCISES})
     for book in books:
-        nbformat.validate(nbformat.read(book, 4))  # type: ignore[no-untyped-call]
+        nbformat.validate(nbformat.read(book, 4))
     assert [one.exercise for one in cells_of(folder)] == [one.name for one in EXERCISES]
     books[0].write_text("mine")
     books[1].unlink()
