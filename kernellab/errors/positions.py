@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from kernellab.errors.sources import edited_words, source_line
@@ -83,3 +84,12 @@ def _blank(text: str) -> str:
         else " " * widths.get(unicodedata.east_asian_width(c), 1)
         for c in text
     )
+
+
+_FRAME = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+)')
+
+
+def frames_in(stack: str) -> Iterator[SourcePosition]:
+    """The places of a stack as Python writes it, the outermost first."""
+    for found in _FRAME.finditer(stack):
+        yield SourcePosition(found["file"], int(found["line"]))

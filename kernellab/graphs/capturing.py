@@ -73,6 +73,14 @@ def _why(captured: Captured) -> str:
         )
     if captured.frames or captured.error:
         return captured.error
+    breaks = breaks_in(captured.events)
+    if breaks:
+        last = breaks[-1]
+        where = f" at {last.position}" if last.position is not None else ""
+        return (
+            f"no graph was captured: Dynamo stopped{where}, and left the whole call to Python: "
+            f"{last.reason}. What to change: report.breaks[{len(breaks) - 1}].hints"
+        )
     return (
         "no graph was captured: Dynamo left the whole call to Python, or there is no operation on "
         "a tensor in it"

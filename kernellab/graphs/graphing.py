@@ -72,8 +72,8 @@ def graph(
             the report ends where the backend takes over.
 
     Returns:
-        The report: how far it came, and where and why it stopped; of a process that died, or took
-        longer than ten minutes, that alone.
+        The report: how far it came, and where and why it stopped, which it does after six minutes;
+        of a process that died that alone.
 
     Raises:
         ArgumentError: the function or an argument cannot be captured here.

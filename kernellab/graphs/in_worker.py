@@ -8,9 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernellab.graphs.backends import check_name
+from kernellab.graphs.calls import SECONDS
 from kernellab.graphs.capturing import capture_of
 from kernellab.graphs.gpus import gpu_named
 from kernellab.records.graphs import GraphCapture
+
+_MOST_SECONDS = 0.6 * SECONDS
+"""After which a capture is stopped, to give a report of what there is by then."""
 
 
 def capture(shipped: bytes, options: Mapping[str, Any]) -> GraphCapture:
@@ -29,7 +33,11 @@ def capture(shipped: bytes, options: Mapping[str, Any]) -> GraphCapture:
     gpu = gpu_named(options["gpu"])
     config = {**capturing.mode_options(options["mode"]), **options["options"]}
     backend = capturing.Backend(
-        gpu.answering(), config=config, levels=options["levels"], beside=True
+        gpu.answering(),
+        config=config,
+        levels=options["levels"],
+        beside=True,
+        seconds=_MOST_SECONDS / 2,
     )
     captured = capturing.capture(
         function,
@@ -39,6 +47,7 @@ def capture(shipped: bytes, options: Mapping[str, Any]) -> GraphCapture:
         backward=options["backward"],
         dynamic=options["dynamic"],
         fullgraph=options["fullgraph"],
+        seconds=_MOST_SECONDS,
     )
     return capture_of(captured, options["name"], gpu, time.perf_counter() - start)
 
@@ -58,6 +67,8 @@ def _with_other(shipped: bytes, options: Mapping[str, Any]) -> GraphCapture:
     function, args, keywords = pickle.loads(shipped)
     called = {name: options[name] for name in ("backward", "dynamic", "fullgraph")}
     with interpreted():  # a backend may launch kernels
-        found = capturing.capture(function, args, keywords, watched, **called)
+        found = capturing.capture(
+            function, args, keywords, watched, seconds=_MOST_SECONDS, **called
+        )
     gpu = gpu_named(options["gpu"])
     return capture_of(found, options["name"], gpu, time.perf_counter() - start)

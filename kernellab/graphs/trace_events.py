@@ -8,9 +8,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kernellab.errors.positions import SourcePosition
+from kernellab.errors.positions import SourcePosition, frames_in
 from kernellab.records.graphs import GraphBreak, Guard, Recompilation
-from kernellab.torch_api.fx_graphs import frames_in
 
 Event = tuple[dict[str, Any], Any]
 

@@ -8,11 +8,12 @@ from typing import Any
 from IPython.core.magic import Magics, cell_magic, magics_class
 
 from kernellab.common.option_values import read_constexpr
+from kernellab.errors import OptionError
 from kernellab.magics import ipython_api
 from kernellab.magics.ipython_api import RunningCell
 from kernellab.magics.last_expression import above_and_last
 from kernellab.magics.launch_line import read_call
-from kernellab.magics.notebook_names import read_variable
+from kernellab.magics.notebook_names import read_variable, value_at
 from kernellab.magics.options import Option, Options
 
 
@@ -31,9 +32,14 @@ OPTIONS = Options(
         Option("--fullgraph", "", "A graph break is an error."),
         Option("--mode", "MODE", "Of torch.compile: max-autotune, ...", values=_modes),
         Option(
+            "--backend",
+            "NAME",
+            "Another backend than Inductor: one that is installed, or a function of the notebook.",
+        ),
+        Option(
             "--option",
             "NAME=VALUE",
-            "An option of Inductor's: max_fusion_size=1. May be repeated.",
+            "An option of Inductor's, or of the backend: max_fusion_size=1. May be repeated.",
             read_constexpr,
             repeated=True,
         ),
@@ -65,6 +71,9 @@ Examples:
 
   %%tilegraph --option max_fusion_size=1
   torch.softmax(x, -1)
+
+  %%tilegraph --backend my_compiler
+  model(x)
 """
 
 
@@ -100,7 +109,32 @@ def _open(running: RunningCell, given: Mapping[str, Any], body: str) -> None:
         fullgraph=given["fullgraph"],
         mode=given["mode"],
         options=dict(given["option"] or ()),
+        backend=_backend(given["backend"], namespace, running),
     )
     report = graph_call(function, args, keywords, options)
     namespace[given["name"] or "report"] = report
     ipython_api.show(report)
+
+
+def _backend(name: str | None, namespace: Mapping[str, Any], running: RunningCell) -> Any:
+    """A function of the notebook's, where one is called so, else the name of a backend.
+
+    Raises:
+        OptionError: neither is called so; points at the word.
+    """
+    if name is None:
+        return None
+    from kernellab.graphs.backends import check_name
+
+    position = running.position(name)
+    if name.partition(".")[0] in namespace:
+        return value_at(name, namespace, OPTIONS.magic, position, "--backend")
+    try:
+        check_name(name)
+    except OptionError as error:
+        raise OptionError(
+            f"nothing in the notebook is called {name!r}, and {error.problem}",
+            advice=error.advice,
+            position=position,
+        ) from None
+    return name

@@ -12,7 +12,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -28,6 +28,7 @@ import torch._inductor.fx_passes.pad_mm
 import torch.utils._pytree as pytree
 
 from kernellab.common.forks import AVAILABLE, Forked, core_count
+from kernellab.common.time_limits import limited
 from kernellab.errors import WorkerError
 from kernellab.records.graphs import (
     Bytecode,
@@ -117,6 +118,7 @@ class Backend:
         runs_code: bool = False,
         decompositions: Mapping[Any, Callable[..., Any]] | None = None,
         beside: bool = False,
+        seconds: float | None = None,
     ) -> None:
         """Nothing is captured yet.
 
@@ -129,8 +131,10 @@ class Backend:
             decompositions: operation -> what stands in for Inductor's own.
             beside: whether large graphs are lowered in copies of this process, on other cores,
                 and run in ATen operations.
+            seconds: how long lowering a graph beside this process may take.
         """
         self.captured = Captured()
+        self.__name__ = "kernellab"  # as Dynamo's errors call it
         self._answering = answering
         self._config = dict(config or {})
         self._levels = levels
@@ -138,7 +142,7 @@ class Backend:
         self._decompositions = dict(decompositions or {})
         self._passes: list[GraphPass] = []
         self._applied: Counter[str] = Counter()
-        self._beside = beside
+        self._beside, self._seconds = beside, seconds
         self._pending: list[_Pending] = []
         self._forward_calls: dict[int, frozenset[str]] = {}
         self._lock = threading.RLock()
@@ -275,7 +279,8 @@ class Backend:
         for earlier in self._pending[: max(0, len(self._pending) + 1 - core_count())]:
             earlier.forked.wait()
         place = len(self.captured.lowered) + len(self._pending)
-        self._pending.append(_Pending(place, made, Forked(functools.partial(_alone, work))))
+        work = functools.partial(_alone, work, self._seconds)
+        self._pending.append(_Pending(place, made, Forked(work)))
         self._passes.clear()
 
     def _finish(self) -> None:
@@ -322,9 +327,10 @@ def _has_symbols(value: Any) -> bool:
     return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
 
 
-def _alone(work: Callable[[], LoweredGraph]) -> LoweredGraph:
+def _alone(work: Callable[[], LoweredGraph], seconds: float | None) -> LoweredGraph:
     torch.set_num_threads(1)  # a copy of a process has none of its other threads
-    return work()
+    with limited(seconds):
+        return work()
 
 
 def graph_without_code(
@@ -455,10 +461,14 @@ def capture(
     backward: bool,
     dynamic: bool | None,
     fullgraph: bool,
+    seconds: float | None = None,
 ) -> Captured:
-    """Call a function under torch.compile, and its gradient where that is asked for."""
+    """Call a function under torch.compile, and its gradient where that is asked for.
+
+    After `seconds` it is stopped: what was captured until then is there.
+    """
     captured = backend.captured
-    with backend.listening(), _operations_unchecked():
+    with backend.listening(), _operations_unchecked(), limited(seconds):
         captured.error = call_once(
             function,
             args,
@@ -510,17 +520,23 @@ def call_once(
 
 def _differentiate(result: Any) -> None:
     """Backward from everything in the result that has a gradient, with ones coming in."""
-    tensors = [
-        one
-        for one in pytree.tree_leaves(result)
-        if isinstance(one, torch.Tensor) and one.requires_grad
-    ]
+    tensors = [one for one in _tensors_in(result) if one.requires_grad]
     if not tensors:
         raise ValueError(
             "backward=True, and nothing of the result has a gradient: none of the arguments "
             "requires one"
         )
     torch.autograd.backward(tensors, [torch.ones_like(one) for one in tensors])
+
+
+def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """The tensors of a result: in containers that torch knows, and in data classes."""
+    for leaf in pytree.tree_leaves(value):
+        if isinstance(leaf, torch.Tensor):
+            yield leaf
+        elif is_dataclass(leaf) and not isinstance(leaf, type):
+            for one in fields(leaf):
+                yield from _tensors_in(getattr(leaf, one.name))
 
 
 def mode_options(mode: str | None) -> dict[str, Any]:

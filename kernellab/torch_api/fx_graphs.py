@@ -15,11 +15,10 @@ import torch._subclasses.fake_tensor
 import torch.fx
 import torch.utils._pytree as pytree
 
-from kernellab.errors.positions import SourcePosition
+from kernellab.errors.positions import SourcePosition, frames_in
 from kernellab.records.graphs import GraphNode, Level, ModulePlace
 
 _fakes: Any = torch._subclasses.fake_tensor
-_FRAME = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+)')
 _ROOT_MODULE = re.compile(r"^L\['\w+'\]\.?")
 """How Dynamo calls the module itself, in front of the path within it."""
 _TORCH = str(Path(torch.__file__).parent)
@@ -110,12 +109,6 @@ def target_name(node: torch.fx.Node) -> str:
     name = getattr(target, "__name__", str(target))
     prefix = {"_operator": "operator", "torch._C._nn": "torch.nn.functional"}.get(module, module)
     return f"{prefix}.{name}" if prefix else str(name)
-
-
-def frames_in(stack: str) -> Iterator[SourcePosition]:
-    """The places of a stack as Python writes it, the outermost first."""
-    for found in _FRAME.finditer(stack):
-        yield SourcePosition(found["file"], int(found["line"]))
 
 
 def user_position(stack: str) -> SourcePosition | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kernellab.common.forks import Forked
+from kernellab.common.time_limits import OutOfTime, limited
 from kernellab.errors import WorkerError
 
 
@@ -67,3 +68,18 @@ def _runs(process: int) -> bool:
     except FileNotFoundError:
         return False
     return state != "Z"
+
+
+def _slow(done: list[int]) -> None:
+    for number in range(10_000):
+        done.append(number)
+        time.sleep(0.01)
+
+
+def test_work_that_takes_too_long_is_stopped_from_within() -> None:
+    done: list[int] = []
+    with pytest.raises(OutOfTime, match=r"longer than 0\.05 seconds"), limited(0.05):
+        _slow(done)
+    assert 0 < len(done) < 10_000
+    with limited(None), limited(600):
+        time.sleep(0.01)

@@ -318,3 +318,18 @@ def test_what_is_written_out_is_what_torch_writes_out(captures: dict[bool, Captu
 def test_a_product_is_not_timed(captures: dict[bool, Captured]) -> None:
     (product,) = [one for one in captures[False].lowered[0].launches if not one.is_generated]
     assert "mm" in product.name
+
+
+def test_what_takes_too_long_is_a_report_of_what_there_is() -> None:
+    def slow(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(400):
+            x = x.sin() + 1
+        return x
+
+    backend = Backend(gpu_named("h200").answering(), levels=False)
+    found = capture_call(
+        slow, [torch.rand(4)], {}, backend, backward=False, dynamic=False, fullgraph=True, seconds=1
+    )
+    assert "it took longer than 1 seconds" in found.error + "".join(
+        one.error for one in found.lowered
+    )
