@@ -79,7 +79,7 @@ def _why(captured: Captured) -> str:
         where = f" at {last.position}" if last.position is not None else ""
         return (
             f"no graph was captured: Dynamo stopped{where}, and left the whole call to Python: "
-            f"{last.reason}. What to change: report.breaks[{len(breaks) - 1}].hints"
+            f"{last.reason.rstrip(' .:')}. What to change: report.breaks[{len(breaks) - 1}].hints"
         )
     return (
         "no graph was captured: Dynamo left the whole call to Python, or there is no operation on "

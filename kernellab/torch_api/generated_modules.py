@@ -13,7 +13,7 @@ import torch._inductor.runtime.triton_helpers
 import torch.library
 
 from kernellab.torch_api.gpu_attention import ON_CPU
-from kernellab.torch_api.virtual_gpu import added, replaced
+from kernellab.torch_api.virtual_gpu import replaced
 
 _async_compile: Any = torch._inductor.async_compile
 _codecache: Any = torch._inductor.codecache
@@ -100,7 +100,7 @@ def _gpu_is_cpu() -> Iterator[None]:
                 synchronize=lambda _device=None: None,
             )
         )
-        stack.enter_context(added(_bindings, _cuda_getCurrentRawStream=lambda _device: 0))
+        stack.enter_context(_added(_bindings, _cuda_getCurrentRawStream=lambda _device: 0))
         stack.enter_context(replaced(_helpers, set_driver_to_gpu=lambda: None))
         library = _library.Library("aten", "IMPL")
         try:
@@ -109,3 +109,17 @@ def _gpu_is_cpu() -> Iterator[None]:
             yield
         finally:
             library._destroy()
+
+
+@contextmanager
+def _added(owner: Any, **attributes: Any) -> Iterator[None]:
+    """While active, a module has these attributes, of which it may lack some."""
+    missing = [name for name in attributes if not hasattr(owner, name)]
+    for name in missing:
+        setattr(owner, name, attributes[name])
+    try:
+        with replaced(owner, **attributes):
+            yield
+    finally:
+        for name in missing:
+            delattr(owner, name)

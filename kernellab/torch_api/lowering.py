@@ -27,6 +27,7 @@ import torch._inductor.config
 import torch._inductor.graph
 import torch._inductor.ir
 import torch._inductor.scheduler
+import torch._inductor.utils
 import torch._inductor.virtualized
 import torch.fx.passes.graph_transform_observer
 
@@ -46,6 +47,7 @@ _compile_fx: Any = torch._inductor.compile_fx
 _config: Any = torch._inductor.config
 _graph: Any = torch._inductor.graph
 _ir: Any = torch._inductor.ir
+_inductor_utils: Any = torch._inductor.utils
 _scheduling: Any = torch._inductor.scheduler
 _triton_codegen: Any = torch._inductor.codegen.triton
 _common_codegen: Any = torch._inductor.codegen.common
@@ -374,7 +376,8 @@ def lower(
         lowering.wrapper = str(graph.codegen()[0].value)
         return types.SimpleNamespace(call=lambda *_args: None, __file__="<kernellab>")
 
-    keywords = {**keywords, "cudagraphs": None}
+    # CUDA graphs are made of code that runs on a GPU; they change nothing of it.
+    keywords = {**keywords, "cudagraphs": _inductor_utils.BoxedBool(False)}
     with ExitStack() as stack:
         # Inductor raises it for good; how deep a kernel may nest is not to depend on that.
         stack.callback(sys.setrecursionlimit, sys.getrecursionlimit())

@@ -67,20 +67,6 @@ def replaced(owner: Any, **attributes: Any) -> Iterator[None]:
 
 
 @contextmanager
-def added(owner: Any, **attributes: Any) -> Iterator[None]:
-    """While active, a module has these attributes, of which it may lack some."""
-    missing = [name for name in attributes if not hasattr(owner, name)]
-    for name in missing:
-        setattr(owner, name, attributes[name])
-    try:
-        with replaced(owner, **attributes):
-            yield
-    finally:
-        for name in missing:
-            delattr(owner, name)
-
-
-@contextmanager
 def gpu_answers(properties: Any, hip_version: str | None) -> Iterator[None]:
     """While active, torch's compiler is told of one GPU, in all threads of the process.
 
@@ -94,7 +80,6 @@ def gpu_answers(properties: Any, hip_version: str | None) -> Iterator[None]:
         stack.enter_context(_registered(_interface(properties)))
         stack.enter_context(replaced(torch.cuda, **_torch_cuda(properties)))
         stack.enter_context(replaced(torch.version, hip=hip_version))
-        stack.enter_context(added(torch._C, _cuda_cudaCachingAllocator_is_enabled=lambda: True))
         _forget_answers()
         try:
             yield
