@@ -19,6 +19,7 @@ without %%tilekernel). What else can be asked of it:
     compile(...).layouts()                       where a tile's elements are       %tilelayout
     accesses(add, (4,), x, y, z, n, BLOCK=256)   what its memory accesses cost
     profile(add, (4,), x, y, z, n, BLOCK=256)    what each of its lines takes      %tileprofile
+    diagnose(add, x, y, z, n, BLOCK=256, grid=(4,))   why it is slow               %tilediagnose
     tune(add, (4,), x, y, z, n, space={...})     which config is best              %%tiletune
     bisect(add, (4,), x, y, z, n, BLOCK=256)     the pass that changes its result
     compare(one, other)                          two compilations side by side
@@ -89,6 +90,7 @@ if TYPE_CHECKING:
     from kernellab.launch.watching import WatchedLaunch as WatchedLaunch, on_launch as on_launch
     from kernellab.loading import load as load
     from kernellab.profiling.accesses.counting import accesses as accesses
+    from kernellab.profiling.diagnosis.diagnosing import diagnose as diagnose
     from kernellab.profiling.nsight.files import read_ncu as read_ncu
     from kernellab.profiling.nsight.records import SampledCode as SampledCode
     from kernellab.profiling.profiles.profile import Profile as Profile
@@ -141,6 +143,7 @@ _PUBLIC = {
     "launch.watching": "WatchedLaunch on_launch",
     "loading": "load",
     "profiling.accesses.counting": "accesses",
+    "profiling.diagnosis.diagnosing": "diagnose",
     "profiling.nsight.files": "read_ncu",
     "profiling.nsight.records": "SampledCode",
     "profiling.profiles.profile": "Profile",

@@ -33,3 +33,12 @@ def estimates() -> Any:
     programs run on the interpreter, which stands above the compiler.
     """
     return importlib.import_module("kernellab.profiling.estimates.estimating")
+
+
+def records_that_are_diagnosed() -> None:
+    """Import what says how profiles, sweeps and reports of torch.compile are diagnosed: the rooms
+    of the last two are above that of the diagnosis, which finds them by their class.
+    """
+    importlib.import_module("kernellab.profiling.diagnosis.profiled")
+    importlib.import_module("kernellab.tuning.results.diagnosing")
+    importlib.import_module("kernellab.graphs.diagnosing")

@@ -33,6 +33,7 @@ def _all_magics() -> tuple[_Magic, ...]:
     from kernellab.magics import (
         tilecheck,
         tiledebug,
+        tilediagnose,
         tileexercise,
         tilegraph,
         tileir,
@@ -47,6 +48,7 @@ def _all_magics() -> tuple[_Magic, ...]:
         _Magic(tilekernel.TileKernelMagics, tilekernel.OPTIONS),
         _Magic(tilecheck.TileCheckMagics, tilecheck.OPTIONS),
         _Magic(tiledebug.TileDebugMagics, tiledebug.OPTIONS),
+        _Magic(tilediagnose.TileDiagnoseMagics, tilediagnose.OPTIONS),
         _Magic(tileexercise.TileExerciseMagics, tileexercise.OPTIONS),
         _Magic(tilegraph.TileGraphMagics, tilegraph.OPTIONS),
         _Magic(tileir.TileIrMagics, tileir.OPTIONS),

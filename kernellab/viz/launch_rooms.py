@@ -13,6 +13,7 @@ from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.launch.latest import latest_named, latest_of
 from kernellab.launch.preparation import EntryPoint, innermost, prepare
 from kernellab.profiling.accesses.records import Accesses
+from kernellab.profiling.diagnosis.records import Diagnosis
 from kernellab.records import AskedLaunch, Compilation
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Step
@@ -32,6 +33,7 @@ _DOORS = {
     "steps": Door("steps", "Steps", "The launch traced, step by step"),
     "check": Door("check", "Check", "The launch with every detector on"),
     "accesses": Door("accesses", "Accesses", "What its accesses to memory cost"),
+    "diagnosis": Door("diagnosis", "Diagnosis", "Why it is slow, what costs most first"),
     "sweep": Door("sweep", "Sweep", "What tuning tried"),
     "answer": Door("answer", "Answer", "What is said of the exercise"),
 }
@@ -198,6 +200,11 @@ class LaunchRooms(Rooms):
 
         return CardView(_card(self._record("accesses", accesses)))
 
+    def _diagnosis_view(self) -> View:
+        from kernellab.profiling.diagnosis.diagnosing import diagnose
+
+        return CardView(_card(self._record("diagnosis", lambda *_, **__: diagnose(self._asked))))
+
     def _sweep_view(self) -> View:
         if "sweep" not in self._records:
             from kernellab.tuning.results.registry import tunings
@@ -219,6 +226,7 @@ _MAKERS: Mapping[str, Callable[[LaunchRooms], View]] = {
     "steps": LaunchRooms._steps_view,
     "check": LaunchRooms._check_view,
     "accesses": LaunchRooms._accesses_view,
+    "diagnosis": LaunchRooms._diagnosis_view,
     "sweep": LaunchRooms._sweep_view,
 }
 
@@ -276,7 +284,7 @@ def live_card(card: Card, compilation: Compilation, find: FindLaunch) -> CardVie
 
 def displayed(record: Any) -> CardView | None:
     """The card of a record as a notebook shows it, which leads on; None where nothing is beside."""
-    if not isinstance(record, Compilation | Findings | Accesses | Answer):
+    if not isinstance(record, Compilation | Findings | Accesses | Answer | Diagnosis):
         return None
     rooms, view = rooms_for(record), CardView(_card(record))
     if rooms is None:
@@ -317,6 +325,10 @@ def _known(record: Any) -> _Known | None:
             return _Known("accesses", lambda: record.asked, {"accesses": record})
         case Answer(trace=Trace() as trace):
             return _Known("answer", lambda: trace.asked, {"answer": record, "steps": trace})
+        case Diagnosis():
+            known = {"diagnosis": record, "ir": record.compilation}
+            there = {room: one for room, one in known.items() if one is not None}
+            return _Known("diagnosis", lambda: record.asked, there)
         case Tuning():
             return _Known("sweep", _launch_tuned(record), {"sweep": record})
         case _:

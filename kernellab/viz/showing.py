@@ -16,6 +16,7 @@ import kernellab.viz.accesses.card
 import kernellab.viz.bisections.card
 import kernellab.viz.checks.card
 import kernellab.viz.comparisons.card
+import kernellab.viz.diagnoses.card
 import kernellab.viz.diagnostics.card
 import kernellab.viz.kernels.card
 import kernellab.viz.layouts.card  # noqa: F401

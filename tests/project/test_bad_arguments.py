@@ -93,6 +93,11 @@ def compiled(**asked: Any) -> Any:
     return kernellab.compile(kernel, *TYPES, BLOCK=64, **{"record": "stages", **asked})
 
 
+def diagnosed(**asked: Any) -> Any:
+    subject = asked.pop("subject", double)
+    return kernellab.diagnose(subject, *TYPES, BLOCK=64, **asked)
+
+
 @cache
 def compilation() -> Any:
     return kernellab.compile(double, *TYPES, BLOCK=64, target="sm_90")
@@ -153,6 +158,15 @@ TABLE: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
         },
     ),
     "accesses": (launched(kernellab.accesses), {**LAUNCH, **TARGET}),
+    "diagnose": (
+        diagnosed,
+        {
+            "subject": [one for one in NO_OBJECT if one is not None],
+            "grid": LAUNCH["grid"],
+            **TARGET,
+            "counts": [one for one in NO_FLAG if one is not None],
+        },
+    ),
     "profile": (
         launched(kernellab.profile),
         {

@@ -15,6 +15,7 @@ OTHER_FOLDERS = SHARED | {"benchmarks", "project"}
 """Folders that mirror no room of the package."""
 
 DATA_OF_BENCHMARKS = {
+    "diagnosed",
     "eleven_kernels",
     "kernels",
     "memory_cases",
@@ -23,7 +24,7 @@ DATA_OF_BENCHMARKS = {
     "small_kernels",
     "tuning_cases",
 }
-"""The modules that hold kernels and what they are launched with."""
+"""The modules and folders that hold kernels and what they are launched with."""
 
 NEEDS_SIGINT = ("signal.SIGINT", "interrupt_until(")
 """What a file has whose tests send Ctrl-C themselves; the stop button is Jupyter's business."""
@@ -80,7 +81,7 @@ def test_of_the_benchmarks_only_data_is_imported() -> None:
         for file, imports in suite().items()
         if room_of(file) != "benchmarks"
         for found in imports
-        if parts(found)[0] == "benchmarks" and parts(found)[-1] not in DATA_OF_BENCHMARKS
+        if parts(found)[0] == "benchmarks" and not {*parts(found)[1:]} & DATA_OF_BENCHMARKS
     ]
     assert not imported, "\n".join(imported)
 
@@ -89,8 +90,9 @@ def test_data_of_the_benchmarks_imports_none_of_their_tools() -> None:
     imported = [
         str(found)
         for name in DATA_OF_BENCHMARKS
-        for found in imports_of(ROOT / f"benchmarks/{name}.py")
-        if parts(found)[0] == "benchmarks" and parts(found)[-1] not in DATA_OF_BENCHMARKS
+        for file in (*ROOT.glob(f"benchmarks/{name}.py"), *ROOT.glob(f"benchmarks/{name}/*.py"))
+        for found in imports_of(file)
+        if parts(found)[0] == "benchmarks" and not {*parts(found)[1:]} & DATA_OF_BENCHMARKS
     ]
     assert not imported, "\n".join(imported)
 

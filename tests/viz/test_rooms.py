@@ -63,7 +63,7 @@ def opens(rooms: LaunchRooms, room: str, shown: int = -1, **at: Any) -> Answer:
 
 
 def test_a_launch_leads_everywhere_and_a_compilation_alone_to_its_own(findings: Any) -> None:
-    everywhere = ["card", "ir", "layouts", "steps", "check", "accesses", "sweep"]
+    everywhere = ["card", "ir", "layouts", "steps", "check", "accesses", "diagnosis", "sweep"]
     assert [door.room for door in rooms_of(findings).doors] == everywhere
     alone = kernellab.compile(shifted, "*fp32:16", "*fp32:16", "i32", BLOCK=16, target="sm_90")
     assert [door.room for door in rooms_of(alone).doors] == ["card", "ir", "layouts"]

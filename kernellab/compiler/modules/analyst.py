@@ -49,12 +49,15 @@ class CompilerAnalyst:
     Args:
         compilation: what is asked about.
         ask: where MLIR is asked about its texts.
+
+    Attributes:
+        opened: the compilation's modules, for what is no analysis of its own.
     """
 
     def __init__(self, compilation: Compilation, ask: Ask) -> None:
-        self._opened = OpenedModules(compilation, ask)
+        self.opened = OpenedModules(compilation, ask)
 
     def answer(self, asked: Capability, *snapshot: str) -> Any:
         """What the analysis finds; of a snapshot, where it is of one."""
         _import_analyses()
-        return _ANSWERS[asked](self._opened, *snapshot)
+        return _ANSWERS[asked](self.opened, *snapshot)

@@ -68,11 +68,11 @@ class WarpAccesses:
     Args:
         module: TTGIR.
         ask: asks Triton for layouts.
-        target: the GPU, of NVIDIA's.
+        target: the GPU; what atomics take at once is said of NVIDIA's.
     """
 
     def __init__(self, module: builtin.ModuleOp, ask: AskLayouts, target: Target) -> None:
-        self._capability = int(target.arch)
+        self._capability = int(target.arch) if target.backend == "cuda" else 0
         self._warps = integer(module, "ttg.num-warps") or 1
         self._lanes = integer(module, "ttg.threads-per-warp") or 32
         asked = [

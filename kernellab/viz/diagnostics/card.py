@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from kernellab.checker.records import Finding
 from kernellab.errors import Diagnostic, source_line
 from kernellab.profiling.accesses.records import AccessFinding
+from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.records.remarks import Remark
 from kernellab.viz.kit.card import Card, Table, card_of
 from kernellab.viz.kit.data import Link
@@ -24,6 +25,7 @@ def diagnostics_card(
 
 
 @card_of.register(AccessFinding)
+@card_of.register(CostFinding)
 @card_of.register(Finding)
 @card_of.register(Remark)
 def diagnostic_card(one: Diagnostic) -> Card:
@@ -33,12 +35,15 @@ def diagnostic_card(one: Diagnostic) -> Card:
 
 def _links(number: int, one: Diagnostic) -> list[Link]:
     """From a finding to its step, and to its line."""
-    if not isinstance(one, Finding) or one.position is None:
+    if not isinstance(one, Finding | CostFinding) or one.position is None:
         return []
     line = one.position.line
+    lowered = Link(-1, "IR", f"What became of line {line}", "ir", {"line": line})
+    if isinstance(one, CostFinding):
+        return [lowered]
     return [
         Link(-1, "step", "The step of the trace that does it", "steps", {"finding": number}),
-        Link(-1, "IR", f"What became of line {line}", "ir", {"line": line}),
+        lowered,
     ]
 
 

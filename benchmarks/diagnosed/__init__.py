@@ -1,0 +1,1 @@
+"""Kernels that are slow in one known way, each beside its good twin."""

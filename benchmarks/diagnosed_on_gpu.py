@@ -1,0 +1,141 @@
+"""Each slow kernel of the corpus beside its good twin, on the GPU of this machine.
+
+    python -m benchmarks.diagnosed_on_gpu --json benchmarks/data/diagnosed_h200.json
+
+Both run once and their outputs are compared; then they are timed in turns, slow, good, slow, good,
+each time the median of `triton.testing.do_bench`, which empties the L2 cache before each run. With
+`--rehearse`, everything but the GPU: both are compiled for sm_90.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+import triton
+import triton.testing
+
+from benchmarks.diagnosed.corpus import PAIRS
+from benchmarks.diagnosed.pairs import Pair, Variant
+
+_ROUNDS = 2
+_WARM_UP, _MEASURED = 4, 16
+"""Milliseconds of a round."""
+
+
+def launcher(variant: Variant, made: dict[Any, torch.Tensor]) -> tuple[Callable[[], Any], Any]:
+    """What launches a kernel, and its arguments; equal inputs are made once."""
+    values = {
+        name: _tensor(name, one, made) if hasattr(one, "made") else one
+        for name, one in variant.arguments.items()
+    }
+
+    def launch() -> Any:
+        return variant.kernel[variant.grid](**values, **variant.constants, **variant.options)
+
+    return launch, values
+
+
+def _tensor(name: str, one: Any, made: dict[Any, torch.Tensor]) -> torch.Tensor:
+    if one.fill == "zeros":
+        return one.made(name, "cuda")  # type: ignore[no-any-return]
+    if (name, one) not in made:
+        made[name, one] = one.made(name, "cuda")
+    return made[name, one]
+
+
+def difference(pair: Pair, slow: dict[str, Any], good: dict[str, Any]) -> float:
+    """How far apart the outputs are, of the largest number among them."""
+    worst = 0.0
+    for name in pair.outputs:
+        mine, theirs = (
+            one[name].flatten()[: pair.compared].to(torch.float64) for one in (slow, good)
+        )
+        largest = float(theirs.abs().max().clamp(min=1e-30))
+        worst = max(worst, float((mine - theirs).abs().max()) / largest)
+    return worst
+
+
+def measured(pair: Pair) -> dict[str, Any]:
+    """What the GPU says of a pair: microseconds of each round, and how far outputs differ."""
+    made: dict[Any, torch.Tensor] = {}
+    launches = [launcher(one, made) for one in (pair.slow, pair.good)]
+    for launch, _ in launches:
+        launch()
+    torch.cuda.synchronize()
+    apart = difference(pair, launches[0][1], launches[1][1])
+    rounds: list[list[float]] = [[], []]
+    for _ in range(_ROUNDS):
+        for times, (launch, _) in zip(rounds, launches):
+            found = triton.testing.do_bench(
+                launch, warmup=_WARM_UP, rep=_MEASURED, return_mode="median"
+            )
+            times.append(1e3 * float(found))
+    slow, good = map(median, rounds)
+    return {
+        "name": pair.name,
+        "kind": pair.kind,
+        "edit": pair.edit,
+        "slow_us": round(slow, 3),
+        "good_us": round(good, 3),
+        "ratio": round(slow / good, 3),
+        "rounds_us": [[round(one, 3) for one in times] for times in rounds],
+        "difference": apart,
+        "agree": apart <= pair.tolerance,
+    }
+
+
+def rehearsed(pair: Pair) -> dict[str, Any]:
+    """Both kernels compiled with no GPU."""
+    import kernellab
+
+    for one in (pair.slow, pair.good):
+        kernellab.compile(
+            one.kernel, constants=dict(one.constants), options=dict(one.options), target="sm_90",
+            record="stages", **one.types,
+        )  # fmt: skip
+    return {"name": pair.name, "kind": pair.kind, "ratio": 0.0, "agree": True}
+
+
+def main() -> None:
+    """Measure all pairs, or those of some names; what is known is written after each."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--rehearse", action="store_true", help="compile only, with no GPU")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no pair after so long")
+    parser.add_argument("names", nargs="*", help="pairs whose names have one of these words")
+    given = parser.parse_args()
+    started = time.monotonic()
+    results: list[dict[str, Any]] = []
+    on_gpu = not given.rehearse
+    about = {
+        "gpu": torch.cuda.get_device_name() if on_gpu else "none",
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "method": f"do_bench, cold L2, median; {_ROUNDS} rounds in turns",
+    }
+    for pair in PAIRS:
+        if given.names and not any(word in pair.name for word in given.names):
+            continue
+        if time.monotonic() - started > given.seconds:
+            break
+        try:
+            found = (measured if on_gpu else rehearsed)(pair)
+        except Exception as error:
+            found = {"name": pair.name, "kind": pair.kind, "error": repr(error)[:500]}
+        results.append(found)
+        print(json.dumps(found), flush=True)
+        if given.json is not None:
+            given.json.write_text(json.dumps({**about, "pairs": results}, indent=1) + "\n")
+    fast = sum(one.get("ratio", 0) >= 1.2 and one["agree"] for one in results)
+    print(f"{fast} of {len(results)} at least 1.2 times faster, {time.monotonic() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

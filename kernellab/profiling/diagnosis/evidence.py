@@ -1,0 +1,486 @@
+"""What rules look at: a compilation's modules, the launch as far as it is known, and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+from typing import cast
+
+from xdsl.dialects import builtin
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from kernellab.compiler.analyses.layouts import layouts_by_type
+from kernellab.compiler.modules.analyst import CompilerAnalyst
+from kernellab.compiler.modules.opened import OpenedModules
+from kernellab.compiler.modules.structure import kind, loops_around, position_of
+from kernellab.errors import KernelLabError, SourcePosition
+from kernellab.ir.traits import DotLike, Elementwise, has, in_region_of_elements
+from kernellab.ir.types import bit_width, element_type, shape
+from kernellab.profiling.accesses.records import Accesses
+from kernellab.profiling.diagnosis import weights
+from kernellab.profiling.diagnosis.machine import Peaks, peaks_of
+from kernellab.profiling.diagnosis.parts import Parts, load_latency, parts_of, waves_of
+from kernellab.profiling.diagnosis.scalars import Scalars
+from kernellab.profiling.diagnosis.traffic import (
+    Traffic,
+    is_fixed,
+    traffic_of,
+    with_repeats,
+)
+from kernellab.records import Compilation, Occupancy, Resources
+from kernellab.records.axis_info import PointerFacts
+from kernellab.records.conversions import Conversion
+from kernellab.records.layouts import RegisterLayout
+
+ASSUMED_TURNS = 16
+"""Of a loop of which nobody knows how many iterations it takes."""
+_BEGINS = 400
+"""Cycles that a program takes to begin and to end, and its place to be given to the next."""
+_STAYS = 1 << 16
+"""Bytes that stay in an SM's own cache."""
+_MISSED = 0.1
+_NEAR = 0.3
+"""Of a load's latency, where all threads want one element, which a cache near them has soon."""
+ASSUMED_WAVES = 4
+"""As many times a launch fills the GPU of which nobody knows the grid."""
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A loop of the TTGIR."""
+
+    op: Operation
+    position: SourcePosition | None
+    turns: int
+    is_known: bool
+    """Whether `turns` is what it takes, not what is assumed."""
+    times: float
+    """How often a program comes to it."""
+
+
+@dataclass(eq=False)
+class Evidence:
+    """All that is known of a kernel before somebody says why it is slow.
+
+    Args:
+        compilation: of the kernel.
+        grid: of the launch; None where it is not known.
+        integers: of the launch's arguments, by the kernel's names.
+        counts: what its accesses cost in a run; None where none was made.
+    """
+
+    compilation: Compilation
+    grid: tuple[int, int, int] | None = None
+    integers: Mapping[str, int] = field(default_factory=dict)
+    counts: Accesses | None = None
+
+    # The modules
+
+    @cached_property
+    def opened(self) -> OpenedModules:
+        """The compilation's modules."""
+        provider = self.compilation.provider
+        return cast("CompilerAnalyst", provider.make_analyst(self.compilation)).opened
+
+    @cached_property
+    def module(self) -> builtin.ModuleOp:
+        """The finished TTGIR."""
+        return self.opened.snapshot("ttgir")
+
+    @cached_property
+    def scalars(self) -> Scalars:
+        """Integers that are known before the run."""
+        return Scalars(self.integers, self.grid)
+
+    @cached_property
+    def operations(self) -> list[Operation]:
+        """The operations of the kernel, but for those that combine single elements."""
+        return [op for op in self.module.walk() if not in_region_of_elements(op)]
+
+    def of_kind(self, *names: str) -> Iterator[Operation]:
+        """The operations of some names, in the order of the text."""
+        return (op for op in self.operations if kind(op) in names)
+
+    @cached_property
+    def layouts(self) -> Mapping[Attribute, RegisterLayout]:
+        """The layout of each type of tile in registers."""
+        types = [
+            value.type
+            for op in self.operations
+            for value in (*op.results, *op.operands)
+            if isinstance(value.type, builtin.TensorType)
+        ]
+        found = layouts_by_type(dict.fromkeys(types), self.opened.layouts_of)
+        return {type: one for type, one in found.items() if isinstance(one, RegisterLayout)}
+
+    @cached_property
+    def conversions(self) -> tuple[Conversion, ...]:
+        """Where tiles change their layout; nothing where no operation could."""
+        if not any(True for _ in self.of_kind("ttg.convert_layout", "tt.reduce", "tt.scan")):
+            return ()
+        try:
+            return tuple(self.compilation.conversions())
+        except KernelLabError:
+            return ()
+
+    @cached_property
+    def pointer_facts(self) -> Mapping[Operation, PointerFacts]:
+        """What is known of the addresses of each access."""
+        from kernellab.ir.traits import PointerAccess
+
+        ops = [op for op in self.module.walk() if has(op, PointerAccess)]
+        try:
+            found = self.compilation.axis_info().accesses
+        except KernelLabError:
+            return {}
+        return dict(zip(ops, found)) if len(ops) == len(found) else {}
+
+    # The machine
+
+    @cached_property
+    def peaks(self) -> Peaks:
+        """Rates of the target."""
+        return peaks_of(self.compilation.target)
+
+    @property
+    def warps(self) -> int:
+        """Of one program."""
+        return int(self.compilation.options.get("num_warps", 4))
+
+    @property
+    def lanes(self) -> int:
+        """Threads of a warp."""
+        return 64 if self.compilation.target.arch.startswith("gfx9") else 32
+
+    @property
+    def threads(self) -> int:
+        """Of one program."""
+        return self.warps * self.lanes
+
+    @property
+    def stages(self) -> int:
+        """The num_stages that was compiled with."""
+        return int(self.compilation.options.get("num_stages", 1) or 1)
+
+    @cached_property
+    def resources(self) -> Resources | None:
+        """What one program takes; None where nobody can say."""
+        known = self.compilation.can_answer("resources")
+        return self.compilation.resources if known else None
+
+    @cached_property
+    def occupancy(self) -> Occupancy | None:
+        """How many programs fit; None where nobody can say."""
+        return self.compilation.occupancy() if self.compilation.can_answer("occupancy") else None
+
+    # The launch
+
+    @cached_property
+    def blocks(self) -> int:
+        """Programs that fit on an SM."""
+        return max(self.occupancy.blocks, 1) if self.occupancy is not None else 4
+
+    @cached_property
+    def slots(self) -> int:
+        """Programs that fit on the GPU."""
+        return self.blocks * self.peaks.multiprocessors
+
+    @cached_property
+    def programs(self) -> int:
+        """Of the launch, or as many as fill the GPU a few times."""
+        return prod(self.grid) if self.grid is not None else ASSUMED_WAVES * self.slots
+
+    @property
+    def waves(self) -> int:
+        """How many times the GPU is filled."""
+        return waves_of(self.programs, self.slots)
+
+    @property
+    def per_sm(self) -> int:
+        """Programs of the busiest SM."""
+        return waves_of(self.programs, self.peaks.multiprocessors)
+
+    @property
+    def resident_warps(self) -> int:
+        """Warps that an SM has at once in this launch."""
+        return self.warps * min(self.blocks, self.per_sm)
+
+    # Loops
+
+    @cached_property
+    def loops(self) -> Mapping[Operation, Loop]:
+        """Every loop, the outer ones first."""
+        found: dict[Operation, Loop] = {}
+        for op in self.operations:
+            if kind(op) not in ("scf.for", "scf.while"):
+                continue
+            turns = self.scalars.turns(op)
+            around = [found[one] for one in loops_around(op) if one in found]
+            times = around[0].times * around[0].turns if around else 1.0
+            assumed = ASSUMED_TURNS if turns is None else turns
+            found[op] = Loop(op, position_of(op), assumed, turns is not None, times)
+        return found
+
+    def loop_of(self, op: Operation) -> Loop | None:
+        """The innermost loop around an operation."""
+        around = loops_around(op)
+        return self.loops.get(around[0]) if around else None
+
+    def times(self, op: Operation) -> float:
+        """How often a program executes an operation, branches taken."""
+        loop = self.loop_of(op)
+        return 1.0 if loop is None else loop.times * loop.turns
+
+    # What is done
+
+    @cached_property
+    def accesses(self) -> list[Traffic]:
+        """The accesses to global memory."""
+        found = traffic_of(
+            self.opened, self.module, self.scalars, self.times, self.counts, self.programs
+        )
+        return with_repeats(found, self.integers, self.grid)
+
+    def missed(self, one: Traffic) -> float:
+        """Of the sectors of an access, the share that comes from the second-level cache: a little
+        that all programs load stays in each SM's own.
+        """
+        if not one.reads or one.action != "load" or one.by_engine:
+            return 1.0
+        often = 1.0 if self.is_fixed(one) else one.times
+        different = one.bytes * often * self.programs / one.repeats
+        return _MISSED if different <= _STAYS and one.repeats > 1 else 1.0
+
+    def different_of(self, one: Traffic) -> float:
+        """Elements that an atomic of all programs goes to, as far as that can be seen."""
+        elements = prod(one.shape or (1,))
+        apart = self.programs / one.repeats
+        share = 1.0
+        if one.steps is not None:
+            share = 1 / prod(
+                size for size, step in zip(one.shape, one.steps, strict=False) if step == 0
+            )
+        return max(apart * elements * share, 1)
+
+    def updates(self, one: Traffic) -> float:
+        """Atomics that all programs send, each of as many elements as a thread takes at once."""
+        return prod(one.shape or (1,)) * one.times * self.programs / max(one.width, 1)
+
+    def different_lines(self, one: Traffic) -> float:
+        """The cache lines that they go to."""
+        return max(self.different_of(one) * one.element_bytes / 128, 1)
+
+    def registers(self, value: SSAValue) -> int:
+        """Elements of a tile that a thread holds; 1 for a scalar."""
+        layout = self.layouts.get(value.type)
+        if layout is not None:
+            return layout.registers_per_thread
+        return max(prod(shape(value.type)) // self.threads, 1)
+
+    def slots_of(self, op: Operation) -> float:
+        """Issue slots of an elementwise operation, once executed, in all warps."""
+        if not op.results or not has(op, Elementwise) or kind(op) == "ttg.convert_layout":
+            return 0.0
+        weight = weights.weight(op, self.scalars, self.compilation.target)
+        if not shape(op.results[0].type):
+            return weight * weights.SCALAR * self.warps
+        return weight * self.registers(op.results[0]) * self.warps
+
+    @cached_property
+    def issue_slots(self) -> float:
+        """Of one program, outside of the matrix units."""
+        elementwise = sum(self.slots_of(op) * self.times(op) for op in self.operations)
+        along = sum(
+            self.registers(op.operands[0]) * self.warps * self.times(op)
+            for op in self.of_kind("tt.reduce", "tt.scan")
+        )
+        requests = sum(2 * one.requests * one.times for one in self.accesses)
+        shuffled = sum(
+            one.shuffled_bytes / (4 * self.lanes) * self.times_of_conversion(one)
+            for one in self.conversions
+        )
+        return elementwise + along + requests + shuffled + self.scalar_products
+
+    @cached_property
+    def dots(self) -> list[Operation]:
+        """The matrix products."""
+        return [op for op in self.operations if has(op, DotLike)]
+
+    def dot_cycles(self, op: Operation) -> float:
+        """Cycles of an SM's matrix units for a product, once executed; 0 for one without them."""
+        rate = weights.matrix_rate(op, self.peaks)
+        return weights.flops(op) / rate if rate else 0.0
+
+    @cached_property
+    def matrix_cycles(self) -> float:
+        """Of one program."""
+        return sum(self.dot_cycles(op) * self.times(op) for op in self.dots)
+
+    @cached_property
+    def scalar_products(self) -> float:
+        """Issue slots of products that no matrix unit takes, of one program."""
+        return sum(
+            self.scalar_slots(op) * self.times(op) for op in self.dots if not self.dot_cycles(op)
+        )
+
+    def scalar_slots(self, op: Operation) -> float:
+        """Issue slots of a product by multiply-adds, once executed: half as many again load its
+        operands from shared memory.
+        """
+        double = str(element_type(op.results[0].type)) == "f64" if op.results else False
+        rate = self.peaks.double if double else self.peaks.vector
+        return 1.5 * 4 * weights.flops(op) / rate
+
+    def times_of_conversion(self, one: Conversion) -> float:
+        """How often a program executes a conversion."""
+        op = self._numbered.get(one.number)
+        return 1.0 if op is None else self.times(op)
+
+    @cached_property
+    def _numbered(self) -> Mapping[int, Operation]:
+        return dict(enumerate(self.module.walk()))
+
+    def operation_of(self, one: Conversion) -> Operation | None:
+        """The operation that a conversion is."""
+        return self._numbered.get(one.number)
+
+    @cached_property
+    def shared_wavefronts(self) -> float:
+        """Of one program: counted, or those of conversions and reductions, and of the products'
+        operands that lie there.
+        """
+        if self.counts is not None:
+            return self.counts.shared_wavefronts / max(prod(self.counts.grid), 1)
+        moved = sum(
+            2 * one.shared_bytes / 128 * self.times_of_conversion(one) for one in self.conversions
+        )
+        return moved + self.operand_wavefronts
+
+    @cached_property
+    def operand_wavefronts(self) -> float:
+        """Of one program, for what it loads from shared memory into registers."""
+        return sum(
+            prod(shape(op.results[0].type))
+            * max(bit_width(element_type(op.results[0].type)) // 8, 1)
+            / 128
+            * self.times(op)
+            for op in self.of_kind("ttg.local_load")
+            if op.results
+        )
+
+    def is_asynchronous(self, loop: Operation) -> bool:
+        """Whether a loop waits for copies that earlier iterations began."""
+        return any(
+            kind(op) in ("ttg.async_wait", "ttng.wait_barrier", "amdg.async_wait")
+            for op in loop.walk()
+        )
+
+    @cached_property
+    def waiting_cycles(self) -> float:
+        """Cycles in which a program waits for memory and for its own warps, one after the other."""
+        outside = any(one.reads and one.loop is None for one in self.accesses)
+        return (
+            _BEGINS
+            + (load_latency() if outside else 0)
+            + sum(self.waiting_in(loop) for loop in self.loops.values())
+            + weights.BARRIER * self.exchanges
+        )
+
+    @cached_property
+    def exchanges(self) -> float:
+        """How often a program's warps exchange values through shared memory."""
+        return sum(
+            self.times_of_conversion(one)
+            for one in self.conversions
+            if one.means == "shared memory"
+        )
+
+    def waiting_in(self, loop: Loop, stages: int | None = None) -> float:
+        """Cycles in which a program waits for a loop's own loads.
+
+        Args:
+            stages: as if it were pipelined so; None means as it is.
+        """
+        if not self.loads_in(loop):
+            return 0.0
+        if stages is None:
+            stages = max(self.stages, 2) if self.is_asynchronous(loop.op) else 1
+        if stages == 1:
+            tiles = any(one.shape for one in self.loads_in(loop)) or not self.computes_tiles(loop)
+            near = 1.0 if tiles else _NEAR
+            each = near * load_latency() * max(1, self.chained(loop.op)) + self.body_cycles(loop)
+        else:
+            each = max(load_latency() / (stages - 1) - self.body_cycles(loop), 0)
+        return loop.times * loop.turns * each
+
+    def computes_tiles(self, loop: Loop) -> bool:
+        """Whether there are tiles in a loop."""
+        return any(shape(value.type) for op in loop.op.walk() for value in op.results)
+
+    def loads_in(self, loop: Loop) -> list[Traffic]:
+        """The loads that stand directly in a loop."""
+        return [one for one in self.accesses if one.reads and one.loop is loop.op]
+
+    def is_fixed(self, one: Traffic) -> bool:
+        """Whether an access goes to the same elements in each iteration of the loop around it."""
+        return one.loop is not None and is_fixed(one.op, one.loop)
+
+    def body_cycles(self, loop: Loop) -> float:
+        """Cycles of an SM for one iteration, for matrix units and instructions."""
+        cycles = 0.0
+        for op in self.operations:
+            if loop.op in loops_around(op):
+                share = self.times(op) / max(loop.times * loop.turns, 1)
+                matrix = self.dot_cycles(op) if has(op, DotLike) else 0.0
+                cycles += share * (matrix + self.slots_of(op) / 4)
+        return cycles
+
+    def chained(self, loop: Operation) -> int:
+        """How many loads of a loop wait for each other: the longest chain in which each one's
+        address comes from another.
+        """
+        inside = {one.op for one in self.accesses if one.reads and one.loop is loop}
+        longest: dict[Operation, int] = {}
+
+        def depth(op: Operation, left: int) -> int:
+            if op in longest or left == 0:
+                return longest.get(op, 0)
+            longest[op] = 0
+            before = max(
+                (
+                    depth(one.owner, left - 1)
+                    for one in op.operands
+                    if isinstance(one.owner, Operation) and loop in loops_around(one.owner)
+                ),
+                default=0,
+            )
+            longest[op] = before + (1 if op in inside else 0)
+            return longest[op]
+
+        return max((depth(op, 200) for op in inside), default=0)
+
+    def with_accesses(self, accesses: list[Traffic], issue_slots: float | None = None) -> Evidence:
+        """The same kernel, if its accesses were these, and it had so many issue slots."""
+        better = replace(self)
+        for name in ("dots", "conversions", "layouts", "shared_wavefronts", "waiting_cycles"):
+            better.__dict__[name] = getattr(self, name)
+        better.__dict__["issue_slots"] = self.issue_slots if issue_slots is None else issue_slots
+        better.__dict__["accesses"] = accesses
+        return better
+
+    def with_blocks(self, blocks: int) -> Evidence:
+        """The same kernel, if so many programs fitted on an SM."""
+        better = self.with_accesses(self.accesses)
+        better.__dict__["blocks"] = blocks
+        return better
+
+    @cached_property
+    def parts(self) -> Parts:
+        """Microseconds by resource."""
+        return parts_of(self)
+
+    def microseconds(self, slots: float) -> float:
+        """Of issue slots of each program, on the busiest SM."""
+        return slots / 4 * self.per_sm * self.peaks.cycle

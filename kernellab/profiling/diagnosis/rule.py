@@ -1,0 +1,86 @@
+"""What a rule is, and how it words what it finds."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kernellab.errors import Severity, SourcePosition
+from kernellab.profiling.diagnosis import rules
+from kernellab.profiling.diagnosis.evidence import Evidence
+from kernellab.profiling.diagnosis.records import SEVERE, CostFinding
+
+Need = Literal["ttgir", "resources", "occupancy", "instructions", "grid", "counts"]
+"""What a rule looks at beyond the record itself: the TTGIR, what the binary takes, the launch's
+grid, a run's counts."""
+
+Find = Callable[[Evidence], Iterator[CostFinding]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A reason why kernels are slow.
+
+    Attributes:
+        kinds: what its findings are called.
+        needs: without which it is not asked.
+        find: what it finds in a kernel.
+    """
+
+    kinds: tuple[str, ...]
+    needs: tuple[Need, ...]
+    find: Find
+
+
+_RULES: list[Rule] = []
+
+
+def rule(*kinds: str, needs: tuple[Need, ...] = ("ttgir",)) -> Callable[[Find], Find]:
+    """Decorates what finds something in a kernel's evidence."""
+
+    def register(find: Find) -> Find:
+        _RULES.append(Rule(kinds, needs, find))
+        return find
+
+    return register
+
+
+@functools.cache
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule there is."""
+    for one in pkgutil.iter_modules(rules.__path__, f"{rules.__name__}."):
+        importlib.import_module(one.name)
+    return tuple(_RULES)
+
+
+def finding(
+    kind: str,
+    what: str,
+    cost: float,
+    position: SourcePosition | None,
+    advice: str,
+    evidence: Mapping[str, Any],
+    source: str,
+    *,
+    why: str = "",
+    severe_from: float = SEVERE,
+) -> CostFinding:
+    """A finding that is a warning where it costs a considerable share of the time, a note where it
+    costs nothing that can be told.
+    """
+    severity: Severity = "note" if cost <= 0 else "warning" if cost >= severe_from else "remark"
+    return CostFinding(
+        severity,
+        kind,
+        what,
+        position,
+        why=why,
+        advice=advice,
+        cost=round(min(cost, 1.0), 4),
+        evidence=evidence,
+        source=source,
+    )

@@ -1,0 +1,190 @@
+"""Loops that wait for their loads: not pipelined, with too few stages, or with little to load each
+time; and loads that belong in front of the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kernellab.compiler.modules.structure import kind
+from kernellab.ir.traits import DotLike, has
+from kernellab.profiling.diagnosis.evidence import Evidence, Loop
+from kernellab.profiling.diagnosis.parts import parts_of
+from kernellab.profiling.diagnosis.records import CostFinding
+from kernellab.profiling.diagnosis.rule import finding, rule
+from kernellab.profiling.diagnosis.traffic import Traffic
+
+_SOURCE = "the TTGIR's loop, its trip count, and a load's latency"
+_STAGES = 4
+_FEW_TURNS = 3
+_LEAST_ASYNC = 4
+"""Bytes that an asynchronous copy of a thread takes at least (PTX ISA, cp.async)."""
+
+
+@rule("loop-not-pipelined")
+def not_pipelined(evidence: Evidence) -> Iterator[CostFinding]:
+    """A loop that begins a load and waits for it, each time."""
+    for loop in evidence.loops.values():
+        loads = [one for one in evidence.loads_in(loop) if one.shape and not _is_ahead(one)]
+        if not loads or evidence.is_asynchronous(loop.op) or loop.turns < _FEW_TURNS:
+            continue
+        if all(evidence.is_fixed(one) for one in loads):
+            continue  # that they are in the loop at all is another finding
+        products = any(has(op, DotLike) for op in loop.op.walk())
+        why, advice = _why_not(evidence, loop, loads, products)
+        if not why:
+            continue
+        waiting = evidence.waiting_cycles - evidence.waiting_in(loop)
+        waiting += evidence.waiting_in(loop, stages=_STAGES)
+        cost = evidence.parts.saved_by(latency=waiting * evidence.waves * evidence.peaks.cycle)
+        yield finding(
+            "loop-not-pipelined",
+            f"each iteration of this loop waits for its own loads: {why}",
+            cost,
+            loop.position,
+            advice,
+            {
+                "iterations": loop.turns if loop.is_known else f"{loop.turns} assumed",
+                "loads an iteration": len(loads),
+                "num_stages": evidence.stages,
+                "waits one after the other": max(evidence.chained(loop.op), 1),
+            },
+            _SOURCE,
+        )
+
+
+def _is_ahead(one: Traffic) -> bool:
+    """Whether what is loaded is first used in a later iteration."""
+    users = [use.operation for result in one.op.results for use in result.uses]
+    return bool(users) and all(kind(user) in ("scf.yield", "ttg.local_store") for user in users)
+
+
+def _why_not(
+    evidence: Evidence, loop: Loop, loads: list[Traffic], products: bool
+) -> tuple[str, str]:
+    if evidence.chained(loop.op) > 1:
+        return (
+            "one load's address is loaded by another",
+            "Load the indices of the next iteration ahead, or all of them in front of the loop.",
+        )
+    if kind(loop.op) == "scf.while":
+        return (
+            "a while loop is not pipelined",
+            "Write it as a for loop over range(...) whose length is known when it begins.",
+        )
+    if evidence.stages < 2:
+        return (
+            f"num_stages={evidence.stages} asks for it",
+            "Compile with num_stages=3 or more.",
+        )
+    if evidence.compilation.target.arch == "75":
+        return ("sm_75 has no asynchronous copies", "Load the next iteration's tiles by hand.")
+    if any(kind(op) in ("scf.for", "scf.while") for op in loop.op.walk() if op is not loop.op):
+        return "", ""  # the inner loop is the one that counts
+    narrow = [one for one in loads if one.width * one.element_bytes < _LEAST_ASYNC]
+    if products and narrow:
+        one = narrow[0]
+        return (
+            f"a thread takes {one.width * one.element_bytes} bytes of {one.argument or 'a tile'} "
+            f"at once, and an asynchronous copy takes at least {_LEAST_ASYNC}",
+            "Let the loads be wider: pass pointers, sizes and strides that are multiples of 16, "
+            "and masks that compare with such; or promise it with tl.multiple_of.",
+        )
+    if not products:
+        return (
+            "it has no matrix product, and Triton pipelines other loops only where they ask for it",
+            "Write for i in tl.range(..., num_stages=3), or let each iteration load more.",
+        )
+    return (
+        "its loads do not go straight to the product, or change with what the loop computes",
+        "Load the operands in the loop itself, by addresses that only advance; "
+        "tl.range(..., num_stages=3) asks for stages of this loop alone.",
+    )
+
+
+@rule("too-few-stages")
+def too_few_stages(evidence: Evidence) -> Iterator[CostFinding]:
+    """A pipelined loop that waits all the same, with shared memory left for more stages."""
+    if evidence.stages >= _STAGES or evidence.compilation.target.backend != "cuda":
+        return
+    for loop in evidence.loops.values():
+        if not evidence.is_asynchronous(loop.op) or loop.turns < 2 * _STAGES:
+            continue
+        if not _fits(evidence, _STAGES):
+            continue
+        waiting = evidence.waiting_cycles - evidence.waiting_in(loop)
+        waiting += evidence.waiting_in(loop, stages=_STAGES)
+        cost = evidence.parts.saved_by(latency=waiting * evidence.waves * evidence.peaks.cycle)
+        if cost <= 0:
+            continue
+        yield finding(
+            "too-few-stages",
+            f"with num_stages={evidence.stages} this loop has copies of "
+            f"{max(evidence.stages - 1, 1)} iteration ahead in flight, and waits for them",
+            cost,
+            loop.position,
+            f"Compile with num_stages={_STAGES}; a stage more takes its share of shared memory.",
+            {
+                "num_stages": evidence.stages,
+                "iterations": loop.turns if loop.is_known else f"{loop.turns} assumed",
+                "cycles of an iteration": round(evidence.body_cycles(loop)),
+                "shared bytes": evidence.resources.shared_bytes if evidence.resources else 0,
+            },
+            _SOURCE,
+        )
+
+
+def _fits(evidence: Evidence, stages: int) -> bool:
+    """Whether as many programs fit with more stages."""
+    resources = evidence.resources
+    if resources is None or evidence.occupancy is None:
+        return False
+    wanted = resources.shared_bytes * stages // max(evidence.stages, 1)
+    found = evidence.compilation.occupancy(shared_bytes=wanted)
+    return found.blocks >= min(evidence.blocks, evidence.per_sm)
+
+
+@rule("loop-invariant-load")
+def invariant_load(evidence: Evidence) -> Iterator[CostFinding]:
+    """Loads in a loop that take the same each time."""
+    for loop in evidence.loops.values():
+        loads = evidence.loads_in(loop)
+        same = [one for one in loads if evidence.is_fixed(one) and not one.by_engine]
+        if not same or loop.turns < 2:
+            continue
+        left = 1 / loop.turns
+        waited = 0.0 if len(same) < len(loads) else evidence.waiting_in(loop) * (1 - left)
+        fewer = {id(one): replace(one, times=one.times * left) for one in same}
+        slots = sum(2 * one.requests * one.times * (1 - left) for one in same)
+        found = parts_of(
+            evidence.with_accesses(
+                [fewer.get(id(one), one) for one in evidence.accesses], evidence.issue_slots - slots
+            )
+        )
+        parts = evidence.parts
+        cost = parts.saved_by(
+            cache=found.cache,
+            dram=found.dram,
+            requests=found.requests,
+            issue=found.issue,
+            latency=parts.latency - waited * evidence.waves * evidence.peaks.cycle,
+        )
+        names = ", ".join(dict.fromkeys(one.argument for one in same if one.argument))
+        of_what = f" of {names}" if names else ""
+        plural = "this load" if len(same) == 1 else f"{len(same)} loads"
+        yield finding(
+            "loop-invariant-load",
+            f"{plural}{of_what} take{'s' if len(same) == 1 else ''} the same elements in each "
+            "iteration",
+            cost,
+            same[0].position,
+            "Load it once, in front of the loop: the compiler may not, since a store could change "
+            "it in between.",
+            {
+                "argument": names,
+                "iterations": loop.turns if loop.is_known else f"{loop.turns} assumed",
+                "bytes each time": round(sum(one.bytes for one in same)),
+            },
+            "the TTGIR: nothing that its address and mask are made of changes in the loop",
+        )

@@ -1,0 +1,1 @@
+"""Diagnoses: why a kernel is slow, as cards."""
