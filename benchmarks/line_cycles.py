@@ -4,7 +4,7 @@
 line_cycles.json: machine and versions, and of each kernel the lines with their cycles, how much
 longer the launch took for its marks, whether it gave the same results, and the cycles of a program
 by the sum of its scopes and by two marks alone; the same lines by Nsight Compute's samples of
-stalled warps (`ncu`), and by Proton's PC sampling. matmul.kernellab is one profile with its
+stalled warps (`ncu`), and by Proton's PC sampling. matmul.klprofile is one profile with its
 timeline. `--only NAME` takes one kernel; what fails is recorded with its error.
 
 Committed as benchmarks/data/line_cycles_h200.json, which tests read; `--table` prints it.
@@ -297,7 +297,7 @@ def record(out: Path, only: str | None) -> dict[str, Any]:
         print(f"{name}, {way}: {json.dumps(result)[:600]}", flush=True)
 
     for name in names:
-        saved = out / "matmul.kernellab" if name == "matmul" else None
+        saved = out / "matmul.klprofile" if name == "matmul" else None
         note(name, "scopes", lambda name=name, saved=saved: by_scopes(CASES[name](GPU), saved))  # type: ignore[misc]
     with tempfile.TemporaryDirectory(prefix="kernellab-lines-") as folder:
         ways: dict[str, Callable[[ProfiledLaunch], Any]] = {}

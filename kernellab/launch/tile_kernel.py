@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,7 +35,12 @@ from kernellab.launch.preparation import (
 )
 from kernellab.records import AskedLaunch, Launch, Run, Target
 from kernellab.records.run_options import RUN_OPTION_NAMES
-from kernellab.triton_api import GluonJITFunction, JITFunction
+from kernellab.triton_api import (
+    GluonJITFunction,
+    JITFunction,
+    emulations,
+    is_made_of_the_same,
+)
 
 
 class TileKernel(JITFunction):
@@ -108,7 +112,34 @@ class TileKernel(JITFunction):
 
     def __getitem__(self, grid: Grid) -> Callable[..., Any]:
         """The kernel with a grid, ready to be called with its arguments."""
-        return functools.partial(self.run, grid=grid, warmup=False)
+
+        # All in one function: each that hands arguments on costs a launch on a GPU a tenth.
+        def launch(*args: Any, **keywords: Any) -> Any:
+            __tracebackhide__ = True
+            first = args[0] if args else None
+            if (
+                type(first) is not Tensor
+                or not first.is_cuda
+                or self._asked is not None
+                or emulations.are_active
+                or not RUN_OPTION_NAMES.isdisjoint(keywords)
+                or not is_made_of_the_same(self)
+            ):
+                return self._prepare_and_run(*args, grid=grid, warmup=False, **keywords)
+            # Nothing has to be looked at first: this is to cost what Triton's own launch costs.
+            asked = SeenGrid(grid) if callable(grid) else grid
+            try:
+                compiled = JITFunction.run(self, *args, grid=asked, warmup=False, **keywords)
+            except KernelLabError:
+                raise
+            except Exception:
+                self._say_in_better_words(args, asked, keywords)
+                raise
+            self._last = note(compiled, asked, args, keywords)
+            self._stopped = None
+            return compiled
+
+        return launch
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Nothing: a kernel is launched on a grid.
@@ -147,30 +178,9 @@ class TileKernel(JITFunction):
             KernelFault: the kernel left its tensors, or the like.
         """
         __tracebackhide__ = True
-        first = args[0] if args else None
-        if (
-            type(first) is not Tensor
-            or not first.is_cuda
-            or warmup
-            or self._asked is not None
-            or triton_api.emulations.are_active
-            or not RUN_OPTION_NAMES.isdisjoint(keywords)
-            or not triton_api.is_made_of_the_same(self)
-        ):
-            return self._prepare_and_run(*args, grid=grid, warmup=warmup, **keywords)
-        # Nothing has to be looked at first: this is to cost what Triton's own launch costs.
-        if callable(grid):
-            grid = SeenGrid(grid)
-        try:
-            compiled = JITFunction.run(self, *args, grid=grid, warmup=False, **keywords)
-        except KernelLabError:
-            raise
-        except Exception:
-            self._say_in_better_words(args, grid, keywords)
-            raise
-        self._last = note(compiled, grid, args, keywords)
-        self._stopped = None
-        return compiled
+        if warmup:
+            return self._prepare_and_run(*args, grid=grid, warmup=True, **keywords)
+        return self[grid](*args, **keywords)
 
     def _say_in_better_words(
         self, args: Sequence[Any], grid: Grid, keywords: Mapping[str, Any]

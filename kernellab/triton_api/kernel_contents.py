@@ -70,14 +70,15 @@ class MadeOf:
 
 def is_made_of_the_same(kernel: Any) -> bool:
     """Whether a JIT function is made of what it was when `made_of` was asked last."""
-    known: MadeOf | None = vars(kernel).get(_KEPT)
+    known: MadeOf | None = kernel.__dict__.get(_KEPT)
     if known is None:
         return False
     for scope, name, value in known.names:
         if scope.get(name, _MISSING) is not value:
             return False
     for function, source in known.functions:
-        if function.src is not source:
+        # Where Triton keeps it; `src` is a function, which costs a launch.
+        if function.__dict__.get("_src") is not source and function.src is not source:
             return False
     # Few have any: a launch on a GPU is not to pay for a generator.
     return not known.cells or all(_content_of_cell(cell) is value for cell, value in known.cells)

@@ -14,7 +14,7 @@ import kernellab
 from tests.support.source_files import ROOT
 
 DATA = ROOT / "benchmarks/data/line_cycles_h200.json"
-SAVED = DATA.with_name("line_cycles_h200_matmul.kernellab")
+SAVED = DATA.with_name("line_cycles_h200_matmul.klprofile")
 MOST, WITHIN, OF = 1.3, 0.1, 8
 """What the profile is held to: so many times the plain launch, a sum so near to the program's
 cycles, for so many of the twelve kernels."""

@@ -235,6 +235,10 @@ TABLE: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
             "answers": NO_CHOICE,
         },
     ),
+    "on_launch": (
+        kernellab.on_launch,
+        {name: [*(one for one in NOTHING if one is not int), 5, "x"] for name in ("enter", "exit")},
+    ),
     "load": (kernellab.load, {"path": NO_PATH}),
     "graph": (
         lambda **v: kernellab.graph(v.pop("function", torch.sin), torch.ones(2), **v),
