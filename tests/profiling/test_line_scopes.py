@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import cache
 from typing import Any
 
@@ -266,8 +267,19 @@ def test_a_profile_of_readings() -> None:
         "epilogue",
     ]
     assert any("1 of 2 programs" in one for one in profile.notes)
+    assert not any("warp-specialised" in one for one in profile.notes)
     events = profile.timeline(7).records
     assert (events["duration"] == 100).all()
     assert set(events["warp"]) == {0, 1, 2, 3}
     assert profile.perturbation is not None
     assert profile.perturbation.ratio == pytest.approx(1.1)
+
+
+def test_of_a_warp_specialised_kernel_the_default_warps_are_measured() -> None:
+    made = marked("scan")
+    plain_of = dataclasses.replace(made.plain, generic='"ttg.warp_specialize"()')
+    special = dataclasses.replace(made, plain=plain_of)
+    order = sorted(range(len(made.module.marks)), key=lambda at: made.module.marks[at] is None)
+    found = read(numpy.stack([noted(made.memory, [[(at, at) for at in order]] * 4)]), made.memory)
+    profile = profile_of(Measured(special, (1, 1, 1), found, Perturbation(1.0, 1.0, "counted")))
+    assert any("its partitions have no marks" in one for one in profile.notes)

@@ -172,6 +172,11 @@ def _notes(measured: Measured) -> list[str]:
             f"{readings.lost:,} of {int(readings.taken.sum()):,} readings of the clock had no "
             "room: cycles and executions are of the newest"
         )
+    if '"ttg.warp_specialize"' in marked.plain.generic:
+        notes.append(
+            "the kernel is warp-specialised: these are the cycles of its default warps, and its "
+            "partitions have no marks"
+        )
     if marked.changes:
         notes.append(f"with marks a program takes {', '.join(marked.changes)}")
     notes += [
