@@ -262,7 +262,11 @@ class Worker:
                 assert pipe is not None
                 with contextlib.suppress(OSError, ValueError):
                     os.dup2(nowhere, pipe.fileno())
+                    pipe.close()
             os.close(nowhere)
+            process.returncode = 0  # Not this process's to wait for.
+        if self._printed is not None:
+            self._printed.close()
 
 
 def _forget_after_fork() -> None:

@@ -339,9 +339,14 @@ def test_a_process_that_cannot_be_started_blames_no_kernel(worker, monkeypatch):
 
 def test_a_process_reads_text_as_utf8_and_none_is_left_at_the_end_where_the_locale_is_c():
     code = """
+        import os
         from kernellab.common.worker import Worker
         own = Worker("own")  # nobody closes it
         print(own.call("locale:getpreferredencoding"))
+        if os.fork() == 0:
+            del own  # nor does a child complain of what is its parent's
+            os._exit(0)
+        os.wait()
     """
     done = subprocess.run(
         [sys.executable, "-W", "error", "-X", "dev", "-c", textwrap.dedent(code)],
