@@ -325,6 +325,9 @@ METHODS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
         ),
         [one for one in NO_TIME if one is not None],
     ),
+    "Tuning.candidates": (
+        lambda v: tuning().candidates(v), [one for one in NO_COUNT if one is not None],
+    ),
     "Trace.at": (lambda v: trace().at(v), [*NO_TEXT[:6], "x", 10**12, 1.5]),
     "Trace.show": (lambda v: trace().show(v), [*NOTHING, "x", 10**12]),
     "Trace.find": (lambda v: trace().find(v), [*NOTHING, "x", lambda: True]),

@@ -39,6 +39,8 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
             None if math.isnan(outcome.compiled.occupancy) else outcome.compiled.occupancy
         )
         compiled["seconds"] = round(outcome.compiled.seconds, 4)
+        if compiled["estimated"] is None:
+            del compiled["estimated"]
         data["compiled"] = compiled
     if outcome.dropped is not None:
         data["dropped"] = dataclasses.asdict(outcome.dropped)
@@ -85,6 +87,7 @@ def _compiled_from_json(data: SavedData) -> Compiled:
         limited_by=data["limited_by"].text(),
         matrix=data["matrix"].text(),
         seconds=data["seconds"].number(0, _LONGEST),
+        estimated=data["estimated"].number(least=0) if data.has("estimated") else None,
     )
 
 

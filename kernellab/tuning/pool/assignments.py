@@ -37,6 +37,8 @@ class Task:
     grid: tuple[int, int, int]
     values: Mapping[str, Any]
     """The arguments that are not shipped: scalars and constants, by parameter."""
+    tensors: Mapping[str, tuple[tuple[int, ...], tuple[int, ...], str]] | None = None
+    """Shape, strides and dtype of the others, where its time is to be estimated; else None."""
 
 
 @dataclass(frozen=True)

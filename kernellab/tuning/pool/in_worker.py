@@ -74,8 +74,16 @@ def compile_config(packed_job: bytes, packed_task: bytes) -> Outcome:
     call = BoundCall(task.specialization, {}, task.options)
     started = time.perf_counter()
     try:
-        compilation = compile_bound(job.kernel, call, job.target, for_launch=True)
-        return Outcome(compiled=_said_of(compilation, time.perf_counter() - started))
+        estimates = task.tensors is not None
+        compilation = compile_bound(
+            job.kernel, call, job.target, ttgir_lines=estimates, for_launch=not estimates
+        )
+        said = _said_of(compilation, time.perf_counter() - started)
+        if estimates:
+            from kernellab.tuning.pool.estimating import estimated  # needs the interpreter
+
+            said = replace(said, estimated=estimated(compilation, job.kernel, task))
+        return Outcome(compiled=said)
     except CompileError as error:
         limits = isinstance(error.__cause__, triton_api.OutOfResources)
         return _dropped("out of resources" if limits else "compile error", str(error))

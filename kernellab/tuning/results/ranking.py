@@ -20,17 +20,19 @@ def timed(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def by_compiler(trials: Sequence[Trial]) -> list[Trial]:
-    """The configs that compile, where none was timed: those that spill less, keep more warps on a
-    multiprocessor and take fewer registers first. That says nothing sure of time; an estimate of it
-    would be this function's first key.
+    """The configs that compile, where none was timed: those first that are estimated to be faster
+    (docs/estimates.md); where nothing was estimated, those that spill less, keep more warps on a
+    multiprocessor and take fewer registers.
     """
 
     def costs(one: Trial) -> tuple[float, ...]:
         compiled = one.outcome.compiled
         if compiled is None:
-            return (math.inf, 0.0, math.inf, one.number)
+            return (math.inf, math.inf, 0.0, math.inf, one.number)
+        estimated = math.inf if compiled.estimated is None else compiled.estimated
         occupancy = compiled.occupancy if math.isfinite(compiled.occupancy) else 0.0
-        return compiled.resources.spills, -occupancy, compiled.resources.registers, one.number
+        resources = compiled.resources
+        return estimated, resources.spills, -occupancy, resources.registers, one.number
 
     return sorted((one for one in trials if not one.is_dropped), key=costs)
 

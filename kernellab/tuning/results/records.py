@@ -103,6 +103,9 @@ class Compiled:
     seconds: float
     """Wall time of the compilation, on a machine that compiles others beside it;
     near 0 where Triton's cache had it."""
+    estimated: float | None = None
+    """Microseconds of a launch, estimated and not measured (docs/estimates.md); None where nothing
+    was estimated: configs that are timed, types alone, targets that are not calibrated."""
 
 
 @dataclass(frozen=True)

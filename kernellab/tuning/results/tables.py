@@ -29,6 +29,7 @@ def tuning_table(tuning: Tuning) -> Any:
     return _table(rows, index, _OF_EVERY_SWEEP)
 
 
+ESTIMATED = "us, estimated"
 _COMPILED = (
     "registers",
     "spilled bytes",
@@ -48,6 +49,7 @@ _OF_SWEEPS = (
     "timed by",
     "GB/s",
     "TFLOP/s",
+    ESTIMATED,
     *_OF_EVERY_SWEEP,
     "ties",
     "GPU",
@@ -165,7 +167,9 @@ def _compiled(trial: Trial) -> dict[str, Any]:
     if compiled is None:
         return dict.fromkeys(_COMPILED)
     resources = compiled.resources
+    estimated = {} if compiled.estimated is None else {ESTIMATED: compiled.estimated}
     return {
+        **estimated,
         "registers": resources.registers,
         "spilled bytes": resources.spills,
         "shared bytes": resources.shared_bytes,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.common.argument_checks import check_flags, is_whole
+from kernellab.common.argument_checks import check_flags, check_whole, is_whole
 from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import counted, shown
 from kernellab.compiler.comparison import Comparison, compare
@@ -27,7 +27,7 @@ from kernellab.tuning.files.saved_sweeps import load_one, save
 from kernellab.tuning.pool.gpus import installed_triton
 from kernellab.tuning.results.applied import AppliedTuning
 from kernellab.tuning.results.merging import merge
-from kernellab.tuning.results.ranking import tied_with_best, timed
+from kernellab.tuning.results.ranking import by_compiler, tied_with_best, timed
 from kernellab.tuning.results.records import INTERRUPTED, Candidate, Machine, Timing, Trial, Work
 
 OTHER_SOURCE = (
@@ -158,6 +158,18 @@ class Tuning(HasCard):
     def is_tie(self) -> bool:
         """Whether the fastest is inside the noise."""
         return len(self.ties) > 1
+
+    @names_bad_arguments
+    def candidates(self, count: int = 5) -> list[dict[str, Any]]:
+        """The configs to measure first, as a space for `kernellab.tune` on a GPU: the fastest; of a
+        sweep without times those that are estimated to be (docs/estimates.md has how often the
+        first five hold the best).
+
+        Raises OptionError for what is no number of configs.
+        """
+        check_whole("count", count, 1, meaning="number of configs")
+        ranked = self.ranked or tuple(by_compiler(self.trials))
+        return [one.candidate.values for one in ranked[:count]]
 
     @property
     def table(self) -> Any:

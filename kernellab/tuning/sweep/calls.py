@@ -67,10 +67,12 @@ class Calls:
         keywords: Mapping[str, Any],
         target: Target,
         ships: bool = True,
+        estimates: bool = False,
     ) -> None:
         """The launches of a kernel; without `ships` nobody runs them,
-        and no memory is sent anywhere.
+        and no memory is sent anywhere; with `estimates` their times are estimated.
         """
+        self._estimates = estimates
         self._ships = ships
         self._kernel = without_autotuner(kernel)
         self._grid = grid
@@ -139,7 +141,8 @@ class Calls:
             shipment = ship(with_memory) if self._ships else None
         elif self.shared is None and self.runs and self._ships:
             self.shared = self._ship(with_memory)
-        task = Task(number, call.specialization, call.options, grid, others)
+        tensors = _described(with_memory) if self._estimates and self.runs else None
+        task = Task(number, call.specialization, call.options, grid, others, tensors)
         return PreparedCall(call, task, shipment)
 
     def _ship(self, with_memory: Mapping[str, Any]) -> Shipment:
@@ -218,3 +221,16 @@ def has_memory(value: Any) -> bool:
     if isinstance(value, torch.Tensor | numpy.ndarray):
         return True
     return isinstance(getattr(value, "base", None), torch.Tensor)
+
+
+def _described(
+    values: Mapping[str, Any],
+) -> dict[str, tuple[tuple[int, ...], tuple[int, ...], str]] | None:
+    """Shape, strides and dtype of tensors; None where some are behind something else."""
+    found = {}
+    for name, value in values.items():
+        if type(value) is not torch.Tensor:
+            return None
+        dtype = str(value.dtype).removeprefix("torch.")
+        found[name] = (tuple(value.shape), tuple(value.stride()), dtype)
+    return found

@@ -214,7 +214,9 @@ def _tuned(
     given = {**dict(zip(plain.arg_names, args)), **keywords}
     kept = _pruned(found, own.prune, given)
     runs = place.has_gpu or own.check is not False
-    calls = Calls(kernel, grid, args, keywords, place.target, ships=runs)
+    calls = Calls(
+        kernel, grid, args, keywords, place.target, ships=runs, estimates=not place.has_gpu
+    )
     prepared = calls.prepare_all(kept)
     said = given_work(own.bytes, own.flops, prepared)
     expected = expected_results(own.reference, plain, args, keywords)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kernellab.common.formatting import counted, percent
+from kernellab.profiling.estimates.calibration import MEDIAN_ERROR
 from kernellab.tuning.results.plot_data import varying_parameters
 from kernellab.tuning.results.ranking import by_compiler, timed
 from kernellab.tuning.results.records import Trial
@@ -32,6 +33,18 @@ COMPILED_IN_ORDER = (
     "registers, which is no order of times"
 )
 """Of configs without times; see `ranking.by_compiler`."""
+ESTIMATED_IN_ORDER = (
+    "the order of estimates, which nobody has measured: median error "
+    f"{MEDIAN_ERROR:.0%} on kernels left out"
+)
+
+
+def untimed_order(tuning: Tuning) -> str:
+    """What configs without times are ranked by, in words."""
+    compiled = (one.outcome.compiled for one in tuning.trials)
+    has_estimates = any(one is not None and one.estimated is not None for one in compiled)
+    return ESTIMATED_IN_ORDER if has_estimates else COMPILED_IN_ORDER
+
 
 TO_EXPLORE_ALL = ".show() opens the sweeps: times over the key, and each sweep's plots and configs."
 TO_EXPLORE = ".show() opens the sweep: plots and table, linked, and the IR of every config."
@@ -48,7 +61,7 @@ def still_card(tuning: Tuning) -> Card:
     """The card of one sweep, where its view is not to be had."""
     ranked = timed(tuning.trials)
     shown = ranked or by_compiler(tuning.trials)
-    title = "The fastest" if ranked else f"{format_untimed(tuning)}: {COMPILED_IN_ORDER}"
+    title = "The fastest" if ranked else f"{format_untimed(tuning)}: {untimed_order(tuning)}"
     left = sum(not one.is_dropped for one in tuning.trials) - len(shown[:MOST_ROWS])
     if left > 0:
         title += f"; {counted(left, 'other')} in tuning.table"

@@ -24,7 +24,7 @@ from kernellab.tuning.results.tunings import Tunings
 from kernellab.tuning.results.value_formatting import format_value
 from kernellab.viz.explorer.data import PassPairData
 from kernellab.viz.kit.data import ViewData
-from kernellab.viz.sweeps.card import COMPILED_IN_ORDER, format_sweep, format_untimed
+from kernellab.viz.sweeps.card import format_sweep, format_untimed, untimed_order
 
 UNITS = ("time", "GB/s", "TFLOP/s")
 
@@ -61,7 +61,9 @@ def sweep_name(tuning: Tuning, beside: Sequence[Tuning]) -> str:
 
 def _sweep(tuning: Tuning, name: str) -> SweepData:
     configs = [one.candidate.values for one in tuning.trials]
-    untimed = [] if tuning.is_timed else [f"{format_untimed(tuning)}: this is {COMPILED_IN_ORDER}."]
+    untimed = (
+        [] if tuning.is_timed else [f"{format_untimed(tuning)}: this is {untimed_order(tuning)}."]
+    )
     if not tuning.trials:
         untimed = [f"{format_untimed(tuning)}."]
     return SweepData(

@@ -1,0 +1,55 @@
+"""Sweeps without a GPU are ranked by estimates of their configs' times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import triton
+
+import kernellab
+from kernellab.cli.demo.kernels import vector_add
+from kernellab.tuning.results.ranking import by_compiler
+
+SIZE = 1 << 16
+
+
+@pytest.fixture(scope="module")
+def tuning() -> kernellab.Tuning:
+    x = torch.ones(SIZE)
+    return kernellab.tune(
+        vector_add,
+        lambda meta: (triton.cdiv(SIZE, meta["BLOCK"]),),
+        x,
+        x,
+        torch.empty(SIZE),
+        SIZE,
+        space={"BLOCK": [16, 1024], "num_warps": [4]},
+        check=False,
+        cache=False,
+        progress=False,
+    )
+
+
+def test_the_estimated_faster_config_is_first(tuning: kernellab.Tuning) -> None:
+    slow, fast = tuning.table["us, estimated"]
+    assert 0 < fast < slow
+    assert [one.number for one in by_compiler(tuning.trials)] == [1, 0]
+    assert tuning.candidates(1) == [{"BLOCK": 1024, "num_warps": 4}]
+    assert len(tuning.candidates()) == 2
+    words = tuning._repr_mimebundle_()["text/plain"]
+    assert "estimates, which nobody has measured" in words
+
+
+def test_estimates_are_saved(tuning: kernellab.Tuning, tmp_path: Path) -> None:
+    loaded = kernellab.Tuning.load(tuning.save(tmp_path / "sweep.json"))
+    assert list(loaded.table["us, estimated"]) == list(tuning.table["us, estimated"])
+
+
+def test_of_types_alone_nothing_is_estimated() -> None:
+    tuning = kernellab.tune(
+        vector_add, None, "*fp32:16", "*fp32:16", "*fp32:16", "i32:16",
+        space={"BLOCK": [1024]}, cache=False, progress=False,
+    )  # fmt: skip
+    assert "us, estimated" not in tuning.table
