@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from kernellab.loading import load as load
     from kernellab.profiling.accesses.counting import accesses as accesses
     from kernellab.profiling.diagnosis.diagnosing import diagnose as diagnose
+    from kernellab.profiling.nsight.counters import counters as counters
     from kernellab.profiling.nsight.files import read_ncu as read_ncu
     from kernellab.profiling.nsight.records import SampledCode as SampledCode
     from kernellab.profiling.profiles.profile import Profile as Profile
@@ -144,6 +145,7 @@ _PUBLIC = {
     "loading": "load",
     "profiling.accesses.counting": "accesses",
     "profiling.diagnosis.diagnosing": "diagnose",
+    "profiling.nsight.counters": "counters",
     "profiling.nsight.files": "read_ncu",
     "profiling.nsight.records": "SampledCode",
     "profiling.profiles.profile": "Profile",

@@ -54,6 +54,10 @@ def load(path: str | os.PathLike[str]) -> Any:
 
         capture = capture_in_folder(file)
         return read_cache_folder(file) if capture is None else _report(capture)
+    if str(file).endswith((".ncu-rep", ".ncu-repz")):
+        from kernellab.profiling.nsight.files import read_ncu
+
+        return read_ncu(file)
     content = file_bytes(file, ArchiveError)
     if content.startswith(_ZIP_BEGINNING):
         from kernellab.tracing.files.reading import trace_in

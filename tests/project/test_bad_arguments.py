@@ -167,6 +167,10 @@ TABLE: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
             "counts": [one for one in NO_FLAG if one is not None],
         },
     ),
+    "counters": (
+        launched(kernellab.counters),
+        {**LAUNCH, **TARGET, "metrics": [*NOTHING, 5, [], [5]], "seconds": NO_TIME},
+    ),
     "profile": (
         launched(kernellab.profile),
         {

@@ -1,0 +1,92 @@
+"""Counters of Nsight Compute beside predictions; a launch of 1 Mi elements, recorded on an H200."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import kernellab
+from kernellab.cli.demo.kernels import vector_add
+from kernellab.errors import OptionError, ProfileError
+from kernellab.profiling.nsight.counter_records import Counters
+from kernellab.profiling.nsight.counters import joined
+from tests.support.source_files import ROOT
+
+SIZE = 1 << 20
+DATA = ROOT / "benchmarks/data"
+
+
+def counted(**asked: Any) -> Counters:
+    x, y, z = (torch.zeros(SIZE) for _ in range(3))
+    return kernellab.counters(
+        vector_add, (1024,), x, y, z, SIZE, BLOCK=1024, target="sm_90", **asked
+    )
+
+
+@pytest.fixture
+def without_ncu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def predicted() -> Counters:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PATH", "")
+        return counted()
+
+
+def test_without_ncu_predictions_stand_alone(predicted: Counters) -> None:
+    assert "there is no ncu" in predicted.notes[0]
+    assert all(one.measured is None for one in predicted)
+    assert predicted["dram__bytes_read.sum"].predicted == 8 * SIZE
+    assert "predicted alone" in str(predicted)
+
+
+def test_predictions_are_near_what_an_h200_counted(predicted: Counters) -> None:
+    pages = [(DATA / f"counters_h200_{name}.csv").read_text() for name in ("raw", "source")]
+    found = joined(predicted, *pages)
+    assert found.gpu == "NVIDIA H200"
+    assert found["smsp__inst_executed.sum"].measured == 167_936
+    assert found["smsp__inst_executed.sum"].ratio == pytest.approx(1, rel=0.03)
+    assert found["dram__bytes_read.sum"].ratio == pytest.approx(1, rel=0.01)
+    exact = [
+        found[f"launch__{name}"]
+        for name in ("grid_size", "occupancy_limit_registers", "occupancy_limit_warps")
+    ]
+    assert [one.measured for one in exact] == [one.predicted for one in exact]
+    assert found.lines is not None
+    assert sum(one.executed or 0 for one in found.lines) == 167_936
+    assert set(found.table()["name"]) == {one.name for one in predicted}
+
+
+def test_a_page_without_a_launch(predicted: Counters) -> None:
+    with pytest.raises(ProfileError, match="counted no launch of 'vector_add'"):
+        joined(predicted, "==PROF== nothing", "")
+
+
+def test_what_ncu_refuses_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ncu = tmp_path / "ncu"
+    ncu.write_text("#!/bin/sh\necho '==ERROR== ERR_NVGPUCTRPERM'\nexit 1\n")
+    ncu.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    with pytest.raises(ProfileError, match="may not read the GPU's counters"):
+        counted(metrics=["smsp__inst_executed.sum"])
+    ncu.write_text("#!/bin/sh\necho 'no such device' >&2\nexit 9\n")
+    with pytest.raises(ProfileError, match="ncu gave 9: no such device"):
+        counted(metrics="smsp__inst_executed.sum")
+
+
+def test_metrics_that_are_no_names() -> None:
+    with pytest.raises(OptionError, match="metrics are names"):
+        counted(metrics=["a,b"])
+
+
+@pytest.mark.usefixtures("without_ncu")
+def test_a_report_is_opened_by_ncu_alone(tmp_path: Path) -> None:
+    report = tmp_path / "profile.ncu-rep"
+    report.write_bytes(b"NVR\x00")
+    with pytest.raises(ProfileError, match="there is no ncu here"):
+        kernellab.load(report)
