@@ -14,7 +14,7 @@ from kernellab.checker.records import Finding, Findings
 from kernellab.checker.uninitialized import uninitialized
 from kernellab.common.argument_checks import check_whole
 from kernellab.common.argument_faults import names_bad_arguments
-from kernellab.common.time_limit import OutOfTime, time_limit
+from kernellab.common.time_limits import StoppedForGood, limited
 from kernellab.compiler.pipeline import compile
 from kernellab.errors import Diagnostic, KernelLabError
 from kernellab.records import Compilation
@@ -79,7 +79,7 @@ class _Answering:
         cases = list(self.exercise.cases(draw))
         passed = 0
         try:
-            with time_limit(SECONDS):
+            with limited(SECONDS, StoppedForGood):
                 compiled = self._compiled(cases)
                 if not isinstance(compiled, Compilation):
                     return self._ended("", [compiled], len(cases))
@@ -92,7 +92,7 @@ class _Answering:
                 costs = over_budget(
                     self.exercise, self.kernel, cases[0] if priced is None else priced(draw), TARGET
                 )
-        except OutOfTime:
+        except StoppedForGood:
             words = cases[passed] if passed < len(cases) else "the launch of its budget"
             return self._ended("compiles", [self._endless(str(words))], len(cases), passed)
         if costs:

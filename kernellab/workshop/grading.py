@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from kernellab.common.time_limit import OutOfTime, time_limit
+from kernellab.common.time_limits import StoppedForGood, limited
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.launch.tile_kernel import tile_kernels_in
@@ -125,11 +125,11 @@ def _graded(cell: StudentCell, known: Grade) -> Grade:
         "file": cell.file.name,
     }
     try:
-        with time_limit(SECONDS):
+        with limited(SECONDS, StoppedForGood):
             kernel = _kernel_of(cell)
     except KeyboardInterrupt:
         raise
-    except OutOfTime:
+    except StoppedForGood:
         return Grade(
             **place, kind="no-end", what=f"the cell has not ended after {SECONDS:g} seconds"
         )
