@@ -1,4 +1,4 @@
-"""`%tileprofile` and `%%tileprofile` in a real notebook kernel."""
+"""`%tileprofile`, `%%tileprofile` and `%tilediagnose` in a real notebook kernel."""
 
 from __future__ import annotations
 
@@ -52,3 +52,13 @@ def test_what_means_nothing_is_refused(lab: NotebookSession) -> None:
 def test_tab_offers_the_options_of_each(lab: NotebookSession) -> None:
     assert "--detail" in lab.complete("%tileprofile --de")
     assert "--context" in lab.complete("%%tileprofile --con")
+
+
+def test_why_a_launch_is_slow(lab: NotebookSession) -> None:
+    card = lab.run(f"%tilediagnose --target sm_90 {LAUNCH}").card
+    assert "launch-bound" in card["text/plain"]
+    assert "What costs most" in card["text/html"]
+    lab.run("import kernellab\nwith kernellab.profile() as measured:\n    " + LAUNCH)
+    assert "1 kernel diagnosed" in lab.run("%tilediagnose --of measured").card["text/plain"]
+    assert "--target" in lab.complete("%tilediagnose --ta")
+    assert "no launch is given" in lab.run("%tilediagnose").message

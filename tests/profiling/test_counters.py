@@ -60,6 +60,29 @@ def test_predictions_are_near_what_an_h200_counted(predicted: Counters) -> None:
     assert found.lines is not None
     assert sum(one.executed or 0 for one in found.lines) == 167_936
     assert set(found.table()["name"]) == {one.name for one in predicted}
+    html = found._repr_mimebundle_()["text/html"]
+    assert "167,936" in html
+    assert "NVIDIA H200" in html
+
+
+def test_a_metric_that_ncu_does_not_know(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ncu = tmp_path / "ncu"
+    ncu.write_text(_PRINTS.format(folder=DATA))
+    ncu.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    assert counted(metrics=["launch__grid_size"])["launch__grid_size"].measured == 1024
+    with pytest.raises(ProfileError, match=r"ncu counted no nonsense\.sum"):
+        counted(metrics=["launch__grid_size", "nonsense.sum"])
+
+
+_PRINTS = """\
+#!/bin/sh
+case "$*" in
+  *"--page source"*) cat {folder}/counters_h200_source.csv ;;
+  *"--page raw"*) cat {folder}/counters_h200_raw.csv ;;
+  *) while [ "$1" != --export ]; do shift; done; touch "$2" ;;
+esac
+"""
 
 
 def test_a_page_without_a_launch(predicted: Counters) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import torch
+import triton
+import triton.language as tl
 
 import kernellab
 from benchmarks.diagnosed.corpus import PAIRS
 from benchmarks.diagnosed.pairs import Variant
 from kernellab.errors import ArgumentError, Diagnostic, OptionError
+from kernellab.graphs.report import GraphReport
 from kernellab.profiling.diagnosis.records import Diagnoses, Diagnosis
 from kernellab.profiling.diagnosis.rule import all_rules
 from kernellab.viz.diagnoses.card import diagnoses_card, diagnosis_card
@@ -189,3 +193,92 @@ def test_a_sweep_whose_best_is_at_the_edge_of_its_space_says_so() -> None:
         values = one.evidence["values"].split(", ")
         assert str(one.evidence["best"]) in (values[0], values[-1])
         assert one.evidence["best"] in best.values()
+
+
+def test_a_profile_is_diagnosed_kernel_by_kernel() -> None:
+    x, out = torch.rand(4096), torch.zeros(4096)
+    with kernellab.profile() as session:
+        kernellab.run(vector_add, (4,), x, x, out, 4096, BLOCK=1024)
+    found = kernellab.diagnose(session)
+    assert isinstance(found, Diagnoses)
+    assert found["vector_add"].kernel == "vector_add"
+    assert found.shares == (1.0,)
+    assert any("Measured: line" in note for note in found[0].notes)
+    recorded = kernellab.load(ROOT / "benchmarks/data/line_cycles_h200_matmul.klprofile")
+    elsewhere = kernellab.diagnose(recorded)
+    assert len(elsewhere) == 0
+    assert "matmul: its source is not at hand" in str(elsewhere)
+
+
+def test_a_report_of_torch_compile_is_diagnosed_kernel_by_kernel() -> None:
+    report = kernellab.load(ROOT / "tests/viz/two_blocks.klgraph")
+    first, *_ = report.capture.lowered
+    one = [kernel for kernel in first.kernels if "gelu" in kernel.name][:1]
+    small = GraphReport(replace(report.capture, lowered=(replace(first, kernels=tuple(one)),)))
+    found = kernellab.diagnose(small)
+    assert isinstance(found, Diagnoses)
+    assert [each.kernel for each in found] == [one[0].name]
+    assert found[0][0].kind == "small-tile"
+    assert found[0].target == "sm_90"
+
+
+@triton.jit
+def segment_sums(x_ptr, firsts_ptr, out_ptr, BLOCK: tl.constexpr):
+    segment = tl.program_id(0)
+    end = tl.load(firsts_ptr + segment + 1)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for start in range(tl.load(firsts_ptr + segment), end, BLOCK):
+        i = start + tl.arange(0, BLOCK)
+        total += tl.load(x_ptr + i, mask=i < end, other=0.0)
+    tl.store(out_ptr + segment, tl.sum(total))
+
+
+def test_a_loop_whose_length_is_loaded_is_counted_where_the_values_are_at_hand() -> None:
+    x, out = (torch.empty(size, device="meta") for size in (3_000_000, 10_000))
+    firsts = torch.arange(10_001, dtype=torch.int32) * 300
+    asked: dict[str, Any] = {"grid": (10_000,), "target": "sm_90", "BLOCK": 128}
+    found = kernellab.diagnose(segment_sums, x, firsts, out, **asked)
+    assert isinstance(found, Diagnosis)
+    assert found[0].kind == "loop-not-pipelined"
+    assert found[0].evidence["iterations"] == 3
+    assert not found.notes
+    unknown = kernellab.diagnose(segment_sums, x, firsts.to("meta"), out, **asked)
+    assert isinstance(unknown, Diagnosis)
+    assert any("16 are assumed" in note for note in unknown.notes)
+    with pytest.raises(ArgumentError, match="nothing to count"):
+        kernellab.diagnose(segment_sums, x, firsts, out, counts=True, **asked)
+
+
+@triton.jit
+def each_twice(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.load(x_ptr + i // 2, mask=i < n), mask=i < n)
+
+
+def test_neighbours_behind_a_small_divisor_are_not_far_apart() -> None:
+    found = kernellab.diagnose(
+        each_twice, "*fp32:16", "*fp32:16", 1 << 24, grid=(1 << 14,), target="sm_90", BLOCK=1024
+    )
+    assert isinstance(found, Diagnosis)
+    assert "strided-access" not in [one.kind for one in found]
+
+
+@triton.jit
+def product_of_fp32(a_ptr, b_ptr, c_ptr, K, BLOCK: tl.constexpr):
+    i, k = tl.arange(0, BLOCK), tl.arange(0, 32)
+    total = tl.zeros((BLOCK, BLOCK), tl.float32)
+    for start in range(0, K, 32):
+        a = tl.load(a_ptr + i[:, None] * K + start + k[None, :])
+        total += tl.dot(a, tl.load(b_ptr + (start + k)[:, None] * BLOCK + i[None, :]))
+    tl.store(c_ptr + i[:, None] * BLOCK + i[None, :], total)
+
+
+def test_a_copy_that_turns_its_tile_is_narrow_for_that_and_not_for_a_mask() -> None:
+    types = ("*fp32:16",) * 3
+    found = kernellab.diagnose(
+        product_of_fp32, *types, 4096, grid=(1,), target="sm_90", counts=False, BLOCK=64
+    )
+    assert isinstance(found, Diagnosis)
+    narrow = [one for one in found if one.kind == "narrow-access"]
+    assert all("along the tile's other axis" in one.what for one in narrow)
+    assert narrow

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from math import prod
 from typing import Any
+
+import torch
 
 from kernellab.common import doors
 from kernellab.common.argument_faults import names_bad_arguments
@@ -17,7 +19,8 @@ from kernellab.interpreter.execution.grid import check_grid
 from kernellab.launch.preparation import EntryPoint, Grid, apart_from_parameters, prepare
 from kernellab.profiling.accesses.counting import accesses
 from kernellab.profiling.accesses.records import Accesses
-from kernellab.profiling.diagnosis.evidence import ASSUMED_TURNS, ASSUMED_WAVES, Evidence
+from kernellab.profiling.diagnosis.evidence import ASSUMED_TURNS, ASSUMED_WAVES, Evidence, Loop
+from kernellab.profiling.diagnosis.loop_turns import counted_turns
 from kernellab.profiling.diagnosis.records import (
     WORTH_SAYING,
     CostFinding,
@@ -25,6 +28,7 @@ from kernellab.profiling.diagnosis.records import (
     Diagnosis,
 )
 from kernellab.profiling.diagnosis.rule import Rule, all_rules
+from kernellab.profiling.estimates.sampling import with_memory
 from kernellab.records import AskedLaunch, Compilation, Target
 
 _MOST_COUNTED = 1 << 21
@@ -80,7 +84,7 @@ def diagnose(
             `kernellab.graph` or one of its kernels.
         args, keywords: of a kernel as for `kernellab.compile`, values or type strings; of a
             compilation the values of its parameters, as far as they are known. Of tensors nothing
-            is read unless the launch is counted.
+            is read unless the launch is counted; meta tensors do.
         grid: of the launch; without it a grid is assumed that fills the GPU.
         target: the GPU, "sm_90", ...; None means the one that a launch would emulate.
         counts: what `kernellab.accesses` gave for the launch; True runs the launch on the
@@ -109,14 +113,30 @@ def diagnosed(subject: Any, asked: Asked) -> Any:
     own, keywords = apart_from_parameters(
         _Options(asked.grid, asked.target, asked.counts), subject, asked.args, asked.keywords
     )
-    launch = prepare(subject, own.grid, asked.args, keywords, own.target, _DIAGNOSE)
+    args = tuple(_with_memory(one) for one in asked.args)
+    keywords = {name: _with_memory(one) for name, one in keywords.items()}
+    launch = prepare(subject, own.grid, args, keywords, own.target, _DIAGNOSE)
     _check_counts(own.counts)
     sizes = None if launch.grid is None else check_grid(launch.grid, launch.call.values)
     compilation = compile_kept(launch.kernel, launch.call, launch.target)
     evidence = Evidence(compilation, sizes, integers_of(launch.call.values))
-    whole = AskedLaunch(subject, launch.grid, asked.args, keywords, launch.target)
-    can_run = sizes is not None and not launch.call.stated
+    whole = AskedLaunch(subject, launch.grid, args, keywords, launch.target)
+    meta = [one for one in (*asked.args, *asked.keywords.values()) if _is_meta(one)]
+    can_run = sizes is not None and not meta and not launch.call.stated
+    has_integers = all(one.is_floating_point() for one in meta) and not launch.call.stated
+    if sizes is not None and has_integers and not all(one.is_known for one in _loops(evidence)):
+        turns = counted_turns(compilation, launch.kernel, sizes, launch.call)
+        evidence = replace(evidence, turns=turns)
     return _diagnosis(evidence, own.counts, whole if can_run else None)
+
+
+def _is_meta(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_meta
+
+
+def _with_memory(value: Any) -> Any:
+    """In the place of a meta tensor one of zeros, which take no room."""
+    return with_memory({"": value})[""] if _is_meta(value) else value
 
 
 @dataclass(frozen=True)
@@ -286,16 +306,20 @@ def _assumed(evidence: Evidence) -> Iterator[str]:
             f"The grid is not known: as many programs are assumed as fill the GPU "
             f"{ASSUMED_WAVES} times. grid=(...) says it."
         )
-    try:
-        unknown = [one for one in evidence.loops.values() if not one.is_known]
-    except Exception:  # as above
-        return
+    unknown = [one for one in _loops(evidence) if not one.is_known]
     lines = dict.fromkeys(str(one.position.line) for one in unknown if one.position is not None)
     if unknown:
         yield (
             f"How many iterations the loop{'' if len(lines) == 1 else 's'} on line "
             f"{', '.join(lines) or '?'} takes is not known: {ASSUMED_TURNS} are assumed."
         )
+
+
+def _loops(evidence: Evidence) -> tuple[Loop, ...]:
+    try:
+        return tuple(evidence.loops.values())
+    except Exception:  # of a module that nobody here can read; the rules will say it
+        return ()
 
 
 def _counted(evidence: Evidence, asked: AskedLaunch, must: bool, notes: list[str]) -> Evidence:
@@ -322,4 +346,4 @@ def _counted(evidence: Evidence, asked: AskedLaunch, must: bool, notes: list[str
             raise
         notes.append(f"Accesses were not counted: {error.problem}")
         return evidence
-    return Evidence(evidence.compilation, evidence.grid, evidence.integers, counts)
+    return replace(evidence, counts=counts)

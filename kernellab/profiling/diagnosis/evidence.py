@@ -20,6 +20,7 @@ from kernellab.ir.traits import DotLike, Elementwise, has, in_region_of_elements
 from kernellab.ir.types import bit_width, element_type, shape
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.diagnosis import weights
+from kernellab.profiling.diagnosis.loop_turns import loops_of
 from kernellab.profiling.diagnosis.machine import Peaks, peaks_of
 from kernellab.profiling.diagnosis.parts import Parts, load_latency, parts_of, waves_of
 from kernellab.profiling.diagnosis.scalars import Scalars
@@ -53,7 +54,7 @@ class Loop:
 
     op: Operation
     position: SourcePosition | None
-    turns: int
+    turns: float
     is_known: bool
     """Whether `turns` is what it takes, not what is assumed."""
     times: float
@@ -69,12 +70,14 @@ class Evidence:
         grid: of the launch; None where it is not known.
         integers: of the launch's arguments, by the kernel's names.
         counts: what its accesses cost in a run; None where none was made.
+        turns: of each loop, as some programs of the launch counted them; empty where none ran.
     """
 
     compilation: Compilation
     grid: tuple[int, int, int] | None = None
     integers: Mapping[str, int] = field(default_factory=dict)
     counts: Accesses | None = None
+    turns: tuple[float, ...] = ()
 
     # The modules
 
@@ -213,10 +216,13 @@ class Evidence:
     def loops(self) -> Mapping[Operation, Loop]:
         """Every loop, the outer ones first."""
         found: dict[Operation, Loop] = {}
-        for op in self.operations:
-            if kind(op) not in ("scf.for", "scf.while"):
+        loops = loops_of(self.module)
+        counted = self.turns if len(self.turns) == len(loops) else (None,) * len(loops)
+        for op, ran in zip(loops, counted, strict=True):
+            if in_region_of_elements(op):
                 continue
-            turns = self.scalars.turns(op)
+            known = self.scalars.turns(op)
+            turns = ran if known is None else known
             around = [found[one] for one in loops_around(op) if one in found]
             times = around[0].times * around[0].turns if around else 1.0
             assumed = ASSUMED_TURNS if turns is None else turns

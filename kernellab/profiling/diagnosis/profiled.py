@@ -10,6 +10,13 @@ from kernellab.profiling.diagnosis.evidence import Evidence
 from kernellab.profiling.diagnosis.records import Diagnoses, Diagnosis
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import TIME, ProfiledKernel
+from kernellab.profiling.sessions.session import ProfileSession
+
+
+@diagnosed.register
+def diagnosed_session(session: ProfileSession, asked: Asked) -> Diagnoses:
+    """Of what a `with kernellab.profile()` measured."""
+    return diagnosed_profile(session.profile, asked)
 
 
 @diagnosed.register

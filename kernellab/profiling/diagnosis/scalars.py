@@ -223,17 +223,22 @@ def _of_first(scalars: Scalars, op: Operation, depth: int) -> Steps:
 
 
 def _of_quotient(scalars: Scalars, op: Operation, depth: int) -> Steps:
-    """Steps are lost to rounding: all but a few neighbours have the same quotient."""
+    """Steps are lost to rounding: all but a few neighbours have the same quotient, or, of a small
+    divisor, they are that much closer.
+    """
     by = scalars.number(op.operands[1])
-    rounds = by is None or by >= _ROUNDS
-    return tuple(
-        one
-        if by == 1
-        else 0
-        if one == 0 or (rounds and one is not None and abs(one) <= 1)
-        else None
-        for one in scalars.steps(op.operands[0], depth)
-    )
+    return tuple(_quotient(one, by) for one in scalars.steps(op.operands[0], depth))
+
+
+def _quotient(step: int | None, by: int | None) -> int | None:
+    if step is None or step == 0:
+        return step
+    if by is None or by >= _ROUNDS:
+        return 0 if abs(step) <= 1 else None
+    if by <= 0:
+        return None
+    closer = -(-abs(step) // by)
+    return closer if step > 0 else -closer
 
 
 def _of_expansion(scalars: Scalars, op: Operation, depth: int) -> Steps:

@@ -9,6 +9,7 @@ from typing import Any
 
 from kernellab.common.formatting import joined_sizes
 from kernellab.profiling.nsight.records import SampledCode
+from kernellab.records.showing import HasCard
 from kernellab.records.tables import data_frame
 
 
@@ -37,7 +38,7 @@ class Counter:
 
 
 @dataclass(frozen=True)
-class Counters:
+class Counters(HasCard):
     """The counters of one launch, by name."""
 
     kernel: str

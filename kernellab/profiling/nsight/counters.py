@@ -90,13 +90,27 @@ def counters(
     values = {name: _on_cpu(value) for name, value in call.values.items()}
     packed = pack((launch.kernel, sizes, {**values, **call.options}))
     raw, source = _measured(launch.kernel.__name__, packed, asked, own.seconds)
-    return joined(found, raw, source)
+    measured = joined(found, raw, source)
+    if own.metrics is not None:
+        _check_known(measured)
+    return measured
 
 
 _NO_NCU = (
     "Nothing was counted: there is no ncu on this machine. It comes with the CUDA toolkit, or as "
     "NVIDIA Nsight Compute by itself, and needs a GPU of NVIDIA's."
 )
+
+
+def _check_known(found: Counters) -> None:
+    """Raise ProfileError for a metric that was asked for, and that ncu left out of its report."""
+    unknown = [one.name for one in found if one.measured is None and not one.unit]
+    if unknown:
+        raise ProfileError(
+            f"ncu counted no {', '.join(unknown)}.",
+            advice="ncu --query-metrics lists the names, which end as in .sum or "
+            ".avg.pct_of_peak_sustained_active.",
+        )
 
 
 def _names(given: Any) -> tuple[str, ...]:

@@ -1,9 +1,10 @@
-"""The cards of an estimate of time, and of a roofline."""
+"""The cards of an estimate of time, of a roofline, and of counters beside what is predicted."""
 
 from __future__ import annotations
 
-from kernellab.common.formatting import joined_sizes
+from kernellab.common.formatting import counted, joined_sizes
 from kernellab.profiling.estimates.records import Estimate, Roofline
+from kernellab.profiling.nsight.counter_records import Counters
 from kernellab.viz.kit.card import Card, Table, card_of
 
 _SMALL = 0.02
@@ -67,3 +68,33 @@ def roofline_card(roofline: Roofline) -> Card:
         ),
         notes=roofline.notes,
     )
+
+
+@card_of.register
+def counters_card(counters: Counters) -> Card:
+    """One row a counter: what was counted, and what the lab says with no GPU."""
+    rows = [
+        (
+            one.name,
+            _number(one.measured),
+            _number(one.predicted),
+            "" if one.ratio is None else f"{one.ratio:.3g}",
+            one.unit,
+        )
+        for one in counters
+    ]
+    columns = ("counter", "measured", "predicted", "ratio", "unit")
+    return Card(
+        title=f"{counters.kernel}: {counted(len(counters), 'counter')}",
+        subtitle=f"{counters.gpu or 'predicted alone'}, grid {joined_sizes(counters.grid)}",
+        tables=(Table("", columns, rows, numbers=(1, 2, 3)),),
+        notes=counters.notes,
+    )
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}" if abs(value) >= _WHOLE else f"{value:.4g}"
+
+
+_WHOLE = 1000
+"""From here on parts of one do not matter."""

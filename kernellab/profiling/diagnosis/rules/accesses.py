@@ -12,7 +12,7 @@ from kernellab.compiler.modules.layout_flow import entering
 from kernellab.compiler.modules.pointers import pointers_of
 from kernellab.compiler.modules.structure import attribute, kind
 from kernellab.ir.locations import argument_name
-from kernellab.ir.traits import GlobalAccess, global_effect, trait_of
+from kernellab.ir.traits import GlobalAccess, SharedWrite, global_effect, has, trait_of
 from kernellab.profiling.diagnosis.evidence import Evidence
 from kernellab.profiling.diagnosis.parts import parts_of
 from kernellab.profiling.diagnosis.records import CostFinding
@@ -205,13 +205,19 @@ def _why_narrow(evidence: Evidence, one: Traffic, possible: int) -> tuple[str, s
             )
     access = trait_of(one.op, GlobalAccess)
     mask = access.mask_of(one.op) if access is not None else None
-    if mask is not None:
+    if mask is not None and any(step != 0 for step in evidence.scalars.steps(mask)):
         bounds = _unaligned(mask)
         who = f" ({', '.join(bounds)} is not known to be a multiple of 16)" if bounds else ""
         return (
             f"the mask may switch off any one of them alone{who}",
             "Let the mask compare with a multiple of 16: pad the tensor and pass the padded size, "
             "or promise it with tl.multiple_of where it holds.",
+        )
+    if has(one.op, SharedWrite):
+        return (
+            "it is laid down in shared memory along the tile's other axis, as the product wants it",
+            "Keep this operand with the product's inner axis last in memory: wgmma turns tiles of "
+            "16-bit elements by itself, and no others.",
         )
     return (
         "what the compiler knows of their addresses allows no more",
