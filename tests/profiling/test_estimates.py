@@ -135,7 +135,11 @@ def test_a_roofline_has_operations_bytes_and_the_place(added: Any, vector: Any) 
     assert found.reached == pytest.approx(12 * SIZE / 4.8e6 / 5.152)
     assert "given" in str(found)
     assert len(found.table()) == 4
-    assert "DRAM" in found.plot().svg()
+    svg = found.plot().svg()
+    assert "DRAM" in svg
+    assert "mathdefault" not in svg  # numbers below ticks, no formulas
+    parts = added.estimate((1024,), vector, vector, vector, SIZE).parts
+    assert all(one.microseconds >= one.at_least for one in parts)
     assert found._repr_mimebundle_()["text/plain"].startswith("vector_add")
 
 

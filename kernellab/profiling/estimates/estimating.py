@@ -62,7 +62,8 @@ def estimate_of(
     times = {name: float(found[0]) for name, found in model.parts(CALIBRATION).items()}
     least, words = _at_least(counts, gpu), _in_words(counts)
     parts = [
-        Part(name, took, least.get(name, 0.0), words.get(name, "")) for name, took in times.items()
+        Part(name, max(took, least.get(name, 0.0)), least.get(name, 0.0), words.get(name, ""))
+        for name, took in times.items()
     ]
     return Estimate(
         kernel,

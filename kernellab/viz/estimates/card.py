@@ -43,7 +43,7 @@ def roofline_card(roofline: Roofline) -> Card:
         (
             one.name,
             f"{one.amount:,.0f}",
-            f"{one.peak / 1e3:,.4g} GB/s",
+            f"{one.peak / 1e3:,.0f} GB/s",
             f"{one.microseconds:.3g}",
             f"{roofline.intensity.get(one.name, 0):.3g}",
         )
@@ -57,12 +57,14 @@ def roofline_card(roofline: Roofline) -> Card:
             f"({roofline.time_from}), {roofline.rate:.3g} TFLOP/s"
         ),
         tables=(
-            Table("", ("unit", "operations", "peak", "at least, us"), operations, numbers=(1, 3)),
+            Table(
+                "", ("unit", "operations", "peak", "at least, us"), operations, numbers=(1, 2, 3)
+            ),
             Table(
                 "",
                 ("memory", "bytes", "peak", "at least, us", "operations a byte"),
                 memory,
-                numbers=(1, 3, 4),
+                numbers=(1, 2, 3, 4),
             ),
             Table("Instructions of warps", ("unit", "executed"), pipes, numbers=(1,)),
         ),

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from kernellab.profiling.estimates.records import Roof, Roofline
 from kernellab.viz.kit.figure import FigurePicture, figure_of, label, sheet
-from kernellab.viz.kit.palette import BEST, INK, LINES
+from kernellab.viz.kit.palette import INK, LINES
 
 _WIDTH, _HEIGHT = 7.6, 4.4
 """Inches."""
 _ROOM = 8.0
 """How far the picture goes on beyond its outermost point, as a factor."""
+_SIZES = (12, 8, 4)
+"""Of the points of the levels: where they are one point, all are seen."""
 
 
 class RooflinePlot(FigurePicture):
@@ -47,6 +50,8 @@ class RooflinePlot(FigurePicture):
         _draw_roofs(axes, roofline)
         axes.set_xscale("log")
         axes.set_yscale("log")
+        for axis in (axes.xaxis, axes.yaxis):  # texts of figures are no formulas, nor are these
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.set_xlabel("operations a byte")
         axes.set_ylabel("TFLOP/s")
         axes.grid(visible=True)
@@ -67,19 +72,20 @@ def _draw_roofs(axes: Axes, roofline: Roofline) -> None:
     ridges = [top.peak / one.peak for one in levels]
     first = min(*places, *ridges) / _ROOM if places else 0.1
     last = max(*places, *ridges) * _ROOM if places else 1e3
-    for one, colour in zip(levels, LINES):
+    for one, colour, size in zip(levels, LINES, _SIZES):
         _draw_slope(axes, one, top, (first, last), colour)
         axes.plot(
             [roofline.intensity[one.name]],
             [roofline.rate],
             marker="o",
+            markersize=size,
             color=colour,
             linestyle="none",
         )
     for unit in roofline.operations:
         axes.plot([first, last], [unit.peak / 1e6] * 2, color=INK, linewidth=1)
         axes.text(first, unit.peak / 1e6, f" {unit.name}", va="bottom", fontsize=8)
-    axes.axhline(roofline.rate, color=BEST, linewidth=0.8, linestyle="dotted")
+    axes.axhline(roofline.rate, color=INK, linewidth=0.8, linestyle="dotted")
     axes.set_xlim(first, last)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 from kernellab.common.formatting import counted, percent, visible
 from kernellab.errors import source_line
@@ -57,8 +58,17 @@ def _lines(profile: Profile) -> list[Table]:
         name for name in dict.fromkeys(name for one in found for name in one.metrics)
         if not name.startswith("stalled_")
     ][:3]  # fmt: skip
-    rows = [_line_row(one, names) for one in found[:_MOST_LINES]]
-    columns = ("line", "operation", "share", "cycles", "executions", *map(visible, names), "")
+    counts = [
+        name
+        for name in ("cycles", "executions")
+        if any(getattr(one, name) is not None for one in found)
+    ]
+    files = {one.name: one.file for one in profile.kernels}
+    rows = [
+        [_place(one, files.get(one.kernel, "")), *_line_row(one, counts, names)]
+        for one in found[:_MOST_LINES]
+    ]
+    columns = ("line", "operation", "share", *counts, *map(visible, names), "")
     title = (
         "Lines"
         if len(found) <= _MOST_LINES
@@ -67,13 +77,19 @@ def _lines(profile: Profile) -> list[Table]:
     return [Table(title, columns, rows, numbers=range(2, len(columns) - 1))]
 
 
-def _line_row(one: ProfiledLine, names: Sequence[str]) -> list[str]:
+def _place(one: ProfiledLine, file: str) -> str:
+    """The kernel's name and the line; of a helper in another file, that file's."""
+    if file and one.file and one.file != file:
+        return f"{visible(Path(one.file).name)}:{one.line}"
+    return f"{visible(one.kernel)}:{one.line}" if one.kernel else str(one.line)
+
+
+def _line_row(one: ProfiledLine, counts: Sequence[str], names: Sequence[str]) -> list[str]:
+    numbers = [getattr(one, name) for name in counts]
     return [
-        f"{visible(one.kernel)}:{one.line}" if one.kernel else str(one.line),
         visible(one.operation),
         percent(one.share),
-        "" if one.cycles is None else f"{one.cycles:,.0f}",
-        "" if one.executions is None else f"{one.executions:,}",
+        *("" if number is None else f"{number:,.0f}" for number in numbers),
         *(_number(one.metrics.get(name, math.nan)) for name in names),
         source_line(one.file, one.line).strip(),
     ]
