@@ -127,7 +127,7 @@ def small_tile(evidence: Evidence) -> Iterator[CostFinding]:
         )
 
 
-def _waits(evidence: Evidence) -> Iterator[tuple[SourcePosition | None, float, int, float, str]]:
+def _waits(evidence: Evidence) -> Iterator[tuple[SourcePosition | None, float, float, float, str]]:
     """Where a program waits for loads: the line, bytes a thread, iterations, cycles, words."""
     for loop in evidence.loops.values():
         loads = [one for one in evidence.loads_in(loop) if one.shape]
