@@ -165,7 +165,7 @@ def test_a_sweep_does_not_hold_it_against_a_config(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(in_worker, "_job", lambda packed: type("Job", (), dict.fromkeys(
         ("kernel", "target"))))  # fmt: skip
     monkeypatch.setattr(in_worker, "unpack", lambda packed: type("Task", (), dict.fromkeys(
-        ("specialization", "options"))))  # fmt: skip
+        ("specialization", "options", "tensors"))))  # fmt: skip
     dropped = in_worker.compile_config(b"", b"").dropped
     assert dropped is not None
     assert dropped.reason == "lost"

@@ -240,7 +240,7 @@ TABLE: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
         },
     ),
     "on_launch": (
-        kernellab.on_launch,
+        lambda **v: kernellab.on_launch(**v).remove(),
         {name: [*(one for one in NOTHING if one is not int), 5, "x"] for name in ("enter", "exit")},
     ),
     "load": (kernellab.load, {"path": NO_PATH}),

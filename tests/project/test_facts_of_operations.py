@@ -29,6 +29,12 @@ STATED_HERE_ALONE = {
     "compiler.modules.layout_flow._REARRANGING": "which layouts end there, nobody else asks",
     "compiler.analyses.work._FLOAT_OPERATIONS": "what counts as one operation, nobody else asks",
     "profiling.accesses.copy_engine.OfBlocks": "a type, for operands by name",
+    "profiling.diagnosis.scalars._SAME": "whose number is their operand's, beside the arithmetic",
+    "profiling.diagnosis.scalars._STEP_RULES": "how addresses go on, a rule each",
+    "profiling.diagnosis.weights.DIVISIONS": "of integers, by what they cost",
+    "profiling.diagnosis.weights._WEIGHTS": "what each costs",
+    "profiling.line_scopes.kinds._NO_CODE": "what becomes no instruction, nobody else asks",
+    "profiling.line_scopes.placing._ENTERED": "where marks go, nobody else asks",
     "profiling.accesses.shared_costs._MAY_SHARE": "what Triton lowers through shared memory",
 }
 """Lists of operations outside `ir/` that are no trait, and why."""

@@ -5,7 +5,7 @@ the JIT function inside, and what is around it adds to a call.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from kernellab import triton_api
@@ -65,10 +65,14 @@ def unwrap_kernel(
 
 def _check_is_no_launch(thing: Any) -> None:
     """Refuse `add[(4,)]`, a kernel with its grid, which only waits for its arguments."""
-    bound = getattr(thing, "func", None)
-    kernel = getattr(bound, "__self__", None)
+    if not isinstance(thing, FunctionType) or thing.__closure__ is None:
+        return
+    # What `kernel[grid]` gives, Triton's and ours, is a function within `__getitem__(self, grid)`.
+    held = dict(zip(thing.__code__.co_freevars, thing.__closure__))
+    if "__getitem__.<locals>" not in thing.__qualname__ or not {"self", "grid"} <= held.keys():
+        return
+    kernel, grid = held["self"].cell_contents, held["grid"].cell_contents
     if isinstance(kernel, triton_api.JITFunction):
-        grid = getattr(thing, "keywords", {}).get("grid")
         name = kernel.__name__
         raise ArgumentError(
             f"{name}[{shown(grid)}] is a kernel with its grid, and the two are given one by one.",

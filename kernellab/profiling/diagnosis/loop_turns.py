@@ -8,6 +8,7 @@ from typing import Any
 from xdsl.dialects import builtin
 from xdsl.ir import Block, Operation
 
+from kernellab.common.time_limits import OutOfTime, limited
 from kernellab.compiler.modules.structure import kind
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import KernelLabError
@@ -20,6 +21,8 @@ from kernellab.records import Compilation
 
 LOOPS = ("scf.for", "scf.while")
 _SECONDS = 0.1
+_MOST_SECONDS = 10.0
+"""A program may wait there for what only a GPU gives it, or turn for ever."""
 
 
 def counted_turns(
@@ -33,8 +36,9 @@ def counted_turns(
     try:
         code = program_of_module(compilation.module("ttgir"), kernel, after=emit_entry_events)
         found = accesses_in(code, compilation.target)
-        ran = sampled(kernel, grid, call, code, found, _SECONDS)
-    except KernelLabError:
+        with limited(_MOST_SECONDS):
+            ran = sampled(kernel, grid, call, code, found, _SECONDS)
+    except (KernelLabError, OutOfTime):
         return ()
     return tuple(_turns(op, ran.entries) for op in loops_of(code.module))
 

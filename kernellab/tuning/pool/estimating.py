@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from kernellab.common.time_limits import limited
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.profiling.estimates.calibration import CALIBRATION
 from kernellab.profiling.estimates.counting import count
@@ -17,6 +18,8 @@ from kernellab.tuning.pool.assignments import Task
 
 _SECONDS = 0.05
 """How long programs of a sample run, where the first few have not taken longer."""
+_MOST_SECONDS = 5.0
+"""How long all of it may take: a kernel may wait there for what only a GPU gives it."""
 
 
 def estimated(compilation: Compilation, kernel: Any, task: Task) -> float | None:
@@ -32,7 +35,8 @@ def estimated(compilation: Compilation, kernel: Any, task: Task) -> float | None
             for name, (shape, strides, dtype) in task.tensors.items()
         }
         call = BoundCall(task.specialization, with_memory({**task.values, **tensors}), {})
-        counts = count(compilation, kernel, task.grid, call, _SECONDS)
+        with limited(_MOST_SECONDS):
+            counts = count(compilation, kernel, task.grid, call, _SECONDS)
         return float(Model([counts], gpu).microseconds(CALIBRATION)[0])
     except Exception:  # of an operation, a target, a size that the count does not know
         return None
