@@ -180,6 +180,8 @@ def test_products_of_instructions() -> None:
     [
         (lambda x: (x, x, x, "i32"), ArgumentError, "only the type is known"),
         (lambda x: (x.half(), x, x, 8), ArgumentError, "was compiled for"),
+        (lambda x: (x, x, x, None), ArgumentError, "'n' is None"),
+        (lambda x: (torch.ones(8).to_sparse(), x, x, 8), ArgumentError, "layout torch.sparse_coo"),
         (lambda x: (x, x), MissingArguments, "also takes out_ptr, n"),
         (lambda x: (x, x, x, 8, 1024, 9), ArgumentError, "5 arguments"),
     ],

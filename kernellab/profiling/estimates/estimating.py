@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from kernellab.common.argument_checks import check_duration
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import BoundCall, bind
@@ -262,8 +264,25 @@ def _values(
                     'meta").'
                 ),
             )
+    for name, value in found.items():
+        _check_has_elements(kernel, name, value, signature.get(name, "constexpr"))
     _check_types(compilation, kernel, found)
     return found
+
+
+def _check_has_elements(kernel: Any, name: str, value: Any, type: str) -> None:
+    """Refuse what stands for no number and for no tensor of elements side by side."""
+    if value is None and type != "constexpr":
+        raise ArgumentError(
+            f"{name!r} is None, and {kernel.__name__!r} was compiled for {type}",
+            advice="Give the value of the launch.",
+        )
+    if isinstance(value, torch.Tensor) and (value.is_nested or value.layout is not torch.strided):
+        kind = "a nested tensor" if value.is_nested else f"a tensor in the layout {value.layout}"
+        raise ArgumentError(
+            f"{name!r} is {kind}, whose elements do not lie side by side",
+            advice="Pass the tensors that it is made of, such as x.values().",
+        )
 
 
 def _check_types(compilation: Compilation, kernel: Any, values: Mapping[str, Any]) -> None:
