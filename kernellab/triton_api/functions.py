@@ -210,8 +210,15 @@ def parameter_position(kernel: Any, name: str) -> SourcePosition:
 
 
 def is_in_library(file: str) -> bool:
-    """Whether a file is Triton's own: `tl.sum` and the like are written in it."""
-    return file.startswith(_LIBRARY)
+    """Whether a file is Triton's own: `tl.sum` and the like are written in it.
+
+    Triton's cache gives one installation what another has compiled, with the other's paths: a file
+    of its language that this one has too is one of Triton's wherever it stands.
+    """
+    if file.startswith(_LIBRARY):
+        return True
+    _, _, inside = file.replace(os.sep, "/").rpartition("/triton/")
+    return "language/" in inside and os.path.isfile(_LIBRARY + inside)
 
 
 def reachable_functions(kernel: Any) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from functools import cache
 from typing import Any
 
@@ -131,6 +132,17 @@ def test_marks_stand_on_the_lines_of_their_operations(
     made = marked(name)
     assert made.compiled.asm["ptx"].count("%clock;") == len(made.module.marks)
     assert operations <= lines_of(CALLS[name][0], made)
+
+
+@pytest.mark.parametrize("name", ["softmax", "scan"])
+def test_code_that_another_installation_compiled_has_the_same_lines(name: str) -> None:
+    """Triton's cache hands it on, with the paths of the other."""
+    text, count = re.subn(
+        r'"[^"]*/triton/language/', '"/elsewhere/triton/language/', plain(name).generic
+    )
+    assert count
+    theirs = mark(read_module(text), "lines")
+    assert [one.line for one in theirs.scopes] == [one.line for one in marked(name).module.scopes]
 
 
 def test_a_helper_of_the_users_keeps_its_own_lines() -> None:
