@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 
-import kernellab
 from benchmarks.estimate_cases import CASES, Launch, Make
 from benchmarks.fidelity_outputs import machine
+from benchmarks.tuning_on_gpu import sweep
 from kernellab.tuning.pool.gpus import this_machine
 from kernellab.tuning.results.records import Trial
 
@@ -30,18 +30,7 @@ FILE = "estimate.json"
 def recorded(make: Make, launch: Launch) -> dict[str, Any]:
     """The sweep of a case, compactly."""
     case = make(launch)
-    tuning = kernellab.tune(
-        case.kernel,
-        case.grid,
-        space=case.space,
-        prune=case.prune,
-        reference=case.reference,
-        rtol=case.rtol,
-        atol=case.rtol,
-        cache=False,
-        progress=False,
-        **{**case.arguments, **case.fixed},
-    )
+    tuning = sweep(case, progress=False)
     timed = next((one.timing for one in tuning.trials if one.timing is not None), None)
     return {
         "method": timed and timed.method,

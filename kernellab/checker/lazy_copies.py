@@ -13,7 +13,7 @@ import numpy
 import torch
 
 from kernellab.common.sparse import sparse_zeros
-from kernellab.launch.argument_copies import ALIGNMENT, aligned_copy
+from kernellab.launch.argument_copies import ALIGNMENT, aligned_copy, aligned_part
 
 _LARGE = 64 * 1024 * 1024
 """Bytes from which on a storage is copied block by block; fewer are copied in some 10 ms."""
@@ -34,9 +34,7 @@ class LazyCopy:
 
     def __init__(self, original: torch.UntypedStorage) -> None:
         size = original.nbytes()
-        room = sparse_zeros(size + ALIGNMENT, numpy.uint8)
-        start = -room.ctypes.data % ALIGNMENT
-        self._bytes = room[start : start + size]
+        self._bytes = aligned_part(sparse_zeros(size + ALIGNMENT, numpy.uint8), size)
         self._original = torch.empty(0, dtype=torch.uint8, device="cpu").set_(original).numpy()
         self._fetched = numpy.zeros(-(-size // _BLOCK), numpy.bool_)
         self.storage = torch.from_numpy(self._bytes).untyped_storage()

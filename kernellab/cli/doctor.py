@@ -19,6 +19,7 @@ from typing import Literal
 
 from packaging.requirements import Requirement
 
+from kernellab.common.cores import usable_cores
 from kernellab.common.saved_json import kernellab_version
 from kernellab.errors import Diagnostic, Severity
 
@@ -90,7 +91,7 @@ def report_text(findings: Sequence[Line]) -> str:
 
 
 def _python() -> Iterator[Line]:
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     words = f"{platform.python_version()}, {platform.system()} {platform.machine()}, {cores} cores"
     yield Line.of("Python", "ok", words)
 

@@ -20,11 +20,6 @@ T = TypeVar("T")
 AVAILABLE = hasattr(os, "fork")
 
 
-def core_count() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-
-
 class Forked(Generic[T]):
     """A function's result, which a copy of this process computes from now on.
 

@@ -84,10 +84,9 @@ def _copy_back(value: Any, original: Any) -> None:
 
 def aligned_copy(original: torch.UntypedStorage) -> torch.UntypedStorage:
     """A copy of a storage on the CPU, in memory that begins at a multiple of 512 bytes."""
-    room = numpy.empty(original.nbytes() + ALIGNMENT, numpy.uint8)
-    start = -room.ctypes.data % ALIGNMENT
-    bytes_ = room[start : start + original.nbytes()]
-    if original.nbytes():
+    size = original.nbytes()
+    bytes_ = aligned_part(numpy.empty(size + ALIGNMENT, numpy.uint8), size)
+    if size:
         everything = torch.empty(0, dtype=torch.uint8, device=original.device).set_(original)
         # By NumPy, on this thread: on two cores torch's threads were seen to take 2 ms
         # to begin a copy of half a MB.
@@ -95,17 +94,30 @@ def aligned_copy(original: torch.UntypedStorage) -> torch.UntypedStorage:
     return torch.from_numpy(bytes_).untyped_storage()
 
 
+def aligned_part(room: numpy.ndarray, size: int) -> numpy.ndarray:
+    """Of bytes, `ALIGNMENT` more than are asked for, so many from a multiple of it on."""
+    start = -room.ctypes.data % ALIGNMENT
+    return room[start : start + size]
+
+
 def without_memory(value: Any) -> Any:
     """What a launch's description needs of a value;
     never the tensor itself, which would keep its memory.
     """
+    return with_tensors(value, lambda tensor: torch.empty_like(tensor, device="meta"))
+
+
+def with_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """A value with others in the places of its tensors: of itself, of a tuple's items, of what a
+    tensor descriptor describes.
+    """
     if isinstance(value, torch.Tensor):
-        return torch.empty_like(value, device="meta")
+        return change(value)
     if isinstance(value, tuple):
-        items = [without_memory(item) for item in value]
+        items = [with_tensors(item, change) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     if isinstance(getattr(value, "base", None), torch.Tensor):  # a tensor descriptor
         twin = copy.copy(value)
-        twin.base = without_memory(value.base)
+        twin.base = change(value.base)
         return twin
     return value

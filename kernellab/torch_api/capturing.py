@@ -27,7 +27,8 @@ import torch._inductor.fx_passes.joint_graph
 import torch._inductor.fx_passes.pad_mm
 import torch.utils._pytree as pytree
 
-from kernellab.common.forks import AVAILABLE, Forked, core_count
+from kernellab.common.cores import usable_cores
+from kernellab.common.forks import AVAILABLE, Forked
 from kernellab.common.time_limits import limited
 from kernellab.errors import WorkerError
 from kernellab.records.graphs import (
@@ -276,7 +277,7 @@ class Backend:
         """Have a graph lowered while the call goes on in ATen operations, which need nothing of
         that. Of its passes those over the joint graph are noted with it, so they are no other's.
         """
-        for earlier in self._pending[: max(0, len(self._pending) + 1 - core_count())]:
+        for earlier in self._pending[: max(0, len(self._pending) + 1 - usable_cores())]:
             earlier.forked.wait()
         place = len(self.captured.lowered) + len(self._pending)
         work = functools.partial(_alone, work, self._seconds)
@@ -316,7 +317,7 @@ def _is_large(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> bool:
     of it may.
     """
     has_symbols = any(_has_symbols(one) for one in inputs)
-    can_fork = AVAILABLE and core_count() > 1 and not _cuda.is_initialized()
+    can_fork = AVAILABLE and usable_cores() > 1 and not _cuda.is_initialized()
     return can_fork and len(module.graph.nodes) >= _LARGE and not has_symbols
 
 

@@ -4,7 +4,6 @@ come to each part of the TTGIR. The arguments stay as they are.
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -27,7 +26,14 @@ from kernellab.interpreter.memory.observing import AccessObserver
 from kernellab.interpreter.numerics import products
 from kernellab.ir.traits import GlobalAccess as AccessesGlobal
 from kernellab.ir.traits import GlobalWrite, PointerAccess, has
-from kernellab.launch.argument_copies import ALIGNMENT, aligned_copy, copied, tensors_in
+from kernellab.launch.argument_copies import (
+    ALIGNMENT,
+    aligned_copy,
+    aligned_part,
+    copied,
+    tensors_in,
+    with_tensors,
+)
 from kernellab.profiling.accesses.counting import Counting, Found
 from kernellab.profiling.accesses.occurrences import occurrences
 from kernellab.profiling.accesses.records import GlobalAccess
@@ -153,7 +159,7 @@ def _working_copies(values: Mapping[str, Any], module: builtin.ModuleOp) -> dict
     def working(storage: torch.UntypedStorage) -> torch.UntypedStorage:
         if storage.data_ptr() not in storages:
             return storage
-        return aligned_copy(storage) if storage.nbytes() <= _SMALL else blank(storage.nbytes())
+        return aligned_copy(storage) if storage.nbytes() <= _SMALL else _blank(storage.nbytes())
 
     return copied(values, working)
 
@@ -162,22 +168,16 @@ def with_memory(values: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments with zeros on the CPU in the place of tensors without values, of torch's "meta"
     device, and of those on a GPU; they take memory only where something is written.
     """
-    return {name: _with_memory(value) for name, value in values.items()}
+    return {name: with_tensors(value, _with_memory) for name, value in values.items()}
 
 
-def _with_memory(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return tuple(map(_with_memory, value))
-    if (base := getattr(value, "base", None)) is not None and not isinstance(value, torch.Tensor):
-        value = copy.copy(value)  # a tensor descriptor
-        value.base = _with_memory(base)
-        return value
-    if not isinstance(value, torch.Tensor) or value.device.type == "cpu":
-        return value
-    last = sum((size - 1) * stride for size, stride in zip(value.shape, value.stride()))
-    storage = blank(max(last + 1, 0) * value.element_size())
-    empty = torch.empty(0, dtype=value.dtype, device="cpu")
-    return empty.set_(storage, 0, value.shape, value.stride())
+def _with_memory(tensor: torch.Tensor) -> torch.Tensor:
+    if tensor.device.type == "cpu":
+        return tensor
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    storage = _blank(max(last + 1, 0) * tensor.element_size())
+    empty = torch.empty(0, dtype=tensor.dtype, device="cpu")
+    return empty.set_(storage, 0, tensor.shape, tensor.stride())
 
 
 def _written(module: builtin.ModuleOp) -> set[str] | None:
@@ -193,8 +193,7 @@ def _written(module: builtin.ModuleOp) -> set[str] | None:
     return names
 
 
-def blank(size: int) -> torch.UntypedStorage:
+def _blank(size: int) -> torch.UntypedStorage:
     """Memory of zeros, which takes room only where something is written."""
-    room = sparse_zeros(size + ALIGNMENT, "uint8")
-    start = -room.ctypes.data % ALIGNMENT
-    return torch.from_numpy(room[start : start + size]).untyped_storage()
+    room = aligned_part(sparse_zeros(size + ALIGNMENT, "uint8"), size)
+    return torch.from_numpy(room).untyped_storage()

@@ -121,8 +121,3 @@ def close_pools() -> None:
 
 atexit.register(close_pools)
 os.register_at_fork(after_in_child=_kept.clear)  # Their threads are the parent's.
-
-
-def usable_cores() -> int:
-    """CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0))

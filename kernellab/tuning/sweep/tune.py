@@ -19,6 +19,7 @@ from kernellab.common.argument_checks import (
     is_whole,
 )
 from kernellab.common.argument_faults import names_bad_arguments
+from kernellab.common.cores import usable_cores
 from kernellab.common.formatting import shown
 from kernellab.common.system_faults import translated_system_faults
 from kernellab.common.temporary import nameless_file, path_of
@@ -42,7 +43,7 @@ from kernellab.tuning.pool.arguments import Shipment
 from kernellab.tuning.pool.assignments import Delivery, Job, Setup
 from kernellab.tuning.pool.executor_pool import ExecutorPool
 from kernellab.tuning.pool.gpus import chosen_gpus, this_machine
-from kernellab.tuning.pool.local_pool import LocalPool, local_pool, usable_cores
+from kernellab.tuning.pool.local_pool import LocalPool, local_pool
 from kernellab.tuning.pool.measuring import time_baseline
 from kernellab.tuning.pool.pools import WorkerPool
 from kernellab.tuning.results import registry

@@ -16,8 +16,8 @@ from typing import Any
 # Imported for what they register.
 import kernellab.viz.explorer.access_annotations
 import kernellab.viz.explorer.check_annotations
-import kernellab.viz.explorer.line_annotations
-import kernellab.viz.explorer.profile_annotations  # noqa: F401
+import kernellab.viz.explorer.profile_annotations
+import kernellab.viz.explorer.sample_annotations  # noqa: F401
 from kernellab.compiler.comparison import Comparison
 from kernellab.errors import KernelLabError
 from kernellab.records import Compilation
