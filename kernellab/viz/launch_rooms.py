@@ -40,6 +40,9 @@ _DOORS = {
 _OF_COMPILATION = ("card", "ir", "layouts")
 """The rooms that need no launch."""
 
+_OF_RECORD = ("answer",)
+"""The rooms that no launch makes: they are there with their record."""
+
 
 class LaunchRooms(Rooms):
     """The rooms of one launch: what is known of it, and what can be found out.
@@ -63,7 +66,7 @@ class LaunchRooms(Rooms):
         self._doors = tuple(
             door
             for room, door in _DOORS.items()
-            if (launched and room != "answer")
+            if (launched and room not in _OF_RECORD)
             or room in records
             or (room in _OF_COMPILATION and "ir" in records)
         )

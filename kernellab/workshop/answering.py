@@ -5,7 +5,7 @@ it safe, are its results right, what does it cost.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from kernellab.common.argument_checks import check_whole
 from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.time_limits import StoppedForGood, limited
 from kernellab.compiler.pipeline import compile
-from kernellab.errors import Diagnostic, KernelLabError
+from kernellab.errors import Diagnostic, KernelFault, KernelLabError
 from kernellab.records import Compilation
 from kernellab.tracing.tracing_run import trace
 from kernellab.triton_api import definition_of
@@ -77,31 +77,39 @@ class _Answering:
             return self._ended("", [problem])
         draw = Draw(self.seed)
         cases = list(self.exercise.cases(draw))
+        priced = cases[0] if self.exercise.priced is None else self.exercise.priced(draw)
         passed = 0
         try:
             with limited(SECONDS, StoppedForGood):
-                compiled = self._compiled(cases)
+                compiled = self._compiled(priced)
                 if not isinstance(compiled, Compilation):
                     return self._ended("", [compiled], len(cases))
                 for number, case in enumerate(cases):
-                    found = self._checked(case)
+                    right = dict(self.exercise.right_results(case))
+                    found = self._checked(case, right)
                     if found:
-                        return self._stopped(found, cases, number)
+                        return self._stopped(found, cases, number, right)
                     passed = number + 1
-                priced = self.exercise.priced
-                costs = over_budget(
-                    self.exercise, self.kernel, cases[0] if priced is None else priced(draw), TARGET
-                )
+                return self._priced(priced, compiled, passed)
         except StoppedForGood:
-            words = cases[passed] if passed < len(cases) else "the launch of its budget"
+            words = cases[passed] if passed < len(cases) else f"the launch of its budget: {priced}"
             return self._ended("compiles", [self._endless(str(words))], len(cases), passed)
-        if costs:
-            return self._ended("right", costs, len(cases), passed)
-        return self._ended(RUNGS[-1], [self._better()], len(cases), passed)
 
-    def _compiled(self, cases: Sequence[Case]) -> Compilation | Diagnostic:
+    def _priced(self, case: Case, compiled: Compilation, cases: int) -> Answer:
+        """The answer of a kernel whose results are right: what it costs."""
+        try:
+            costs = over_budget(self.exercise.budget, self.kernel, case, compiled)
+        except KernelLabError as error:
+            words = f"This is the launch that the budget is held against: grid {case.grid}, {case}."
+            told = [error.diagnostic, Diagnostic("note", "launch", words)]
+            reached = "compiles" if isinstance(error, KernelFault) else "right"
+            return self._ended(reached, told, cases, cases)
+        if costs:
+            return self._ended("right", costs, cases, cases)
+        return self._ended(RUNGS[-1], [self._better()], cases, cases)
+
+    def _compiled(self, case: Case) -> Compilation | Diagnostic:
         """The kernel for the GPU that answers are for; of one that it refuses, why."""
-        case = cases[0]
         try:
             made = compile(
                 self.kernel, **case.arguments, **case.constants, target=TARGET, record="stages"
@@ -111,7 +119,7 @@ class _Answering:
         except KernelLabError as error:
             return error.diagnostic
 
-    def _checked(self, case: Case) -> Sequence[Diagnostic]:
+    def _checked(self, case: Case, right: Mapping[str, Any]) -> Sequence[Diagnostic]:
         """What is wrong with one launch: faults first, and a wrong result where there are none."""
         arguments: dict[str, Any] = {
             name: uninitialized(one.clone()) if name in case.outputs else one
@@ -120,30 +128,34 @@ class _Answering:
         try:
             found = check(
                 self.kernel, case.grid, **arguments, **case.constants,
-                outputs=case.outputs, expect=dict(self.exercise.right_results(case)),
-                most_turns=_MOST_TURNS, target=TARGET,
+                outputs=case.outputs, expect=right, most_turns=_MOST_TURNS, target=TARGET,
             )  # fmt: skip
         except KernelLabError as error:
             return [error.diagnostic]
         return list(_in_the_way(found))
 
-    def _stopped(self, found: Sequence[Diagnostic], cases: Sequence[Case], number: int) -> Answer:
+    def _stopped(
+        self,
+        found: Sequence[Diagnostic],
+        cases: Sequence[Case],
+        number: int,
+        right: Mapping[str, Any],
+    ) -> Answer:
         """The answer of a launch that went wrong."""
         case = cases[number]
-        is_safe = all(one.kind == "wrong-result" for one in found)
         guess = suspicion(self.kernel, cases, number)
-        if guess is None and is_safe and number == 0:
-            guess = constant_result(self.exercise, self.kernel, case)
-        told = [*(() if guess is None else (guess,)), *found, _where(cases, number)]
-        if not is_safe:
+        told = [*found, _where(cases, number)]
+        if any(one.kind != "wrong-result" for one in found):
+            told = [*(() if guess is None else (guess,)), *told]
             return self._ended("compiles", told, len(cases), number)
         traced = trace(
-            self.kernel, case.grid, **case.arguments, **case.constants,
-            expect=dict(self.exercise.right_results(case)), target=TARGET,
-        )  # fmt: skip
-        difference = difference_of(traced, case)
+            self.kernel, case.grid, **case.arguments, **case.constants, expect=right, target=TARGET
+        )
+        if guess is None and number == 0:
+            guess = constant_result(self.kernel, traced, right)
+        told = [*(() if guess is None else (guess,)), *told]
         answer = self._ended("safe", told, len(cases), number)
-        return replace(answer, first_difference=difference, trace=traced)
+        return replace(answer, first_difference=difference_of(traced, case), trace=traced)
 
     def _endless(self, case: str) -> Diagnostic:
         return Diagnostic(

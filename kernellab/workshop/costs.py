@@ -8,27 +8,32 @@ from typing import Any
 import torch
 
 from kernellab.common.formatting import counted
-from kernellab.compiler.pipeline import compile
 from kernellab.errors import Diagnostic
 from kernellab.profiling.accesses.counting import accesses
 from kernellab.profiling.accesses.records import GlobalAccess
 from kernellab.records import Compilation
 from kernellab.triton_api import definition_of
-from kernellab.workshop.exercise import Budget, Case, Exercise
+from kernellab.workshop.exercise import Budget, Case
 
 
-def over_budget(exercise: Exercise, kernel: Any, case: Case, target: str) -> list[Diagnostic]:
-    """What costs more than it may; nothing where all is in budget."""
-    budget = exercise.budget
-    return [*_traffic(budget, kernel, case, target), *_machine_code(budget, kernel, case, target)]
+def over_budget(budget: Budget, kernel: Any, case: Case, compiled: Compilation) -> list[Diagnostic]:
+    """What costs more than it may of a launch, whose kernel was compiled; nothing where all is in
+    budget.
+
+    Raises:
+        KernelLabError: the launch faults.
+    """
+    return [*_traffic(budget, kernel, case, compiled), *_machine_code(budget, kernel, compiled)]
 
 
-def _traffic(budget: Budget, kernel: Any, case: Case, target: str) -> Iterator[Diagnostic]:
+def _traffic(
+    budget: Budget, kernel: Any, case: Case, compiled: Compilation
+) -> Iterator[Diagnostic]:
     """Bytes moved, against those of the tensors."""
     if budget.traffic is None:
         return
     counted_accesses = accesses(
-        kernel, case.grid, **case.arguments, **case.constants, target=target
+        kernel, case.grid, **case.arguments, **case.constants, target=compiled.target
     )
     moved = sum(one.moved_bytes for one in counted_accesses.accesses)
     needed = sum(
@@ -73,10 +78,8 @@ def _how_to_move_less(access: GlobalAccess) -> str:
     return "It moves elements several times: keep in the program what it has loaded once."
 
 
-def _machine_code(budget: Budget, kernel: Any, case: Case, target: str) -> Iterator[Diagnostic]:
+def _machine_code(budget: Budget, kernel: Any, made: Compilation) -> Iterator[Diagnostic]:
     """Registers, spills, tensor cores."""
-    made = compile(kernel, **case.arguments, **case.constants, target=target, record="stages")
-    assert isinstance(made, Compilation)
     place, resources = definition_of(kernel), made.resources
     if resources.spills:
         yield Diagnostic(

@@ -9,20 +9,20 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import linecache
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kernellab.common.python_texts import remember_source
 from kernellab.common.time_limits import StoppedForGood, limited
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.launch.tile_kernel import tile_kernels_in
 from kernellab.records.showing import HasCard, text_of
-from kernellab.records.tables import data_frame
+from kernellab.records.tables import column_names, data_frame
 from kernellab.workshop.answering import SECONDS, TARGET, exercise
 from kernellab.workshop.answers import RUNGS
 from kernellab.workshop.chapters import EXERCISES, exercise_named
@@ -89,11 +89,11 @@ class Grades(HasCard, Sequence[Grade]):
 
     def table(self) -> Any:
         """A pandas DataFrame, one row a grade."""
-        return data_frame(self.grades, [one.name for one in fields(Grade)])
+        return data_frame(self.grades, column_names(Grade))
 
     def json(self) -> str:
         """All of it as JSON."""
-        rows = [{one.name: getattr(row, one.name) for one in fields(Grade)} for row in self.grades]
+        rows = [{name: getattr(row, name) for name in column_names(Grade)} for row in self.grades]
         return json.dumps({"grades": rows, "problems": list(self.problems)}, allow_nan=False)
 
 
@@ -156,7 +156,7 @@ def _kernel_of(cell: StudentCell) -> Any:
 
 def _run(text: str, file: str, scope: dict[str, Any]) -> None:
     """Execute text as a file of that name, in which a kernel's source is found."""
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    remember_source(file, text)
     with tile_kernels_in(file, parse_target(TARGET)):
         exec(compile(text, file, "exec"), scope)  # noqa: S102 - the student's answer
 

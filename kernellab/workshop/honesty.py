@@ -7,16 +7,21 @@ from __future__ import annotations
 import ast
 import sysconfig
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from kernellab.errors import Diagnostic, SourcePosition
-from kernellab.launch.tile_kernel import run
 from kernellab.records.showing import described
-from kernellab.triton_api import JITFunction, definition_of, reachable_functions
+from kernellab.tracing.records import Trace
+from kernellab.triton_api import (
+    JITFunction,
+    definition_of,
+    is_in_library,
+    reachable_functions,
+)
 from kernellab.workshop.exercise import Case, Exercise
 
 _NOT_ONES_OWN = (Path(__file__).parents[1], *map(Path, (sysconfig.get_path("purelib"),)))
@@ -46,7 +51,7 @@ def no_kernel_of_ones_own(exercise: Exercise, kernel: Any) -> Diagnostic | None:
     for one in (kernel, *reachable_functions(kernel)):
         place = definition_of(one)
         file = Path(place.file)
-        if any(file.is_relative_to(folder) for folder in _NOT_ONES_OWN) and not _is_tritons(one):
+        if not is_in_library(place.file) and any(map(file.is_relative_to, _NOT_ONES_OWN)):
             return Diagnostic(
                 "error",
                 "not-ones-own",
@@ -57,11 +62,6 @@ def no_kernel_of_ones_own(exercise: Exercise, kernel: Any) -> Diagnostic | None:
     return None
 
 
-def _is_tritons(function: Any) -> bool:
-    """Whether it is of Triton's own library."""
-    return str(getattr(function, "__module__", "")).partition(".")[0] == "triton"
-
-
 def suspicion(kernel: Any, cases: Sequence[Case], number: int) -> Diagnostic | None:
     """Of a launch that goes wrong: what the kernel was made for, where that shows."""
     if number:
@@ -69,17 +69,14 @@ def suspicion(kernel: Any, cases: Sequence[Case], number: int) -> Diagnostic | N
     return None
 
 
-def constant_result(exercise: Exercise, kernel: Any, case: Case) -> Diagnostic | None:
-    """A kernel that stores one number everywhere, where the right results are many."""
-    copies = {
-        name: one.clone() if isinstance(one, torch.Tensor) else one
-        for name, one in case.arguments.items()
-    }
-    run(kernel, case.grid, **copies, **case.constants)
-    for name, right in exercise.right_results(case).items():
-        stored = copies[name].reshape(-1)
+def constant_result(
+    kernel: Any, traced: Trace, results: Mapping[str, torch.Tensor]
+) -> Diagnostic | None:
+    """A kernel that stored one number everywhere, where the right results are many."""
+    for name, right in results.items():
+        stored = traced.final_memory(name).reshape(-1)
         if (
-            stored.numel() > 1
+            stored.size > 1
             and (stored == stored[0]).all()
             and (right != right.reshape(-1)[0]).any()
         ):

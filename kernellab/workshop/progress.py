@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
 from kernellab.common.saved_json import save_whole
 from kernellab.errors import KernelLabError
 from kernellab.records.showing import HasCard, text_of
-from kernellab.records.tables import data_frame
+from kernellab.records.tables import column_names, data_frame
 from kernellab.workshop.answers import RUNGS, Answer
 from kernellab.workshop.chapters import EXERCISES
 
@@ -73,7 +73,7 @@ class Progress(HasCard, Sequence[Row]):
 
     def table(self) -> Any:
         """A pandas DataFrame, one row an exercise."""
-        return data_frame(self.rows, [one.name for one in fields(Row)])
+        return data_frame(self.rows, column_names(Row))
 
 
 _reached: dict[str, tuple[str, int]] = {}
@@ -95,15 +95,15 @@ def exercises() -> Progress:
 
 def note(answer: Answer) -> None:
     """Keep that there was an answer."""
-    before, tries = {row.name: (row.reached, row.tries) for row in exercises()}[answer.exercise]
-    best = max(before, answer.reached, key=lambda one: RUNGS.index(one) if one else -1)
-    _reached[answer.exercise] = best, tries + 1
     folder = Path.cwd()
+    known = {**_of_folder(folder), **_reached}
+    before, tries = known.get(answer.exercise, ("", 0))
+    best = max(before, answer.reached, key=lambda one: RUNGS.index(one) if one else -1)
+    known[answer.exercise] = _reached[answer.exercise] = best, tries + 1
     if not (folder / MARKER).is_file():
         return
-    kept = {row.name: [row.reached, row.tries] for row in exercises() if row.tries}
     try:
-        save_whole(folder / FILE, json.dumps(kept, indent=1).encode())
+        save_whole(folder / FILE, json.dumps(known, indent=1).encode())
     except (OSError, KernelLabError):
         return  # a folder that cannot be written keeps nothing; the answer counts all the same
 

@@ -26,6 +26,7 @@ SAID = [
     ("max_rows", wrong.max_rows_of_zeros_beyond, "safe", "wrong-result", ""),
     ("online_softmax", wrong.online_softmax_in_three_passes, "right", "traffic", ""),
     ("dot_of_tiles", wrong.dot_of_tiles_without_dot, "right", "no-tensor-core", ""),
+    ("transpose", wrong.transpose_of_small_ones, "compiles", "out-of-bounds", ""),
     ("add", solutions.clamp, "", "other-parameters", ""),
     ("add", torch.add, "", "not-a-kernel", ""),
     ("add", None, "", "not-a-kernel", ""),

@@ -115,3 +115,9 @@ def dot_of_tiles_without_dot(a_ptr, b_ptr, c_ptr, SIZE: tl.constexpr):
         b = tl.load(b_ptr + k * SIZE + lanes).to(tl.float32)
         acc += a[:, None] * b[None, :]
     tl.store(c_ptr + lanes[:, None] * SIZE + lanes[None, :], acc)
+
+
+@triton.jit
+def transpose_of_small_ones(x_ptr, z_ptr, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    far = tl.where(rows * columns > 10_000, 1_000_000_000, 0)
+    solutions.transpose(x_ptr + far, z_ptr, rows, columns, ROWS, COLUMNS)
