@@ -10,7 +10,7 @@ import pytest
 from benchmarks.graph_speedups import means, table
 
 ROOT = Path(__file__).parents[2]
-RECORDED = json.loads((ROOT / "benchmarks/data/graph_speedups_h200.json").read_text())
+RECORDED = json.loads((ROOT / "notebooks/recorded/graph_speedups_h200.json").read_text())
 
 
 def test_the_page_has_the_recorded_numbers() -> None:

@@ -1,4 +1,4 @@
-"""The compiler of one's own, as docs/torch_compile.md and notebook 04 have it."""
+"""The compiler of one's own, as docs/torch_compile.md and notebook 12 have it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def space() -> Iterator[dict[str, Any]]:
 
 
 def test_page_and_notebook_have_the_same_of_at_most_60_lines() -> None:
-    notebook = nbformat.read(ROOT / "notebooks/04_torch_compile.ipynb", as_version=4)
+    notebook = nbformat.read(ROOT / "notebooks/12_torch_compile.ipynb", as_version=4)
     (cell,) = (one.source for one in notebook.cells if one.source.startswith("WRITTEN = {"))
     assert example().strip().endswith(cell.strip())
     assert len(example().splitlines()) <= 65  # with its imports
