@@ -32,6 +32,7 @@ OPTIONS = Options(
             read_whole_number,
             lambda: ["1", "2", "3"],
         ),
+        Option("--task", "", "Of `%tileexercise NAME`: the task alone; its stub is there already."),
         Option(
             "--seed",
             "N",
@@ -55,6 +56,9 @@ Examples:
 
   %tileexercise softmax
       The task, and the stub in the next cell.
+
+  %tileexercise --task softmax
+      The task, and no cell.
 
   %tileexercise --hint 1 softmax
       The first hint.
@@ -97,7 +101,8 @@ class TileExerciseMagics(Magics):
         asked = exercise_named(name.strip())
         if given["hint"] is not None:
             return hint_card(asked, given["hint"])
-        self.shell.set_next_input(f"%%tileexercise {asked.name}\n{asked.stub}")
+        if not given["task"]:
+            self.shell.set_next_input(f"%%tileexercise {asked.name}\n{asked.stub}")
         return task_card(asked)
 
     tileexercise.__doc__ = _HELP.format(options=OPTIONS.help())

@@ -62,6 +62,16 @@ def test_a_name_gives_the_task_and_the_stub(session: NotebookSession) -> None:
     assert "no such hint" in said_by(session, "%tileexercise --hint 9 softmax")
 
 
+_ADDED_CELLS = "print([one['source'] for one in get_ipython().payload_manager.read_payload()])"
+
+
+def test_the_task_alone_adds_no_cell(session: NotebookSession) -> None:
+    assert "set_next_input" in said_by(session, f"%tileexercise softmax\n{_ADDED_CELLS}")
+    said = said_by(session, f"alone = %tileexercise --task softmax\n{_ADDED_CELLS}")
+    assert "[]" in said
+    assert "also for large `x`" in said_by(session, "alone")
+
+
 def test_a_cell_without_the_kernel_is_an_answer_and_a_wrong_name_an_error(
     session: NotebookSession,
 ) -> None:
