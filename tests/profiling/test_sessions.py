@@ -65,6 +65,10 @@ def test_work_is_counted_by_line_and_scope() -> None:
     assert kernel["bytes"] == 2 * 2 * K * B * PROGRAMS + 4 * B * B * PROGRAMS
     assert kernel["time/ms"] == pytest.approx(found.lines["time (ns)"].sum() / 1e6, rel=0.2)
     assert found.kernels[0].compilation.kernel == "product"
+    card = found._repr_mimebundle_()["text/plain"]
+    assert f"─ {line_of('# the product')}: " in card
+    assert card.count("# the product") == 1  # in the tree, and not beside each operation again
+    assert " 0.0" not in "".join(one for one in card.splitlines() if one.startswith("    product:"))
 
 
 def test_masked_lanes_move_no_bytes() -> None:

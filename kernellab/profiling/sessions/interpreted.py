@@ -154,7 +154,8 @@ class InterpreterSession:
         scope.add({TIME: own, COUNT: 1, **counted_here, **said.metrics})
         for (file, line), nanoseconds in sorted(by_line.items()):
             if line:
-                scope.child(_title(file, line), "line").add({TIME: nanoseconds})
+                title = _title(file, line, kernel.facts.file)
+                scope.child(title, "line").add({TIME: nanoseconds})
             else:
                 scope.add({TIME: nanoseconds})
         if len(self._events) < _LAUNCHES_KEPT:
@@ -315,10 +316,13 @@ _watch = _Watch()
 # Words
 
 
-def _title(file: str, line: int) -> str:
-    """A line, as a scope is called: its file, its number and its text."""
+def _title(file: str, line: int, own_file: str) -> str:
+    """A line, as a scope is called: its number and its text; of a helper in another file than the
+    kernel's, that file's name before them.
+    """
     text = source_line(file, line).strip()
-    return f"{Path(file).name}:{line} {text}".rstrip()
+    place = str(line) if file == own_file else f"{Path(file).name}:{line}"
+    return f"{place}: {text}" if text else place
 
 
 def _versions() -> dict[str, str]:

@@ -18,6 +18,9 @@ from kernellab.viz.kit.card import Card, Table, card_of
 _MOST_SCOPES, _MOST_LINES, _MOST_METRICS = 40, 24, 6
 """Rows and columns of a card; `table()` and `lines` have all."""
 
+_LEAST_SHARE = 0.001
+"""Of a kernel's time that a line with a row of its own in a card takes."""
+
 
 @card_of.register
 def profile_card(profile: Profile) -> Card:
@@ -54,6 +57,7 @@ def _lines(profile: Profile) -> list[Table]:
     if not profile.line_records:
         return []
     found = sorted(profile.line_records, key=lambda one: -one.share)
+    shown = [one for one in found if one.share >= _LEAST_SHARE][:_MOST_LINES] or found[:_MOST_LINES]
     names = [
         name for name in dict.fromkeys(name for one in found for name in one.metrics)
         if not name.startswith("stalled_")
@@ -65,16 +69,21 @@ def _lines(profile: Profile) -> list[Table]:
     ]
     files = {one.name: one.file for one in profile.kernels}
     rows = [
-        [_place(one, files.get(one.kernel, "")), *_line_row(one, counts, names)]
-        for one in found[:_MOST_LINES]
+        [_place(one, files.get(one.kernel, "")), *_line_row(one, counts, names)] for one in shown
     ]
-    columns = ("line", "operation", "share", *counts, *map(visible, names), "")
+    columns = ["line", "operation", "share", *counts, *map(visible, names)]
+    numbers = range(2, len(columns))
+    in_tree = "\n".join(one.name for one in profile.root.walk() if one.kind == "line")
+    sources = [source_line(one.file, one.line).strip() for one in shown]
+    if not all(source in in_tree for source in sources):
+        columns.append("")
+        rows = [[*row, source] for row, source in zip(rows, sources, strict=True)]
     title = (
         "Lines"
-        if len(found) <= _MOST_LINES
-        else f"The {_MOST_LINES} lines with the largest share, of {len(found):,}"
+        if len(shown) == len(found)
+        else f"The {len(shown)} lines with the largest share, of {len(found):,}"
     )
-    return [Table(title, columns, rows, numbers=range(2, len(columns) - 1))]
+    return [Table(title, columns, rows, numbers=numbers)]
 
 
 def _place(one: ProfiledLine, file: str) -> str:
@@ -91,7 +100,6 @@ def _line_row(one: ProfiledLine, counts: Sequence[str], names: Sequence[str]) ->
         percent(one.share),
         *("" if number is None else f"{number:,.0f}" for number in numbers),
         *(_number(one.metrics.get(name, math.nan)) for name in names),
-        source_line(one.file, one.line).strip(),
     ]
 
 
