@@ -1,6 +1,6 @@
 """Each slow kernel of the corpus beside its good twin, on the GPU of this machine.
 
-    python -m benchmarks.diagnosed_on_gpu --json benchmarks/data/diagnosed_h200.json
+    python -m benchmarks.diagnosed_on_gpu --json notebooks/recorded/diagnosed_h200.json
 
 Both run once and their outputs are compared; then they are timed in turns, slow, good, slow, good,
 each time the median of `triton.testing.do_bench`, which empties the L2 cache before each run. With

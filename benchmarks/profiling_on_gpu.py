@@ -5,7 +5,7 @@ step of two kernels, of their samples, and of one launch by line.
 what each check found), profile_gpu_step.klprofile, profile_gpu_samples.hatchet (as Proton wrote it,
 without the folders of files), profile_gpu_lines.klprofile. A part that fails is recorded with its
 error, and the next goes on. `--small` takes small sizes and, without a GPU, the interpreter: to see
-that everything works.
+that everything works. Notebook 13 opens the recorded ones, in `notebooks/recorded/`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from tests.corpus.elementwise import vector_add
 from tests.corpus.loader import compile_entry, entry
 
 ROOT = Path(__file__).parents[2]
-RECORDED = json.loads((ROOT / "benchmarks/data/diagnosed_h200.json").read_text())
+RECORDED = json.loads((ROOT / "notebooks/recorded/diagnosed_h200.json").read_text())
 GOALS = {"first": 36, "faster": 30}
 _kept: dict[str, Diagnosis] = {}
 

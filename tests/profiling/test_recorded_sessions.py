@@ -12,11 +12,12 @@ import kernellab
 from tests.support.source_files import ROOT
 
 DATA = ROOT / "benchmarks/data"
+PROFILES = ROOT / "notebooks/recorded"
 KERNELS = (ROOT / "benchmarks/profiling_on_gpu.py").read_text().split("\n")
 
 
 def opened(name: str) -> Any:
-    return kernellab.load(DATA / f"profile_h200_{name}")
+    return kernellab.load(PROFILES / f"profile_h200_{name}")
 
 
 def line_of(text: str) -> int:
