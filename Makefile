@@ -2,6 +2,7 @@
 #
 #   make demo    run the five demo kernels and write kernellab-demo.html
 #   make test    run all tests, the notebooks included
+#   make docs    build the docs site into site/: open site/index.html
 #
 # PYTHON  the Python that makes .venv
 # TORCH   the build of torch: cpu (0.2 GB), cuda (several GB), or the address of an index (make clean first when you change it)
@@ -15,7 +16,7 @@ INSTALLED := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test wheel-check triton-versions lint format js js-check corpus bench bench-revisions constraints-check clean
+.PHONY: help install demo test docs wheel-check triton-versions lint format js js-check corpus bench bench-revisions constraints-check clean
 
 help:
 	@sed -n 's/^#   \(make .*\)/  \1/p' Makefile
@@ -43,6 +44,10 @@ demo: $(INSTALLED)
 
 test: $(INSTALLED)
 	$(PYTEST)
+
+docs: $(INSTALLED)
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs . site
+	@echo "site/index.html"
 
 # Every kernel of tests/corpus for every target that takes it, every pass of each through xDSL and back: a matter of an hour.
 corpus: $(INSTALLED)
@@ -103,9 +108,9 @@ constraints-check: $(INSTALLED)
 	@for version in 3.11 3.12 3.13; do \
 	  echo "Python $$version"; \
 	  $(BIN)/python -m pip install --quiet --dry-run --target /tmp/kernellab-none --only-binary=:all: --python-version $$version \
-	    -c constraints.txt $$($(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; extras = p["optional-dependencies"]; names = p["dependencies"] + extras["gpu"] + extras["cluster"] + extras["test"] + extras["dev"]; print(*(n.split(">")[0] for n in names if not n.startswith("kernellab")))') \
+	    -c constraints.txt $$($(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; extras = p["optional-dependencies"]; names = p["dependencies"] + extras["gpu"] + extras["cluster"] + extras["test"] + extras["docs"] + extras["dev"]; print(*(n.split(">")[0] for n in names if not n.startswith("kernellab")))') \
 	    || exit 1; \
 	done
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis dist kernellab-demo.html js/node_modules js/build
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis dist site kernellab-demo.html js/node_modules js/build

@@ -1,0 +1,87 @@
+"""Pictures of views in the pages become the views themselves: pages of `tools/site_views.py`, made
+when the site is built, in frames that load when they come into sight.
+
+On GitHub, and in print, the picture stays.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
+PLACES = {
+    "docs/images/explorer.png": ("explorer", 760),
+    "docs/images/layout.png": ("layout", 720),
+    "docs/images/tuning_view.png": ("sweep", 820),
+    "docs/images/stepper_live.png": ("stepper", 860),
+}
+"""Picture -> the view that takes its place, and how tall its frame is."""
+
+FOLDER = "_views"
+
+EMBEDDED = """<style>body > h1, body > p:has(#kernellab-theme) { display: none; }
+body { padding: 0; } h2 { margin-top: 0; }</style>
+<script>
+function follow(theme) { document.documentElement.dataset.klTheme = theme; }
+follow(location.hash.slice(1));
+addEventListener("message", (event) => { if (event.source === parent) follow(event.data.theme); });
+</script>
+</body>"""
+"""What a page gets that stands in a frame: the theme is that of the page around it."""
+
+
+def written_since(folder: Path, root: Path) -> bool:
+    """Whether all pages are younger than the code that they come from."""
+    code = [root / "tools/site_views.py", *(root / "kernellab").rglob("*.[pj][ys]")]
+    changed = max(file.stat().st_mtime for file in code)
+    pages = [folder / f"{name}.html" for name, _ in PLACES.values()]
+    return all(page.exists() and page.stat().st_mtime > changed for page in pages)
+
+
+def make_views(app: Sphinx) -> None:
+    """Write the views' pages."""
+    if app.builder.name != "html":
+        return
+    folder = Path(app.outdir, FOLDER)
+    folder.mkdir(parents=True, exist_ok=True)
+    if written_since(folder, Path(app.srcdir)):
+        return
+    from tools.site_views import write_views  # and with it torch and Triton
+
+    for file in write_views(folder):
+        file.write_text(file.read_text().replace("</body>", EMBEDDED))
+
+
+def frame(name: str, height: int, words: str, up: str) -> str:
+    """The frame's HTML; `up` leads to the site's root. docs/_static/site.js names its page, with
+    the theme; where scripts are off, the link leads to it.
+    """
+    page = escape(f"{up}{FOLDER}/{name}.html")
+    return f"""<figure class="live-view">
+<iframe data-page="{page}" title="{escape(words)}" loading="lazy"
+ style="height: {height}px"></iframe>
+<figcaption>This is the view itself, at work without a kernel.
+<a href="{page}">Open it as a page.</a></figcaption>
+</figure>"""
+
+
+def place_views(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Put frames where the pictures are."""
+    if app.builder.name != "html":
+        return
+    up = "../" * docname.count("/")
+    for image in list(doctree.findall(nodes.image)):
+        if image["uri"] not in PLACES:
+            continue
+        html = frame(*PLACES[image["uri"]], image.get("alt", ""), up)
+        image.replace_self(nodes.raw("", html, format="html"))
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Called by Sphinx."""
+    app.connect("builder-inited", make_views)
+    app.connect("doctree-resolved", place_views)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
