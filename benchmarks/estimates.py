@@ -1,8 +1,8 @@
 """How near the estimate of time is to sweeps that were recorded on an H200.
 
 `python -m benchmarks.estimates` prints the table of docs/estimates.md from what is recorded:
-times (`estimate_h200.json`, `tuning_h200_*.json`), and the counts of each config
-(`estimate_counts.json.gz`). `--fit` fits the calibration anew.
+times (`estimate_h200.json`, `notebooks/recorded/tuning_h200_*.json`), and the counts of each
+config (`estimate_counts.json.gz`). `--fit` fits the calibration anew.
 `--count FILE` counts all configs anew, with no GPU, in as many processes as there are cores.
 """
 
@@ -26,6 +26,7 @@ import torch
 from benchmarks.estimate_cases import CASES, Launch
 from benchmarks.estimate_fit import BEGIN, Recorded, Verdict, left_out, verdicts
 from benchmarks.fidelity_outputs import DATA
+from benchmarks.harness import ROOT
 from benchmarks.tuning_cases import FULL, TuningCase, all_cases
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import bind
@@ -35,6 +36,7 @@ from kernellab.profiling.estimates.calibration import CALIBRATION
 from kernellab.profiling.estimates.counting import Asked, LaunchCounts, count
 from kernellab.profiling.estimates.sampling import with_memory
 
+SWEEPS = ROOT / "notebooks/recorded"
 TIMES = "estimate_h200.json"
 COUNTS = "estimate_counts.json.gz"
 TUNED = ("vector_add", "softmax", "matmul", "layer_norm", "attention")
@@ -65,7 +67,7 @@ def timed() -> Iterator[Timed]:
                 values = {key: found[key] for key in columns[: columns.index("us")]}
                 yield Timed(name, values, found["us"])
     for name in TUNED:
-        for tuning in json.loads((DATA / f"tuning_h200_{name}.json").read_text())["tunings"]:
+        for tuning in json.loads((SWEEPS / f"tuning_h200_{name}.json").read_text())["tunings"]:
             for trial in tuning["trials"]:
                 timing = trial.get("timing")
                 if timing and not trial.get("dropped"):

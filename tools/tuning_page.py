@@ -15,6 +15,7 @@ from kernellab.tuning.results.tables import MICROSECONDS, achieved
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "benchmarks/data"
+SWEEPS = ROOT / "notebooks/recorded"
 PAGE = ROOT / "docs/tuning_h200.md"
 PICTURES = ROOT / "docs/images"
 
@@ -39,12 +40,12 @@ def recorded_numbers() -> dict[str, Any]:
 def page() -> str:
     """The whole page."""
     numbers = recorded_numbers()
-    machine = kernellab.Tuning.load(DATA / "tuning_h200_matmul.json").machine
+    machine = kernellab.Tuning.load(SWEEPS / "tuning_h200_matmul.json").machine
     lines = [
         "# Five sweeps on an H200",
         "",
-        "Written by `python tools/tuning_page.py` from `benchmarks/data/tuning_h200_*.json`, which "
-        "`python -m benchmarks.tuning_on_gpu --out FOLDER` records. "
+        "Written by `python tools/tuning_page.py` from `notebooks/recorded/tuning_h200_*.json`, "
+        "which `python -m benchmarks.tuning_on_gpu --out FOLDER` records. "
         f"{machine}. [How a sweep is made](tuning.md).",
         "",
         *_beside_triton(numbers),
@@ -142,7 +143,7 @@ def _on_two_gpus() -> Iterator[str]:
 
 
 def _case(name: str, title: str) -> list[str]:
-    tuning = kernellab.Tuning.load(DATA / f"tuning_h200_{name}.json")
+    tuning = kernellab.Tuning.load(SWEEPS / f"tuning_h200_{name}.json")
     ranked = tuning.ranked
     assert ranked[0].timing is not None
     rates = list(achieved(tuning, ranked[0].timing))
@@ -209,12 +210,12 @@ def main() -> None:
     """Write the page and its pictures."""
     PAGE.write_text(page())
     for name in CASES:
-        tuning = kernellab.Tuning.load(DATA / f"tuning_h200_{name}.json")
+        tuning = kernellab.Tuning.load(SWEEPS / f"tuning_h200_{name}.json")
         (PICTURES / f"tuning_{name}.png").write_bytes(tuning.plot("times").png(80))
     for name, unit in SIZES.items():
-        sizes = kernellab.Tunings.load(DATA / f"tuning_h200_{name}_sizes.json")
+        sizes = kernellab.Tunings.load(SWEEPS / f"tuning_h200_{name}_sizes.json")
         (PICTURES / f"tuning_{name}_sizes.png").write_bytes(sizes.plot(y=unit).png(80))
-    matmul = kernellab.Tuning.load(DATA / "tuning_h200_matmul.json")
+    matmul = kernellab.Tuning.load(SWEEPS / "tuning_h200_matmul.json")
     for kind in ("heatmap", "parallel", "registers"):
         (PICTURES / f"tuning_matmul_{kind}.png").write_bytes(matmul.plot(kind).png(80))
 

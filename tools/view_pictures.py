@@ -25,7 +25,7 @@ from tests.viz import annotation_cases as thinned
 from tests.viz.browser import browser, opened
 
 ROOT = Path(__file__).resolve().parent.parent
-SWEEP = ROOT / "benchmarks/data/tuning_h200_matmul.json"
+SWEEP = ROOT / "notebooks/recorded/tuning_h200_matmul.json"
 IMAGES = ROOT / "docs/images"
 
 

@@ -38,7 +38,7 @@ from tests.support import fuzzed_files
 from tests.support.source_files import ROOT
 from tests.support.trace_events import Events
 
-DATA = ROOT / "benchmarks/data"
+SWEEPS = ROOT / "notebooks/recorded"
 
 
 def refusal(path: Any) -> str:
@@ -343,7 +343,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "Tuning.load": kernellab.Tuning.load,
     "Tunings.load": kernellab.Tunings.load,
     "read_ncu": kernellab.read_ncu,
-    "save": lambda path: kernellab.load(DATA / "tuning_h200_vector_add.json").save(path),
+    "save": lambda path: kernellab.load(SWEEPS / "tuning_h200_vector_add.json").save(path),
 }
 
 
@@ -372,7 +372,7 @@ def test_paths_that_no_file_can_have_are_refused(
 
 @pytest.mark.parametrize("name", ["x" * 255, "é" * 127, "\U0001f600 %d#'\"\n", "\udcff", "-o", "~"])
 def test_any_name_that_a_file_can_have_is_written_and_read(name: str, tmp_path: Path) -> None:
-    good = kernellab.load(DATA / "tuning_h200_vector_add.json")
+    good = kernellab.load(SWEEPS / "tuning_h200_vector_add.json")
     good.save(tmp_path / name)
     assert repr(kernellab.load(tmp_path / name)) == repr(good)
     assert [one.name for one in tmp_path.iterdir()] == [name]
@@ -451,7 +451,7 @@ assert os.path.exists(made)
 
 
 def test_a_file_runs_nothing_until_its_kernel_is_asked_for(tmp_path: Path) -> None:
-    data = json.loads((DATA / "tuning_h200_vector_add.json").read_text())
+    data = json.loads((SWEEPS / "tuning_h200_vector_add.json").read_text())
     (one,) = data["tunings"]
     file = tmp_path / "sweep.json"
     one["source"]["text"] += f"\nopen({str(file) + '.ran'!r}, 'w').close()\n"
@@ -468,7 +468,7 @@ def test_a_file_runs_nothing_until_its_kernel_is_asked_for(tmp_path: Path) -> No
 
 
 def test_the_card_says_what_would_run_the_source() -> None:
-    loaded = kernellab.load(DATA / "tuning_h200_vector_add.json")
+    loaded = kernellab.load(SWEEPS / "tuning_h200_vector_add.json")
     words = "tuning.with_kernel() runs it, so trust the file first"
     assert loaded.source.is_whole
     shown = repr(loaded.show())
@@ -477,7 +477,7 @@ def test_the_card_says_what_would_run_the_source() -> None:
 
 
 def test_a_source_that_ends_the_process_is_refused(tmp_path: Path) -> None:
-    data = json.loads((DATA / "tuning_h200_vector_add.json").read_text())
+    data = json.loads((SWEEPS / "tuning_h200_vector_add.json").read_text())
     data["tunings"][0]["source"]["text"] = "raise SystemExit(3)\n"
     (tmp_path / "sweep.json").write_text(json.dumps(data))
     with pytest.raises(ArchiveError, match="makes no kernel here: SystemExit: 3"):

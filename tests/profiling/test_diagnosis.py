@@ -184,7 +184,7 @@ def test_bad_input_says_what_is_wrong() -> None:
 
 
 def test_a_sweep_whose_best_is_at_the_edge_of_its_space_says_so() -> None:
-    sweep = kernellab.load(ROOT / "benchmarks/data/tuning_h200_vector_add.json")
+    sweep = kernellab.load(ROOT / "notebooks/recorded/tuning_h200_vector_add.json")
     found = kernellab.diagnose(sweep)
     assert isinstance(found, Diagnosis)
     edges = [one for one in found if one.kind == "edge-of-space"]

@@ -44,6 +44,7 @@ from tests.support.source_files import ROOT
 from tests.support.trace_events import Events
 
 DATA = ROOT / "benchmarks/data"
+SWEEPS = ROOT / "notebooks/recorded"
 GRAPHS = ROOT / "tests/graphs"
 
 SECONDS, MEGABYTES = 2, 500
@@ -313,13 +314,13 @@ KINDS: Mapping[str, Kind] = {
         Kind("trace of summaries", lambda: _trace(16), zip_damaged, look_at_trace),
         Kind(
             "sweep",
-            (DATA / "tuning_h200_vector_add.json").read_bytes,
+            (SWEEPS / "tuning_h200_vector_add.json").read_bytes,
             json_damaged,
             look_at_sweeps,
         ),
         Kind(
             "sweeps",
-            (DATA / "tuning_h200_vector_add_sizes.json").read_bytes,
+            (SWEEPS / "tuning_h200_vector_add_sizes.json").read_bytes,
             json_damaged,
             look_at_sweeps,
         ),

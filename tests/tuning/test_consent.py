@@ -13,7 +13,7 @@ import pytest
 from tests.support.notebook_session import StartNotebook
 from tests.support.source_files import ROOT
 
-RECORDED = ROOT / "benchmarks/data/tuning_h200_matmul.json"
+RECORDED = ROOT / "notebooks/recorded/tuning_h200_matmul.json"
 SETUP = "import kernellab\nloaded = kernellab.load({!r})\n"
 
 

@@ -23,7 +23,7 @@ from tests.kernels.tuned import applies, double
 from tests.kernels.tuned import scaled as kernels_scaled
 from tests.support.source_files import ROOT
 
-RECORDED = ROOT / "benchmarks/data/tuning_h200_matmul.json"
+RECORDED = ROOT / "notebooks/recorded/tuning_h200_matmul.json"
 TYPES = ("*fp32:16", "*fp32:16", "i32")
 
 

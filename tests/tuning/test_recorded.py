@@ -14,6 +14,7 @@ import kernellab
 from benchmarks.tuning_cases import vector_add_case
 from kernellab.errors import ArgumentError
 from kernellab.tuning.pool.gpus import installed_triton
+from kernellab.tuning.results.replaying import with_recorded_times
 from kernellab.viz.comparisons.card import comparison_card
 from kernellab.viz.sweeps.card import tuning_card
 from kernellab.viz.sweeps.data import sweeps_data
@@ -22,12 +23,13 @@ from tests.support.source_files import ROOT
 from tools import tuning_page
 
 DATA = ROOT / "benchmarks/data"
+SWEEPS = ROOT / "notebooks/recorded"
 CASES = ("vector_add", "softmax", "matmul", "layer_norm", "attention")
 NUMBERS = json.loads((DATA / "tuning_h200_numbers.json").read_text())
 
 
 def recorded(name: str) -> kernellab.Tuning:
-    return kernellab.Tuning.load(DATA / f"tuning_h200_{name}.json")
+    return kernellab.Tuning.load(SWEEPS / f"tuning_h200_{name}.json")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -57,7 +59,7 @@ def test_the_page_says_what_was_recorded() -> None:
 
 
 def test_recorded_sizes_draw_lines_beside_torch() -> None:
-    sizes = kernellab.Tunings.load(DATA / "tuning_h200_matmul_sizes.json")
+    sizes = kernellab.Tunings.load(SWEEPS / "tuning_h200_matmul_sizes.json")
     data = sizes.plot(y="TFLOP/s").data
     assert [line.is_baseline for line in data.lines] == [False, True]
     # An H200 does 989 TFLOP/s in fp16 at most (NVIDIA's data sheet, without sparsity).
@@ -75,7 +77,7 @@ def test_the_same_call_has_the_recorded_times_where_there_is_no_gpu() -> None:
             space=space,
             check=False,
             workers=1,
-            recorded=DATA / "tuning_h200_vector_add.json",
+            recorded=SWEEPS / "tuning_h200_vector_add.json",
             **{**case.arguments, **changes},
         )
 
@@ -92,6 +94,19 @@ def test_the_same_call_has_the_recorded_times_where_there_is_no_gpu() -> None:
         ArgumentError, match="no recorded sweep is of this launch, vector_add for sm_90"
     ):
         swept(x_ptr=other, y_ptr=other, out_ptr=other, n=1000)
+
+
+def test_configs_that_were_not_recorded_are_told() -> None:
+    whole = recorded("vector_add")
+    one, another = whole.trials[0], whole.trials[1]
+    other = replace(one, candidate=replace(one.candidate, options={"num_warps": 64}))
+    some = with_recorded_times(replace(whole, trials=(other, another)), [whole])
+    assert [trial.timing for trial in some.trials] == [None, another.timing]
+    assert "no time was recorded of 1 config" in some.notes
+    with pytest.raises(
+        ArgumentError, match=r"no time was recorded of any of the 1 config, BLOCK=64, num_warps=64"
+    ):
+        with_recorded_times(replace(whole, trials=(other,)), [whole])
 
 
 def test_a_sweep_says_by_which_versions_it_was_made() -> None:

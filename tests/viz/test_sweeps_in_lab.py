@@ -84,7 +84,7 @@ def test_a_click_on_a_point_opens_its_ir_in_jupyterlab(chromium: Browser, server
 
 def swept_file(file: Path, more: str) -> Path:
     """A saved sweep whose kernel's source ends with this."""
-    data = json.loads((ROOT / "benchmarks/data/tuning_h200_vector_add.json").read_text())
+    data = json.loads((ROOT / "notebooks/recorded/tuning_h200_vector_add.json").read_text())
     data["tunings"][0]["source"]["text"] += f"\n{more}\n"
     file.write_text(json.dumps(data))
     return file

@@ -33,8 +33,9 @@ from tests.support.sweeps import sweep, trial
 from tests.viz.browser import opened
 
 DATA = ROOT / "benchmarks/data"
-RECORDED = DATA / "tuning_h200_matmul.json"
-SIZES = DATA / "tuning_h200_matmul_sizes.json"
+SWEEPS = ROOT / "notebooks/recorded"
+RECORDED = SWEEPS / "tuning_h200_matmul.json"
+SIZES = SWEEPS / "tuning_h200_matmul_sizes.json"
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ pytestmark = needs_manager
 
 SWEEP = (
     "import kernellab\n"
-    f"kernellab.load({str(ROOT / 'benchmarks/data/tuning_h200_vector_add.json')!r}).show()"
+    f"kernellab.load({str(ROOT / 'notebooks/recorded/tuning_h200_vector_add.json')!r}).show()"
 )
 KINDS = ("ir", "layout", "steps", "tuning")
 THEMES = {

@@ -20,7 +20,7 @@ from kernellab.triton_api.shipping import content_of
 from kernellab.tuning.files.plain_data import outcome_from_json, outcome_to_json
 from kernellab.tuning.results.records import Outcome
 
-VERSION = 2
+VERSION = 3
 """Of what is stored, and of how it is measured: a change of either leaves older outcomes unread."""
 
 _LASTING = ("out of resources", "compile error", "wrong result", "fault")

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from kernellab.common.time_limits import limited
+from kernellab.common.time_limits import OutOfTime, limited
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.profiling.estimates.calibration import CALIBRATION
 from kernellab.profiling.estimates.counting import count
@@ -25,6 +25,9 @@ _MOST_SECONDS = 5.0
 def estimated(compilation: Compilation, kernel: Any, task: Task) -> float | None:
     """Microseconds of a launch; None where there is no estimate: whatever keeps it from being made
     says nothing against the config.
+
+    Raises:
+        OutOfTime: another time, on a machine that is less busy, there may be one.
     """
     if task.tensors is None:
         return None
@@ -38,5 +41,7 @@ def estimated(compilation: Compilation, kernel: Any, task: Task) -> float | None
         with limited(_MOST_SECONDS):
             counts = count(compilation, kernel, task.grid, call, _SECONDS)
         return float(Model([counts], gpu).microseconds(CALIBRATION)[0])
+    except OutOfTime:
+        raise
     except Exception:  # of an operation, a target, a size that the count does not know
         return None

@@ -21,6 +21,7 @@ import torch
 
 from kernellab import triton_api
 from kernellab.common.gpu_faults import gpu_fault
+from kernellab.common.time_limits import OutOfTime
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.targets import local_target
@@ -79,11 +80,7 @@ def compile_config(packed_job: bytes, packed_task: bytes) -> Outcome:
             job.kernel, call, job.target, ttgir_lines=estimates, for_launch=not estimates
         )
         said = _said_of(compilation, time.perf_counter() - started)
-        if estimates:
-            from kernellab.tuning.pool.estimating import estimated  # needs the interpreter
-
-            said = replace(said, estimated=estimated(compilation, job.kernel, task))
-        return Outcome(compiled=said)
+        return _estimated(said, compilation, job, task) if estimates else Outcome(compiled=said)
     except CompileError as error:
         limits = isinstance(error.__cause__, triton_api.OutOfResources)
         return _dropped("out of resources" if limits else "compile error", str(error))
@@ -95,6 +92,17 @@ def compile_config(packed_job: bytes, packed_task: bytes) -> Outcome:
         if triton_api.is_machines_fault(error):
             return _lost(error)
         raise
+
+
+def _estimated(said: Compiled, compilation: Compilation, job: Job, task: Task) -> Outcome:
+    """What the compiler says, with an estimate where there is one."""
+    from kernellab.tuning.pool.estimating import estimated  # needs the interpreter
+
+    try:
+        found = estimated(compilation, job.kernel, task)
+    except OutOfTime:
+        return Outcome(compiled=said, lasts=False)
+    return Outcome(compiled=replace(said, estimated=found))
 
 
 def _said_of(compilation: Compilation, seconds: float) -> Compiled:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from kernellab.common.argument_checks import listed
-from kernellab.common.formatting import shown
+from kernellab.common.formatting import counted, shown
 from kernellab.errors import ArgumentError
 from kernellab.tuning.files.kernel_source import is_another
 from kernellab.tuning.files.saved_sweeps import load_all
@@ -24,7 +24,8 @@ def with_recorded_times(tuning: Tuning, found: Sequence[Tuning]) -> Tuning:
     """A sweep that was compiled here, with the times that another took of the same launch.
 
     Raises:
-        ArgumentError: none of the recorded sweeps is of this launch.
+        ArgumentError: none of the recorded sweeps is of this launch, or none of its configs is
+            among those tried here.
     """
     for one in found:
         if _same_launch(one, tuning):
@@ -69,6 +70,14 @@ def _format_recorded(tuning: Tuning) -> str:
 
 def _with_times_of(recorded: Tuning, tuning: Tuning) -> Tuning:
     outcomes = {_name(one): one.outcome for one in recorded.trials}
+    unknown = [one for one in tuning.trials if _name(one) not in outcomes]
+    if outcomes and len(unknown) == len(tuning.trials):
+        raise ArgumentError(
+            f"no time was recorded of any of the {counted(len(unknown), 'config')}, "
+            f"{unknown[0].candidate} for one",
+            advice=f"Those that were recorded are such as {recorded.trials[0].candidate}: "
+            "space has to name the same parameters and options.",
+        )
     trials = tuple(
         replace(one, outcome=_completed(one.outcome, outcomes.get(_name(one), Outcome())))
         for one in tuning.trials
@@ -78,6 +87,8 @@ def _with_times_of(recorded: Tuning, tuning: Tuning) -> Tuning:
         notes[0] += (
             f"; registers, shared memory and occupancy are those of Triton {tuning.machine.triton}"
         )
+    if unknown:
+        notes.append(f"no time was recorded of {counted(len(unknown), 'config')}")
     if is_another(tuning.source, recorded.source):
         notes.append(f"the source of {tuning.kernel!r} is another than when they were recorded")
     return replace(
