@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 from kernellab.checker.checked_run import CheckedRun
 from kernellab.checker.code import checked_code
@@ -18,11 +19,13 @@ from kernellab.checker.lazy_copies import LazyCopies
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.checker.written_storages import unchanged_storages
 from kernellab.errors import Deadlock
-from kernellab.interpreter.execution.launcher import launch_observed
+from kernellab.interpreter.execution.launcher import launch_observed, launch_sampled
 from kernellab.interpreter.execution.preemption import Preemption
 from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.launch.argument_copies import copied
 from kernellab.records.run_options import DEFAULT, RunOptions
+
+_Kind = TypeVar("_Kind", bound=Detector)
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,22 @@ class CheckSession:
             with kept(type(one)):
                 one.end()
         return [one for one in detectors if failures is None or type(one) not in failures], stopped
+
+    def run_program(self, kind: type[_Kind], program: int) -> _Kind:
+        """Run one program alone, by its linear id, observed by a detector: values too.
+
+        Raises:
+            KernelFault: as `kernellab.run`.
+        """
+        code = self._code((kind,))
+        run = self._new_run(code)
+        detector = kind(run)
+        dispatcher = EventDispatcher(run, (detector,))
+        try:
+            launch_sampled(run.kernel, run.grid, run.call, code, dispatcher, (program,))
+        finally:
+            dispatcher.put_back()
+        return detector
 
     def repeat(
         self,

@@ -195,7 +195,15 @@ def _in_the_way(found: Findings) -> Iterator[Finding]:
         if one.kind == "order-dependence"
         or (one.severity == "error" and one.kind != "wrong-result")
     ]
-    yield from faults or found.of_kind("wrong-result")
+    yield from faults
+    for one in () if faults else found.of_kind("wrong-result"):
+        yield replace(one, advice=_LOOK)
+
+
+_LOOK = (
+    "Look at how it comes about: the link beside the element opens the stepper at the step that "
+    "wrote it, as the answer's .trace.show() does."
+)
 
 
 def _where(cases: Sequence[Case], number: int) -> Diagnostic:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,55 @@ if TYPE_CHECKING:
 
 RUNGS = ("compiles", "safe", "right", "within budget")
 """How far a kernel can come, in this order."""
+
+
+_SHOWN = 3
+"""Elements of each argument that are told, besides the last."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The elements of one argument that a value was computed from.
+
+    Attributes:
+        argument: the parameter.
+        count: how many elements there are.
+        first: the first few, in the order in which the kernel read them: index and value.
+        last: the one that it read last; None where `first` has all.
+    """
+
+    argument: str
+    count: int
+    first: tuple[tuple[tuple[int, ...], Any], ...]
+    last: tuple[tuple[int, ...], Any] | None = None
+
+    @classmethod
+    def of(cls, argument: str, elements: Sequence[tuple[tuple[int, ...], Any]]) -> Inputs:
+        """Of elements of an argument, with their values."""
+        if len(elements) <= _SHOWN + 1:
+            return cls(argument, len(elements), tuple(elements))
+        return cls(argument, len(elements), tuple(elements[:_SHOWN]), elements[-1])
+
+    def __str__(self) -> str:
+        """ "x_ptr[0] = 0.25, x_ptr[1] = 2, x_ptr[2] = 1, and 61 more, the last x_ptr[64] = 3"."""
+        told = ", ".join(self._text(*one) for one in self.first)
+        if self.last is None:
+            return told
+        more = self.count - len(self.first)
+        return f"{told}, and {more:,} more, the last {self._text(*self.last)}"
+
+    def _text(self, index: tuple[int, ...], value: Any) -> str:
+        return f"{element_text(self.argument, index)} = {number_text(value)}"
+
+
+def element_text(argument: str, index: Sequence[int]) -> str:
+    """ "z_ptr[3, 7]"."""
+    return f"{argument or 'memory'}[{', '.join(map(str, index))}]"
+
+
+def number_text(value: Any) -> str:
+    """A number as it is told: of a float, as many digits as tell float32 apart."""
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True)
@@ -32,6 +81,10 @@ class Difference:
         program, lane: which one.
         values: what the kernel's variables held there, by name, in the order in which they got it:
             of a tile of the store's shape the lane's element, of a row or a column the lane's part.
+        inputs: what the element was computed from, by argument, in the order in which the kernel
+            read it first: values, and numbers that say where those lie. Of an element that several
+            programs add to, what the last of them read. () where it depends on nothing that was
+            read; None where it is not known.
     """
 
     case: str
@@ -45,11 +98,12 @@ class Difference:
     program: ProgramId | None = None
     lane: tuple[int, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
+    inputs: tuple[Inputs, ...] | None = None
 
     @property
     def element(self) -> str:
         """ "z_ptr[700]"."""
-        return f"{self.argument}[{', '.join(map(str, self.index))}]"
+        return element_text(self.argument, self.index)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""The first element that is not what it should be, and what a kernel's variables held there."""
+"""The first element that is not what it should be, what a kernel's variables held there, and what
+it was computed from.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,12 @@ from typing import Any
 
 import numpy
 
+from kernellab.checker.inputs_behind import inputs_behind
+from kernellab.errors import KernelLabError
+from kernellab.tracing.expected import WrongElement
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Step
-from kernellab.workshop.answers import Difference
+from kernellab.workshop.answers import Difference, Inputs
 from kernellab.workshop.exercise import Case
 
 
@@ -30,7 +35,22 @@ def difference_of(trace: Trace, case: Case) -> Difference | None:
     return Difference(
         plain.case, plain.argument, plain.index, plain.got, plain.expected, plain.count, plain.size,
         line=step.line, program=step.program, lane=lane, values=dict(_values(trace, step, lane)),
+        inputs=_inputs(trace, step, wrong),
     )  # fmt: skip
+
+
+def _inputs(trace: Trace, step: Step, wrong: WrongElement) -> tuple[Inputs, ...] | None:
+    """What a wrong element was computed from; None where its program does not run alone."""
+    if trace.asked is None:
+        return None
+    try:
+        found = inputs_behind(trace.asked, step.program, wrong.argument, wrong.offset)
+    except KernelLabError:
+        return None
+    by_argument: dict[str, list[tuple[tuple[int, ...], Any]]] = {}
+    for one in found:
+        by_argument.setdefault(one.argument, []).append((one.index, one.value))
+    return tuple(Inputs.of(*one) for one in by_argument.items())
 
 
 def _lane(step: Step, argument: str, offset: int) -> tuple[int, ...]:

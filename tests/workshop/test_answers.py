@@ -70,6 +70,15 @@ def test_the_first_difference_has_line_program_lane_and_the_values_behind_it() -
     )  # fmt: skip
     assert found.expected < 0
     assert found.values["row"] == found.index[0]
+    (behind,) = found.inputs or ()
+    row, columns = found.index[0], found.values["columns"]
+    assert (behind.argument, behind.count) == ("x_ptr", columns)
+    assert [index for index, _ in behind.first] == [(row, 0), (row, 1), (row, 2)]
+    assert behind.last is not None
+    assert behind.last[0] == (row, columns - 1)
+    assert f"and {columns - 3} more, the last x_ptr[{row}, {columns - 1}] = " in str(answer)
+    told = json.loads(answer.json())["first_difference"]["inputs"]
+    assert told[0]["first"][0] == [[row, 0], behind.first[0][1]]
     assert answer.trace is not None
     assert answer.trace.first_shown is not None
     assert answer.trace[answer.trace.first_shown].line == found.line
@@ -82,6 +91,7 @@ def test_the_values_of_a_lane_are_told() -> None:
     assert found is not None
     assert found.values["offsets"] == found.index[0]
     assert found.lane == (found.index[0] % found.values["BLOCK"],)
+    assert found.inputs == ()
 
 
 def test_what_takes_too_long_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -243,27 +243,27 @@ def _flipped(shadow: Shadow, axis: int) -> Shadow:
 # Operations that compute
 
 
-def reach(op: Operation, position: int, array: Array) -> Array:
-    """For each lane of the results, the largest entry of `array` among the lanes of an operand
-    that it is computed from.
+def reach(op: Operation, position: int, array: Array, join: numpy.ufunc = numpy.maximum) -> Array:
+    """For each lane of the results, the entries of `array` joined, the largest say, of those lanes
+    of an operand that it is computed from.
     """
     source = shape(op.operands[position].type)
     lanes = (-1,) + (1,) * len(shape(op.results[0].type))
     found: Array
     match op:
         case tt.ReduceOp():
-            found = array.max(axis=op.axis.value.data - len(source))
+            found = join.reduce(array, axis=op.axis.value.data - len(source))
         case tt.ScanOp():
             axis = op.axis.value.data - len(source)
             whole = numpy.broadcast_to(array, (len(array), *source))
             backwards = bool(op.reverse.value.data)
-            found = accumulate(numpy.maximum, whole, axis, backwards)
+            found = accumulate(join, whole, axis, backwards)
         case tt.DotOp() if position < 2:
-            found = array.max(axis=-1 - position, keepdims=True)
+            found = join.reduce(array, axis=-1 - position, keepdims=True)
         case _ if not source:
             found = array.reshape(lanes)
         case _ if source == shape(op.results[0].type):
             found = array
         case _:
-            found = array.reshape(len(array), -1).max(axis=1).reshape(lanes)
+            found = join.reduce(array.reshape(len(array), -1), axis=1).reshape(lanes)
     return found

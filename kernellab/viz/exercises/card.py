@@ -9,7 +9,7 @@ from kernellab.viz.diagnostics.card import diagnostics_card
 from kernellab.viz.kit.card import Card, Table, card_of
 from kernellab.viz.kit.data import Link
 from kernellab.viz.kit.report import Html, page
-from kernellab.workshop.answers import RUNGS, Answer, Difference
+from kernellab.workshop.answers import RUNGS, Answer, Difference, number_text
 from kernellab.workshop.exercise import Exercise
 from kernellab.workshop.grading import Grade, Grades
 from kernellab.workshop.progress import Progress
@@ -65,14 +65,18 @@ def _difference_table(answer: Answer, difference: Difference) -> Table:
 
 
 def _facts(difference: Difference) -> Iterator[tuple[str, str]]:
-    yield "got", str(difference.got)
-    yield "expected", str(difference.expected)
+    yield "got", number_text(difference.got)
+    yield "expected", number_text(difference.expected)
     if difference.line is not None:
         lane = difference.lane[0] if len(difference.lane) == 1 else difference.lane
         which = f", lane {lane}" if difference.lane else ""
         yield "written", f"on line {difference.line}, by program {difference.program}{which}"
+    if difference.inputs is not None:
+        words = [str(one) for one in difference.inputs] or ["nothing that the kernel has read"]
+        for number, one in enumerate(words):
+            yield ("" if number else "computed from"), one
     for name, value in difference.values.items():
-        yield name, str(value)
+        yield name, number_text(value)
 
 
 @card_of.register
