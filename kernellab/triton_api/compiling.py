@@ -114,7 +114,15 @@ def compile_natively(
         careful_assembler(backend_for(target)),
         ExitStack() as made,
     ):
-        source.make_ir = lambda *asked: made.enter_context(freed_after(make_ir(*asked)))
+
+        def told_ir(*asked: Any) -> Any:
+            """What the front end refuses is told here: on the way out of `triton.compile` an error
+            loses Triton's frames, and with them the kernel's variables, which mends are made of.
+            """
+            with translated_errors(kernel, target):
+                return made.enter_context(freed_after(make_ir(*asked)))
+
+        source.make_ir = told_ir
         compiled = _compiled(source, target=gpu_target(target), options=asked)
     note_compiled(kernel)
     return compiled

@@ -152,6 +152,16 @@ MISTAKES: tuple[Mistake, ...] = (
         "tl.store(y_ptr + i, tl.load(x_ptr + i))",
     ),
     Mistake(
+        "element of a pointer, updated",
+        "y_ptr[i] += 1",
+        (
+            "y_ptr is a pointer to fp32, and [] neither loads nor stores.",
+            "Write tl.store(y_ptr + i, tl.load(y_ptr + i) + 1); where several lanes or programs "
+            "add, tl.atomic_add(y_ptr + i, 1).",
+        ),
+        "tl.store(y_ptr + i, tl.load(y_ptr + i) + 1)",
+    ),
+    Mistake(
         "a list that grows",
         "xs = [i]\nxs.append(x)\ntl.store(y_ptr + i, xs[1])",
         ("xs is a tuple in a kernel, and has no append", "Write xs = xs + [value]"),
@@ -701,6 +711,14 @@ def compiled(lines, folder):
     return kernellab.compile(
         kernel_of(lines, folder), "*fp32", "*fp32", "i32", target="sm_90", record="stages"
     )
+
+
+def test_a_mend_knows_the_kernels_variables_where_triton_compiles_by_itself(tmp_path):
+    """On the way out of `triton.compile` an error loses the frames that they stand in."""
+    with pytest.raises(kernellab.CompileError) as caught:
+        compiled("tl.store(y_ptr + i, x_ptr[i])", tmp_path)
+    assert "x_ptr is a pointer to fp32, and [] does not load." in str(caught.value)
+    assert caught.value.advice == "Write tl.load(x_ptr + i)."
 
 
 def test_a_kernel_that_returns_is_told_to_store(tmp_path):

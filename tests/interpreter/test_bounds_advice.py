@@ -85,6 +85,12 @@ def neighbours(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def backwards(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + offs, tl.load(x_ptr + n - 1 - offs), mask=offs < n)
+
+
+@triton.jit
 def gathering(x_ptr, places_ptr, out_ptr, n, BLOCK: tl.constexpr):
     offs = tl.arange(0, BLOCK)
     place = tl.load(places_ptr + offs, mask=offs < n, other=0)
@@ -206,6 +212,12 @@ LAUNCHES: dict[str, tuple[Callable[[], tuple[Any, ...]], dict[str, Any], str]] =
         {"BLOCK": 32},
         "x_ptr has 100 elements, and offs - 1 is -1 there. Nothing keeps it at 0 or above. Add & "
         "(offs - 1 >= 0) to its mask.",
+    ),
+    "a pointer that goes down": (
+        lambda: (backwards, (4,), zeros(100), zeros(100), 100),
+        {"BLOCK": 32},
+        "x_ptr has 100 elements, and n - 1 - offs is -1 there. Nothing keeps it at 0 or above. Add "
+        "mask=n - 1 - offs >= 0.",
     ),
     "an index that was loaded": (
         lambda: (gathering, (1,), zeros(50), torch.arange(40, 72), zeros(32), 32),

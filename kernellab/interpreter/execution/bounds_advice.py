@@ -225,7 +225,12 @@ class _Words:
         if isinstance(owner, tt.MakeRangeOp) and own_variable(value) is None:
             ends = (owner.start.value.data, owner.end.value.data)
             return f"tl.arange({', '.join(self._constant(one, owner) for one in ends)})"
-        name = own_variable(value) or described(value)
+        name = own_variable(value)
+        if name is None and isinstance(owner, arith.SubIOp) and _is_zero(owner.operands[0]):
+            # x_ptr - offsets adds what is negative; in the source the pointer stands there too.
+            text = self._value(owner.operands[1], owner)
+            return text and (f"-{text}" if _is_atom(text) else f"-({text})")
+        name = name or described(value)
         return name or expression_of(value) or self._composed(value)
 
     def _composed(self, value: SSAValue) -> str | None:
@@ -322,6 +327,10 @@ def _numbers(arguments: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 _SIGNS = {arith.AddIOp: "+", arith.SubIOp: "-", arith.MulIOp: "*"}
+
+
+def _is_zero(value: SSAValue) -> bool:
+    return isinstance(value.owner, arith.ConstantOp) and constant_of(value.owner) == 0
 
 
 def _is_atom(text: str) -> bool:

@@ -192,9 +192,22 @@ def _read_element(refused: Refusal, _: re.Match[str]) -> Mend | None:
     value = refused.scope.get(name)
     if element is None or not is_pointer(value):
         return None
-    index = refused.text(element.slice, 16) or "offsets"
-    reason = f"{name} is {kind_of(value)}, and [] does not load."
-    return Mend(reason, f"Write tl.load({name} + {index}).", replaces=True)
+    place = f"{name} + {refused.text(element.slice, 16) or 'offsets'}"
+    kind = kind_of(value)
+    if (update := _update(refused)) is not None:
+        sign, by = update
+        advice = f"Write tl.store({place}, tl.load({place}) {sign} {by})"
+        if sign == "+":
+            advice += f"; where several lanes or programs add, tl.atomic_add({place}, {by})"
+        return Mend(f"{name} is {kind}, and [] neither loads nor stores.", f"{advice}.", True)
+    return Mend(f"{name} is {kind}, and [] does not load.", f"Write tl.load({place}).", True)
+
+
+def _update(refused: Refusal) -> tuple[str, str] | None:
+    """The sign and the right side of `x_ptr[i] += 1`, of which Triton makes an assignment."""
+    line = refused.text(refused.statement(), 80)
+    told = re.fullmatch(r"[^=]+\]\s*(\W{1,2})=\s*(.+)", line)
+    return None if told is None else (told[1], told[2])
 
 
 @rule(r"'tuple' object has no attribute '?(append|extend|insert|pop|remove|clear|sort)\b")
