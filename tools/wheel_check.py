@@ -115,6 +115,8 @@ def compare_contents(sdist: Path, wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         in_wheel = {name for name in archive.namelist() if ".dist-info/" not in name}
     package = {name for name in expected if name.startswith("kernellab/")}
+    course = (name for name in expected if name.startswith("notebooks/"))
+    package |= {name.replace("notebooks", "kernellab/workshop/course", 1) for name in course}
     wrong = {
         "not in the sdist": expected - in_sdist,
         "in the sdist, not here": in_sdist - expected - {"PKG-INFO"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from kernellab.cli import doctor
 from kernellab.common.saved_json import save_whole
 
 
@@ -12,7 +13,9 @@ def add_workshop_options(parser: argparse.ArgumentParser) -> None:
     """The commands below `kernellab workshop`, each with its `run`."""
     below = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    init = below.add_parser("init", help="write a student's folder: a notebook a chapter")
+    init = below.add_parser(
+        "init", help="write a student's folder: the course, exercises; is the machine ready?"
+    )
     init.add_argument("folder", metavar="DIR", type=Path)
     init.set_defaults(run=_init)
 
@@ -41,7 +44,17 @@ def _init(options: argparse.Namespace) -> int:
         print(file)
     if not written:
         print(f"{options.folder} has everything already; nothing was written")
-    return 0
+    return _say_whether_ready()
+
+
+def _say_whether_ready() -> int:
+    """Whether the notebooks will run here; where not, what the doctor says of it."""
+    findings = doctor.examine()
+    if doctor.healthy(findings):
+        print("This machine is ready.")
+        return 0
+    print(doctor.report_text([one for one in findings if one.state == "missing"]))
+    return 1
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -49,7 +62,7 @@ def _check(options: argparse.Namespace) -> int:
 
     grades = grade_folder(options.folder)
     print(grades.json() if options.json else grades)
-    return 0
+    return 1 if grades.problems else 0
 
 
 def _report(options: argparse.Namespace) -> int:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 
+from kernellab.cli import doctor
 from kernellab.cli.main import main
-from kernellab.errors import ArgumentError
-from kernellab.workshop import progress
+from kernellab.workshop import grading, progress
 from kernellab.workshop.chapters import EXERCISES
-from kernellab.workshop.folders import cells_of, write_folder
-from kernellab.workshop.grading import grade_folder
+from kernellab.workshop.folders import write_folder
+from kernellab.workshop.grading import Grades, grade_folder
+from kernellab.workshop.notebooks import cell, notebook_text
+from kernellab.workshop.student_cells import cells_of
+from tests.support.source_files import ROOT
 from tests.workshop import solutions, wrong
 
 
@@ -31,42 +35,111 @@ def source(kernel: Any) -> str:
 
 def fill(folder: Path, exercise: str, text: str) -> None:
     """Put text in place of a stub."""
-    for file in folder.glob("*.ipynb"):
+    for file in folder.glob("exercises_*.ipynb"):
         book = json.loads(file.read_text())
-        for cell in book["cells"]:
-            if "".join(cell["source"]).startswith(f"%%tileexercise {exercise}\n"):
-                cell["source"] = f"%%tileexercise {exercise}\n{text}"
+        for one in book["cells"]:
+            if "".join(one["source"]).startswith(f"%%tileexercise {exercise}\n"):
+                one["source"] = f"%%tileexercise {exercise}\n{text}"
         file.write_text(json.dumps(book))
 
 
-def test_a_folder_has_a_notebook_a_chapter_and_keeps_what_is_there(folder: Path) -> None:
-    books = sorted(folder.glob("*.ipynb"))
-    assert len(books) == len({one.chapter for one in EXERCISES})
-    for book in books:
+@pytest.fixture
+def is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine is: what the doctor says of it is tested elsewhere."""
+    monkeypatch.setattr(doctor, "examine", list)
+
+
+@pytest.mark.usefixtures("is_ready")
+def test_init_writes_the_course_and_the_exercises_and_keeps_what_is_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "ann and bob"
+    assert main(["workshop", "init", str(folder)]) == 0
+    assert "This machine is ready." in capsys.readouterr().out
+    for file in (ROOT / "notebooks").glob("*.ipynb"):
+        assert (folder / file.name).read_bytes() == file.read_bytes()
+    for book in folder.glob("*.ipynb"):
         nbformat.validate(nbformat.read(book, 4))
-    assert [one.exercise for one in cells_of(folder)] == [one.name for one in EXERCISES]
-    books[0].write_text("mine")
-    books[1].unlink()
-    assert write_folder(folder) == [books[1]]
-    assert books[0].read_text() == "mine"
+    start = (folder / "00_start_here.ipynb").read_text()
+    linked = re.findall(r"\]\(([^)]*\.ipynb)\)", start)
+    assert sorted([*linked, "00_start_here.ipynb"]) == sorted(
+        one.name for one in folder.glob("*.ipynb")
+    )
+    exercises = sorted(folder.glob("exercises_*.ipynb"))
+    assert len(exercises) == len({one.chapter for one in EXERCISES})
+    found = [one.exercise for file in exercises for one in cells_of(file)]
+    assert found == [one.name for one in EXERCISES]
+    assert not any(one.file for one in grade_folder(folder)), "nobody has answered anything"
+    exercises[0].write_text("mine")
+    exercises[1].unlink()
+    assert main(["workshop", "init", str(folder)]) == 0
+    assert capsys.readouterr().out.splitlines() == [str(exercises[1]), "This machine is ready."]
+    assert exercises[0].read_text() == "mine"
+
+
+def test_init_says_that_a_machine_is_not_ready(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lacks = doctor.Line.of("triton", "missing", "not installed", "Install it.")
+    monkeypatch.setattr(doctor, "examine", lambda: [lacks, doctor.Line.of("torch", "ok", "2.13")])
+    assert main(["workshop", "init", str(tmp_path)]) == 1
+    said = capsys.readouterr().out
+    assert "Needs attention: triton." in said
+    assert "2.13" not in said
 
 
 def test_each_answer_is_graded_and_what_is_untouched_is_none(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(grading, "SECONDS", 1)
     fill(folder, "add", source(solutions.add))
     fill(folder, "clamp", "import sys\nsys.exit(3)")
     fill(folder, "reverse", "def reverse(x): return x.flip(0)")
+    fill(folder, "every_other", "while True:\n    pass")
+    fill(folder, "outer_add", "def (")
     fill(folder, "max_rows", source(wrong.max_rows_of_zeros_beyond).replace("_of_zeros_beyond", ""))
     assert main(["workshop", "check", "--json", str(folder)]) == 0
     grades = {one["exercise"]: one for one in json.loads(capsys.readouterr().out)["grades"]}
     assert grades["add"]["reached"] == "within budget"
     assert (grades["clamp"]["kind"], grades["reverse"]["kind"]) == ("cell-error", "not-a-kernel")
     assert (grades["max_rows"]["reached"], grades["max_rows"]["kind"]) == ("safe", "wrong-result")
+    assert (grades["every_other"]["kind"], grades["outer_add"]["kind"]) == ("no-end", "cell-error")
     assert grades["softmax"]["file"] == ""
-    text = str(grade_folder(folder))
+    text = str(Grades(tuple(grading.Grade(**one) for one in grades.values())))
     assert "1 of 43 done" in text
-    assert "39 exercises without an answer" in text
+    assert "37 exercises without an answer" in text
+
+
+def test_an_answer_has_what_the_cells_above_define_and_not_what_they_do(tmp_path: Path) -> None:
+    helper = "@triton.jit\ndef plus(x, y: tl.constexpr):\n    return x + y"
+    above = [
+        cell("code", "%load_ext kernellab\nimport triton\nimport triton.language as tl"),
+        cell("code", "while True:\n    pass"),
+        cell("code", "raise SystemExit"),
+        cell("code", "ONE: tl.constexpr = tl.constexpr(1)\nmany = [0] * int(10 ** 12) + print()"),
+        cell("code", "%%tilekernel\n" + helper),
+        cell("code", "this is no Python"),
+    ]
+    text = source(solutions.add_one).replace("tl.load(x_ptr + lanes) + 1", "PLUS")
+    text = text.replace("PLUS", "plus(tl.load(x_ptr + lanes), ONE)")
+    answer = cell("code", f"%%tileexercise add_one\n{text}")
+    (tmp_path / "mine.ipynb").write_text(notebook_text([*above, answer]))
+    (grade,) = (one for one in grade_folder(tmp_path) if one.file)
+    assert grade.is_done, grade
+
+
+def test_a_notebook_that_cannot_be_read_costs_its_own_answers_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = cell("code", f"%%tileexercise add_one\nimport triton\n{source(solutions.add_one)}")
+    answer["source"].insert(1, "import triton.language as tl\n")
+    (tmp_path / "a.ipynb").write_text('{"cells": <')
+    (tmp_path / "b.ipynb").write_text(notebook_text([answer]))
+    (tmp_path / "c.ipynb").mkdir()
+    assert main(["workshop", "check", "--json", str(tmp_path)]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert [one["exercise"] for one in told["grades"] if one["file"]] == ["add_one"]
+    assert ["a.ipynb" in told["problems"][0], "c.ipynb" in told["problems"][1]] == [True, True]
 
 
 def test_a_class_at_a_glance(
@@ -76,20 +149,33 @@ def test_a_class_at_a_glance(
     (tmp_path / "bob").mkdir()
     (tmp_path / "bob" / "1.ipynb").write_text('{"cells": <')
     page = tmp_path / "class.html"
-    given = [str(folder), str(tmp_path / "bob"), "-o", str(page)]
+    given = [str(folder), str(tmp_path / "bob"), str(folder), "-o", str(page)]
     assert main(["workshop", "report", *given]) == 1
     said = capsys.readouterr().out
-    assert "1 of 43 done" in said
+    assert re.search(r"/ann +1 of 43 ", said)
+    assert re.search(r"/bob +0 of 43 ", said)
+    assert said.startswith("2 folders\n"), "one that is named twice counts once"
     assert "cannot be read as a notebook" in said
     assert "add_one" in page.read_text()
 
 
-def test_what_is_no_folder_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ArgumentError, match="is no folder"):
-        grade_folder(tmp_path / "nobody")
+@pytest.mark.usefixtures("is_ready")
+def test_what_is_no_folder_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ArgumentError, match="cannot be a workshop's folder"):
-        write_folder(tmp_path / "file")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "recorded").touch()
+    for command, words in (
+        (["check", str(tmp_path / "nobody")], "is no folder"),
+        (["check", str(tmp_path / "empty")], "has no notebook"),
+        (["check", str(tmp_path / "file")], "is no folder"),
+        (["init", str(tmp_path / "file")], "cannot be a workshop's folder"),
+        (["init", str(tmp_path / "taken")], "cannot be a workshop's folder"),
+        (["init", "/proc/ann"], "cannot be a workshop's folder"),
+        (["init", "nul\0"], "cannot be a workshop's folder"),
+    ):
+        assert main(["workshop", *command]) != 0
+        assert words in capsys.readouterr().err, command
 
 
 def test_progress_is_kept_in_the_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
