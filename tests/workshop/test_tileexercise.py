@@ -35,6 +35,15 @@ def session(notebook: StartNotebook) -> NotebookSession:
     return notebook("%load_ext kernellab")
 
 
+def test_a_finding_is_the_first_thing_that_a_notebook_displays(session: NotebookSession) -> None:
+    """No view was displayed before, and no trace was made: the card of an answer is found."""
+    outcome = session.run(KERNEL.format(options="", sign="+").replace(", mask=mask)", ")"))
+    assert outcome.message == ""
+    (shown, *_) = outcome.displays
+    assert "add is not safe" in shown["text/plain"]
+    assert "out-of-bounds" in shown["text/plain"]
+
+
 def test_a_wrong_kernel_is_told_the_first_wrong_element(session: NotebookSession) -> None:
     said = said_by(session, KERNEL.format(options="", sign="-"))
     assert "add gives a wrong result" in said
