@@ -144,7 +144,7 @@ def _graded(cell: StudentCell, known: Grade) -> Grade:
     }
     try:
         with limited(SECONDS, StoppedForGood):
-            kernel = _kernel_of(cell)
+            kernel = kernel_of(cell)
     except KeyboardInterrupt:
         raise
     except StoppedForGood:
@@ -161,7 +161,7 @@ def _graded(cell: StudentCell, known: Grade) -> Grade:
     return Grade(**place, reached=answer.reached, kind=first.kind, what=first.what, line=first.line)
 
 
-def _kernel_of(cell: StudentCell) -> Any:
+def kernel_of(cell: StudentCell) -> Any:
     """Run a cell, after what the cells above it define, and give what it defines under the
     exercise's name.
     """

@@ -1,23 +1,50 @@
-"""A solution of each exercise reaches every rung, whatever sizes are drawn."""
+"""The notebook of solutions: each reaches every rung, whatever sizes are drawn."""
 
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
+import nbformat
 import pytest
 
 import kernellab
 from kernellab.workshop.chapters import EXERCISES
+from kernellab.workshop.folders import write_folder
+from kernellab.workshop.grading import kernel_of
+from kernellab.workshop.student_cells import StudentCell, cells_of
 from tests.workshop import solutions
+from tools import solutions_notebook
+
+NOTEBOOK = solutions_notebook.NOTEBOOK
 
 
-@pytest.mark.parametrize("name", [one.name for one in EXERCISES])
-def test_it_is_right_and_within_budget(name: str) -> None:
-    answer = kernellab.exercise(name, getattr(solutions, name))
+def solved() -> list[StudentCell]:
+    return list(cells_of(NOTEBOOK))
+
+
+@pytest.mark.parametrize("cell", solved(), ids=lambda cell: cell.exercise)
+def test_it_is_right_and_within_budget(cell: StudentCell) -> None:
+    answer = kernellab.exercise(cell.exercise, kernel_of(cell))
     assert answer.is_done, f"{answer}\nseed {answer.seed}"
     assert answer.is_right
     assert answer.passed == answer.cases > 1
     assert [one.kind for one in answer.diagnostics] == ["better"]
+
+
+def test_the_notebook_has_each_once_and_is_made_from_the_kernels() -> None:
+    assert NOTEBOOK.read_text() == solutions_notebook.notebook(), (
+        "run python tools/solutions_notebook.py"
+    )
+    nbformat.validate(nbformat.read(NOTEBOOK, 4))
+    assert [one.exercise for one in solved()] == [one.name for one in EXERCISES]
+
+
+def test_a_student_does_not_get_it(tmp_path: Path) -> None:
+    written = [file.read_text() for file in write_folder(tmp_path) if file.suffix == ".ipynb"]
+    longest = max((cell.code for cell in solved()), key=len)
+    assert longest.splitlines()[-1] not in "".join(written)
+    assert not any("olutions" in text for text in written)
 
 
 def test_there_are_enough_and_each_is_whole() -> None:

@@ -1,0 +1,66 @@
+"""Write the notebook of solutions, from their kernels: python tools/solutions_notebook.py.
+
+It is for teachers: neither the wheel nor a student's folder has it.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+KERNELS = ROOT / "tests" / "workshop" / "solutions.py"
+NOTEBOOK = KERNELS.with_suffix(".ipynb")
+
+_INTRODUCTION = """# Solutions
+
+A right kernel within budget for each exercise of the workshop, for teachers. Run a cell, and it is
+answered as a student's would be; `kernellab workshop check tests/workshop` answers all of them.
+
+This notebook is made from `tests/workshop/solutions.py` by `python tools/solutions_notebook.py`;
+edit the kernels there."""
+
+
+def notebook() -> str:
+    """The notebook's text."""
+    from kernellab.workshop.chapters import EXERCISES
+    from kernellab.workshop.notebooks import FIRST_CELL, cell, notebook_text
+
+    sources = dict(_sources(KERNELS.read_text()))
+    cells = [cell("markdown", _INTRODUCTION), cell("code", FIRST_CELL)]
+    helpers = sources.keys() - {one.name for one in EXERCISES}
+    chapter = ""
+    for one in EXERCISES:
+        title = f"## {one.title}\n\n{one.task}"
+        cells.append(cell("markdown", title if one.chapter == chapter else _chapter(one, title)))
+        chapter = one.chapter
+        source = sources[one.name]
+        for helper in sorted(name for name in helpers if f"{name}(" in source):
+            cells.append(cell("code", sources[helper]))
+            helpers -= {helper}
+        cells.append(cell("code", f"%%tileexercise {one.name}\n{source}"))
+        cells.append(cell("markdown", f"**Better.** {one.better}"))
+    return notebook_text(cells)
+
+
+def _chapter(exercise: Any, title: str) -> str:
+    return f"# {exercise.chapter}\n\n{title}"
+
+
+def _sources(text: str) -> Iterator[tuple[str, str]]:
+    """The functions of a file, by name."""
+    lines = text.splitlines()
+    for one in ast.parse(text).body:
+        if isinstance(one, ast.FunctionDef):
+            first = min(one.lineno, *(each.lineno for each in one.decorator_list))
+            own = [line.removesuffix("  # fmt: skip") for line in lines[first - 1 : one.end_lineno]]
+            yield one.name, "\n".join(own)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    NOTEBOOK.write_text(notebook())
+    print(f"wrote {NOTEBOOK.relative_to(ROOT)}")
