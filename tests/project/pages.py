@@ -182,6 +182,11 @@ M = N = K = 4096
 a, b, c = (torch.empty(4096, 4096, device="meta", dtype=torch.float16) for _ in range(3))
 """,
     "docs/estimates.md": _LAUNCHES,
+    "docs/gallery.md": """
+import torch, triton, triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+""",
     "docs/interpreted.md": """
 import torch, kernellab, library
 x, y = torch.rand(1000), torch.rand(1000)
