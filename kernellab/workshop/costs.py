@@ -65,6 +65,11 @@ def _excess(access: GlobalAccess) -> int:
 
 def _how_to_move_less(access: GlobalAccess) -> str:
     """What to change of an access that moves too much."""
+    if access.repeated_sectors > access.sectors / 2:
+        return (
+            "Lanes of one program update the same element, one after the other: combine their "
+            "values first (tl.sum, tl.max), and update it once."
+        )
     if access.reuse_between_programs >= 2:
         return (
             f"About {access.reuse_between_programs:.3g} programs move the same sectors: let one "

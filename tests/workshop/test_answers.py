@@ -25,6 +25,7 @@ SAID = [
     ("dot_product", wrong.dot_product_that_races, "compiles", "race", ""),
     ("max_rows", wrong.max_rows_of_zeros_beyond, "safe", "wrong-result", ""),
     ("online_softmax", wrong.online_softmax_in_three_passes, "right", "traffic", ""),
+    ("dot_product", wrong.dot_product_by_lanes, "right", "traffic", ""),
     ("dot_of_tiles", wrong.dot_of_tiles_without_dot, "right", "no-tensor-core", ""),
     ("transpose", wrong.transpose_of_small_ones, "compiles", "out-of-bounds", ""),
     ("add", solutions.clamp, "", "other-parameters", ""),
@@ -99,6 +100,12 @@ def test_what_takes_too_long_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> No
     answer = kernellab.exercise("matmul", solutions.matmul)
     assert answer.reached in ("", "compiles")
     assert answer.diagnostics[0].kind == "no-end"
+
+
+def test_lanes_that_take_turns_at_an_element_are_told_to_combine() -> None:
+    (said,) = kernellab.exercise("dot_product", wrong.dot_product_by_lanes).diagnostics
+    assert "combine their values first" in said.advice
+    assert "atomic of z_ptr" in said.why
 
 
 def test_hints_go_step_by_step() -> None:

@@ -70,6 +70,14 @@ def add_without_end(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def dot_product_by_lanes(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    m = offsets < n
+    products = tl.load(x_ptr + offsets, mask=m) * tl.load(y_ptr + offsets, mask=m)
+    tl.atomic_add(z_ptr + tl.zeros((BLOCK,), tl.int32), products, mask=m)
+
+
+@triton.jit
 def dot_product_that_races(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = offsets < n
