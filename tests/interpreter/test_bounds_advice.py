@@ -35,6 +35,15 @@ def with_mask(x_ptr, count, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def with_one_too_many(x_ptr, n, BLOCK: tl.constexpr, OTHER_WAY: tl.constexpr):
+    mine = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if OTHER_WAY:
+        tl.store(x_ptr + mine, 1.0, mask=n >= mine)
+    else:
+        tl.store(x_ptr + mine, 1.0, mask=mine <= n)
+
+
+@triton.jit
 def product(a_ptr, b_ptr, c_ptr, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     rm = tl.program_id(0) * BM + tl.arange(0, BM)
     rn = tl.program_id(1) * BN + tl.arange(0, BN)
@@ -182,6 +191,18 @@ LAUNCHES: dict[str, tuple[Callable[[], tuple[Any, ...]], dict[str, Any], str]] =
         {"BLOCK": 32},
         "x_ptr has 100 elements, and mine is 100 there. Its mask only asks for mine < count (100 "
         "and 128): count must not be more than 100.",
+    ),
+    "a mask with one too many": (
+        lambda: (with_one_too_many, (4,), zeros(100), 100),
+        {"BLOCK": 32, "OTHER_WAY": False},
+        "x_ptr has 100 elements, and mine is 100 there. Its mask only asks for mine <= n (100 and "
+        "100), which lets the first one beyond through: ask for mine < n.",
+    ),
+    "the same, the other way round": (
+        lambda: (with_one_too_many, (4,), zeros(100), 100),
+        {"BLOCK": 32, "OTHER_WAY": True},
+        "x_ptr has 100 elements, and mine is 100 there. Its mask only asks for n >= mine (100 and "
+        "100), which lets the first one beyond through: ask for n > mine.",
     ),
     "the inner axis of a product": (
         lambda: (product, (1, 2), *matrices(), 64, 136, 72),

@@ -310,6 +310,9 @@ class _Words:
     def _of_bound(self, bound: _Comparison) -> str:
         left, right = bound.numbers
         asks = f"Its mask only asks for {bound.text} ({left:,} and {right:,})"
+        if bound.predicate[2:] == "e" and left == right == self.place == self.axis.extent:
+            strict = bound.text.replace("<=", "<").replace(">=", ">")
+            return f"{asks}, which lets the first one beyond through: ask for {strict}."
         size = bare(bound.right)
         name = own_variable(size) if isinstance(size, BlockArgument) else None
         if name in self.values.call.values and left == self.place:
