@@ -17,7 +17,8 @@ from kernellab.errors import KernelLabError
 from kernellab.records.showing import HasCard, text_of
 from kernellab.records.tables import column_names, data_frame
 from kernellab.workshop.answers import RUNGS, Answer
-from kernellab.workshop.chapters import EXERCISES
+from kernellab.workshop.chapters import EXERCISES, exercise_named
+from kernellab.workshop.exercise import Budget
 
 MARKER = "workshop.json"
 """The file that makes a folder a workshop's."""
@@ -47,6 +48,21 @@ class Row:
     def is_done(self) -> bool:
         """Whether every rung was reached."""
         return self.reached == RUNGS[-1]
+
+    @property
+    def task(self) -> str:
+        """What the kernel has to do, in Markdown."""
+        return exercise_named(self.name).task
+
+    @property
+    def stub(self) -> str:
+        """The source to start from."""
+        return exercise_named(self.name).stub
+
+    @property
+    def budget(self) -> Budget:
+        """What the kernel may cost."""
+        return exercise_named(self.name).budget
 
 
 @dataclass(frozen=True)

@@ -129,3 +129,7 @@ def test_the_list_of_exercises_is_a_table() -> None:
     listed = kernellab.exercises()
     assert listed.table()["name"].tolist() == [one.name for one in listed]
     assert "softmax" in str(listed)
+    (add,) = (one for one in listed if one.name == "add")
+    assert "def add(x_ptr, y_ptr, z_ptr, n" in add.stub
+    assert "`z[i] = x[i] + y[i]`" in add.task
+    assert add.budget.traffic is not None
