@@ -14,7 +14,7 @@ from benchmarks import gallery_kernels
 from kernellab.cli.demo import kernels as demo
 
 ROOT = Path(__file__).resolve().parent.parent
-RECORDED = ROOT / "benchmarks/data/gallery_h200.json"
+RECORDED = ROOT / "notebooks/recorded/gallery_h200.json"
 PAGE = ROOT / "docs/gallery.md"
 
 SHORT, BEST = "short_matmul", "halves_matmul"
@@ -41,7 +41,7 @@ def page() -> str:
     lines = [
         "# Gallery: four kernels beside torch on an H200",
         "",
-        "Written by `python -m tools.gallery_page` from `benchmarks/data/gallery_h200.json`, which "
+        "Written by `python -m tools.gallery_page` from `notebooks/recorded/gallery_h200.json`, which "
         "`python -m benchmarks.gallery FILE.json` records: "
         f"{machine['device']}, torch {machine['torch']}, Triton {machine['triton']}, Python "
         f"{machine['python']}. The same kernels run in the lab's interpreter on any machine.",
