@@ -41,8 +41,8 @@ def page() -> str:
     lines = [
         "# Gallery: four kernels beside torch on an H200",
         "",
-        "Written by `python -m tools.gallery_page` from `notebooks/recorded/gallery_h200.json`, which "
-        "`python -m benchmarks.gallery FILE.json` records: "
+        "Written by `python -m tools.gallery_page` from `notebooks/recorded/gallery_h200.json`, "
+        "which `python -m benchmarks.gallery FILE.json` records: "
         f"{machine['device']}, torch {machine['torch']}, Triton {machine['triton']}, Python "
         f"{machine['python']}. The same kernels run in the lab's interpreter on any machine.",
         "",
