@@ -13,17 +13,18 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 PLACES = {
-    "docs/images/explorer.png": ("explorer", 760),
-    "docs/images/layout.png": ("layout", 720),
+    "docs/images/explorer.png": ("explorer", 740),
+    "docs/images/layout.png": ("layout", 860),
     "docs/images/tuning_view.png": ("sweep", 820),
-    "docs/images/stepper_live.png": ("stepper", 860),
+    "docs/images/stepper_live.png": ("stepper", 650),
 }
 """Picture -> the view that takes its place, and how tall its frame is."""
 
 FOLDER = "_views"
 
 EMBEDDED = """<style>body > h1, body > p:has(#kernellab-theme) { display: none; }
-body { padding: 0; } h2 { margin-top: 0; }</style>
+body { padding: 0; } h2 { margin-top: 0; }
+.kernellab-view :is(.kl-ir, .kl-tuning, .kl-graph) { height: calc(100vh - 2.5rem); }</style>
 <script>
 function follow(theme) { document.documentElement.dataset.klTheme = theme; }
 follow(location.hash.slice(1));
@@ -68,6 +69,17 @@ def frame(name: str, height: int, words: str, up: str) -> str:
 </figure>"""
 
 
+HINT = "Run the cell for the live view."
+"""What a widget says in a saved notebook: its still stands above, and here nothing can be run."""
+
+
+def leave_hints_out(_app: Sphinx, doctree: nodes.document) -> None:
+    """Take the hints out of notebooks' outputs."""
+    for block in list(doctree.findall(nodes.literal_block)):
+        if block.astext().strip() == HINT:
+            block.parent.remove(block)
+
+
 def place_views(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Put frames where the pictures are."""
     if app.builder.name != "html":
@@ -83,5 +95,6 @@ def place_views(app: Sphinx, doctree: nodes.document, docname: str) -> None:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
     app.connect("builder-inited", make_views)
+    app.connect("doctree-read", leave_hints_out)
     app.connect("doctree-resolved", place_views)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
