@@ -162,6 +162,12 @@ MISTAKES: tuple[Mistake, ...] = (
         "tl.store(y_ptr + i, tl.load(y_ptr + i) + 1)",
     ),
     Mistake(
+        "element of a tile, by a number that was loaded",
+        "tl.store(y_ptr, x[tl.load(y_ptr).to(tl.int32)])",
+        ("elements of x cannot be taken by [ ]", "tl.sum(tl.where(offsets == k, x, 0), axis=0)"),
+        "tl.store(y_ptr, tl.sum(tl.where(i == tl.load(y_ptr).to(tl.int32), x, 0), axis=0))",
+    ),
+    Mistake(
         "a list that grows",
         "xs = [i]\nxs.append(x)\ntl.store(y_ptr + i, xs[1])",
         ("xs is a tuple in a kernel, and has no append", "Write xs = xs + [value]"),

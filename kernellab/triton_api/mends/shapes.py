@@ -132,6 +132,11 @@ def _index(refused: Refusal, _: re.Match[str]) -> Mend:
             f"{written} is {kind_of(indexed)}, and [] does not load.",
             f"Write tl.load({written} + offset).",
         )
+    return element_of_tile(written)
+
+
+def element_of_tile(written: str) -> Mend:
+    """What to write instead of `x[k]` of a tile."""
     return Mend(
         f"elements of {written} cannot be taken by [ ]: a tile lives in registers of many "
         "threads. [:, None] and [None, :] add axes.",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 
 from kernellab.triton_api.mends.refusal import Mend, Refusal, is_pointer, is_tile, kind_of
 from kernellab.triton_api.mends.rules import rule
+from kernellab.triton_api.mends.shapes import element_of_tile
 
 
 @rule(r"unsupported AST node type: (\w+)")
@@ -186,10 +188,12 @@ def _assigned_element(refused: Refusal, _: re.Match[str]) -> Mend:
 
 @rule(r"`_semantic` argument must be provided outside of JIT functions")
 def _read_element(refused: Refusal, _: re.Match[str]) -> Mend | None:
-    """x_ptr[i], which Triton takes for a call of its own method."""
+    """x_ptr[i], or x[i] of a tile, which Triton takes for a call of its own method."""
     element = next((node for node in refused.nodes() if isinstance(node, ast.Subscript)), None)
     name = refused.text(element.value, 24) if element is not None else ""
     value = refused.scope.get(name)
+    if element is not None and is_tile(value):
+        return replace(element_of_tile(name), replaces=True)
     if element is None or not is_pointer(value):
         return None
     place = f"{name} + {refused.text(element.slice, 16) or 'offsets'}"
