@@ -145,13 +145,14 @@ class _Answering:
         case = cases[number]
         guess = suspicion(self.kernel, cases, number)
         told = [*found, _where(cases, number)]
-        if any(one.kind != "wrong-result" for one in found):
+        if any(map(_is_fault, found)):
             told = [*(() if guess is None else (guess,)), *told]
             return self._ended("compiles", told, len(cases), number)
         traced = trace(
             self.kernel, case.grid, **case.arguments, **case.constants, expect=right, target=TARGET
         )
-        if guess is None and number == 0:
+        is_explained = any(one.kind != "wrong-result" for one in found)
+        if guess is None and number == 0 and not is_explained:
             guess = constant_result(self.kernel, traced, right)
         told = [*(() if guess is None else (guess,)), *told]
         answer = self._ended("safe", told, len(cases), number)
@@ -187,17 +188,21 @@ class _Answering:
 
 def _in_the_way(found: Findings) -> Iterator[Finding]:
     """The findings that a right kernel has not: faults; where there are none, results that are
-    wrong; a result that depends on the order of programs counts as a fault.
+    wrong, after what may be the reason (a NaN's origin, lanes that hold zeros); a result that
+    depends on the order of programs counts as a fault.
     """
-    faults = [
-        one
-        for one in found
-        if one.kind == "order-dependence"
-        or (one.severity == "error" and one.kind != "wrong-result")
-    ]
+    faults = [one for one in found if _is_fault(one)]
     yield from faults
-    for one in () if faults else found.of_kind("wrong-result"):
+    wrong = [] if faults else found.of_kind("wrong-result")
+    if wrong:
+        yield from (one for one in found if one.severity == "warning")
+    for one in wrong:
         yield replace(one, advice=_LOOK)
+
+
+def _is_fault(one: Diagnostic) -> bool:
+    is_error = one.severity == "error" and one.kind != "wrong-result"
+    return is_error or one.kind == "order-dependence"
 
 
 _LOOK = (

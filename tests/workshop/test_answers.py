@@ -24,6 +24,8 @@ SAID = [
     ("add", wrong.add_without_end, "compiles", "endless-loop", ""),
     ("dot_product", wrong.dot_product_that_races, "compiles", "race", ""),
     ("max_rows", wrong.max_rows_of_zeros_beyond, "safe", "wrong-result", ""),
+    ("max_rows", wrong.max_rows_without_other, "safe", "missing-other", "tl.load"),
+    ("log_softmax", wrong.log_softmax_that_overflows, "safe", "infinity", "tl.exp(x)"),
     ("online_softmax", wrong.online_softmax_in_three_passes, "right", "traffic", ""),
     ("dot_product", wrong.dot_product_by_lanes, "right", "traffic", ""),
     ("dot_of_tiles", wrong.dot_of_tiles_without_dot, "right", "no-tensor-core", ""),

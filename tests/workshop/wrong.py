@@ -95,6 +95,23 @@ def max_rows_of_zeros_beyond(x_ptr, z_ptr, columns, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def max_rows_without_other(x_ptr, z_ptr, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * columns + lanes, mask=lanes < columns)
+    tl.store(z_ptr + row, tl.max(x, axis=0))
+
+
+@triton.jit
+def log_softmax_that_overflows(x_ptr, z_ptr, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0) * columns
+    lanes = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row + lanes, mask=lanes < columns, other=-float("inf"))
+    total = tl.sum(tl.exp(x), axis=0)
+    tl.store(z_ptr + row + lanes, x - tl.log(total), mask=lanes < columns)
+
+
+@triton.jit
 def online_softmax_in_three_passes(x_ptr, z_ptr, columns, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     largest = -float("inf")
