@@ -318,6 +318,17 @@ MISTAKES: tuple[Mistake, ...] = (
         "tl.store(y_ptr + i, x)",
     ),
     Mistake(
+        "dot that adds to another type",
+        "a = tl.zeros((16, 16), tl.float16)\nd = tl.dot(a, a, tl.zeros((16, 16), tl.float16))\n"
+        "tl.store(y_ptr + i, x)",
+        (
+            "a tile of 16 x 16 fp32 here, and its third argument is a tile of 16 x 16 fp16",
+            "tl.zeros((16, 16), tl.float32)",
+        ),
+        "a = tl.zeros((16, 16), tl.float16)\nd = tl.dot(a, a, tl.zeros((16, 16), tl.float32))\n"
+        "tl.store(y_ptr + i, x)",
+    ),
+    Mistake(
         "dot of shapes that do not fit",
         "a = tl.zeros((16, 32), tl.float32)\nd = tl.dot(a, a)\ntl.store(y_ptr + i, x)",
         ("the first has 32 columns, the second 16 rows", "tl.dot(a, tl.trans(b))"),

@@ -185,6 +185,21 @@ def _dot_type(refused: Refusal, told: re.Match[str]) -> Mend:
     )
 
 
+@rule(r"^AssertionError$")
+def _dot_sum(refused: Refusal, _: re.Match[str]) -> Mend | None:
+    """`tl.dot(a, b, acc)` with an `acc` that is no tile of its results."""
+    acc, due = refused.known("acc"), refused.known("ret_ty")
+    kind = refused.known("out_dtype")
+    if not is_tile(acc) or not isinstance(due, tl.block_type) or kind is None:
+        return None
+    sizes = " x ".join(map(str, due.shape))
+    zeros = f"tl.zeros(({', '.join(map(str, due.shape))}), {_tl(str(kind))})"
+    return Mend(
+        f"tl.dot adds to a tile of {sizes} {kind} here, and its third argument is {kind_of(acc)}.",
+        f"Begin with {zeros}; what is stored may be narrower.",
+    )
+
+
 def _argument(refused: Refusal, index: int) -> str:
     """An argument of the refused call, as it is written, or a letter for it."""
     given = getattr(refused.node, "args", [])
