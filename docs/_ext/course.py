@@ -16,7 +16,7 @@ def first_words(notebook: Path) -> tuple[str, str, str]:
     text = "".join(cell["source"])
     title = text.split("\n", 1)[0].lstrip("# ")
     said = dict(re.findall(r"\*\*(\w+)\.\*\* *(.*?)(?=\n\n|\n\*\*|\Z)", text, re.DOTALL))
-    return title, " ".join(said.get("Goal", "").split()), said.get("Time", "").strip()
+    return title, " ".join(said.get("Goal", "").split()), said.get("Time", "").strip(" .\n")
 
 
 class Course(MarkdownDirective):
