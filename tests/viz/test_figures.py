@@ -19,6 +19,7 @@ import pytest
 from matplotlib import rcParams
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
+from PIL import Image
 
 from kernellab.errors import ArgumentError, KernelLabError, LayoutError, SourcePosition
 from kernellab.records.layouts import Layout
@@ -229,6 +230,18 @@ def test_names_are_words_whatever_is_in_them() -> None:
     svg = memory_of(buffer("$x_{2}$ <b>&", 0, 64, 1, 1)).plot().svg()
     assert "<b>" not in svg
     assert "$x_{2}$ &lt;b&gt;&amp;" in svg
+
+
+def test_the_gaps_between_the_cells_of_a_layout_are_alike() -> None:
+    layout = Layout.nvidia_mma(
+        shape=(64, 64), version=3, warps_per_cta=(4, 1), instruction_shape=(16, 64, 16)
+    )
+    with Image.open(BytesIO(layout.plot().png())) as picture:
+        assert picture.mode == "P"
+        paint = numpy.asarray(picture.convert("RGBA"))[..., 3]
+    across = paint[paint.sum(axis=1).argmax()]  # through a row of cells
+    gaps = across[slice(*numpy.flatnonzero(across > 250)[[0, -1]])] < 200
+    assert numpy.count_nonzero(gaps[1:] & ~gaps[:-1]) == 31  # T0:{c0,c1} is one box
 
 
 def test_pictures_have_transparent_paper_and_are_the_same_each_time(tmp_path: Path) -> None:
