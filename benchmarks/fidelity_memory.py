@@ -26,7 +26,7 @@ import pandas
 import torch
 import triton
 
-from benchmarks.fidelity_outputs import DATA, machine
+from benchmarks.fidelity_outputs import machine
 from benchmarks.harness import ROOT, print_report
 from benchmarks.memory_cases import MEMORY_CASES, MemoryCase
 from kernellab import triton_api
@@ -38,6 +38,7 @@ from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.accesses.shared_records import SharedKind
 
 FILE = "memory_h200.json"
+RECORDED = ROOT / "notebooks/recorded" / FILE
 
 _GLOBAL = "l1tex__t_{what}_pipe_lsu_mem_global_op_{kind}.sum"
 _ASYNC = "sm__sass_l1tex_t_{what}_pipe_lsu_mem_global_op_ldgsts.sum"
@@ -364,7 +365,7 @@ def without_locations(text: str) -> str:
 
 def predictions() -> Iterator[Prediction]:
     """Every case's."""
-    rows = json.loads((DATA / FILE).read_text())["rows"]
+    rows = json.loads(RECORDED.read_text())["rows"]
     return (predict(case, rows[case.name]) for case in MEMORY_CASES)
 
 
@@ -419,7 +420,7 @@ def _shown(one: Prediction, name: str) -> str:
 def report() -> bool:
     """Print both tables, and what is not equal; whether all of that is explained."""
     found = list(predictions())
-    facts = json.loads((DATA / FILE).read_text())["machine"]
+    facts = json.loads(RECORDED.read_text())["machine"]
     recorded = (
         f"Recorded on: {facts['gpu']}, Triton {facts['triton']}, torch {facts['torch']}. Not equal:"
     )

@@ -10,14 +10,13 @@ import numpy
 import pytest
 
 from benchmarks.fidelity_memory import EXPLAINED, FILE, predict
-from benchmarks.fidelity_outputs import DATA
 from benchmarks.memory_cases import COPIES, MEMORY_CASES, MemoryCase
 from tests.support.source_files import ROOT
 
 
 @pytest.fixture(scope="module")
 def recorded() -> Mapping[str, Any]:
-    rows: Mapping[str, Any] = json.loads((DATA / FILE).read_text())["rows"]
+    rows: Mapping[str, Any] = json.loads(RECORDED.read_text())["rows"]
     return rows
 
 

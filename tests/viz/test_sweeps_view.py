@@ -32,7 +32,6 @@ from tests.support.source_files import ROOT
 from tests.support.sweeps import sweep, trial
 from tests.viz.browser import opened
 
-DATA = ROOT / "benchmarks/data"
 SWEEPS = ROOT / "notebooks/recorded"
 RECORDED = SWEEPS / "tuning_h200_matmul.json"
 SIZES = SWEEPS / "tuning_h200_matmul_sizes.json"
@@ -233,7 +232,7 @@ def test_load_recognises_sweeps_and_says_what_else_a_file_is(tmp_path: Path) -> 
     with pytest.raises(ArchiveError, match="its JSON breaks off or goes wrong at line"):
         kernellab.load(cut)
     with pytest.raises(ArchiveError, match="no compilation that KernelLab saved"):
-        kernellab.load(DATA / "memory_h200.json")
+        kernellab.load(SWEEPS / "memory_h200.json")
 
 
 def test_the_still_is_the_card_and_the_plot() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from kernellab.common.formatting import counted
 from kernellab.records.conversions import Conversion, Conversions
 from kernellab.records.layouts import Layout, Move, RegisterLayout, SharedLayout, sizes
 from kernellab.records.tile_layouts import Layouts, TileLayout
@@ -85,7 +86,7 @@ def conversions_card(conversions: Conversions) -> Card:
     """Where tiles change their layout, one row each."""
     rows = [_conversion(one) for one in conversions]
     return Card(
-        title=f"{len(rows)} conversions",
+        title=counted(len(rows), "conversion"),
         subtitle=f"of {conversions.read_from}",
         tables=(Table("", ("operation", "line", "how", "from", "for"), rows),),
     )
