@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 import pytest
 
-from benchmarks.fidelity_memory import EXPLAINED, FILE, predict
+from benchmarks.fidelity_memory import EXPLAINED, RECORDED, predict
 from benchmarks.memory_cases import COPIES, MEMORY_CASES, MemoryCase
 from tests.support.source_files import ROOT
 
