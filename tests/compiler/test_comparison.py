@@ -168,3 +168,10 @@ def test_texts_without_locations_name_no_lines_and_keep_the_rest(stage: str) -> 
         "sass": "LDG",
     }
     assert bare.count(kept[stage]) == text.count(kept[stage]) > 0
+
+
+def test_libraries_are_told_by_name_and_not_by_their_place_on_this_machine() -> None:
+    text = str(kernellab.compare(of_corpus("matmul", "sm_80"), of_corpus("matmul", "gfx942")))
+    assert "libdevice, libdevice.10.bc" in text
+    assert "ocml, ocml.bc" in text
+    assert "site-packages" not in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from kernellab.compiler.comparison import Comparison, Sides
@@ -57,7 +58,8 @@ def _parting(comparison: Comparison) -> str:
 
 
 def _rows(facts: Iterable[Sides]) -> list[tuple[str, str, str]]:
-    return [(one.name, _shown(one.left), _shown(one.right)) for one in facts]
+    rows = ((one.name, _shown(one.left), _shown(one.right)) for one in facts)
+    return [(name, left, right) for name, left, right in rows if left != right]
 
 
 def _used(resources: Iterable[Sides]) -> list[Sides]:
@@ -67,6 +69,10 @@ def _used(resources: Iterable[Sides]) -> list[Sides]:
 def _shown(value: Any) -> str:
     if value is None:
         return "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_shown, value))
+    if isinstance(value, str) and Path(value).is_absolute():
+        return Path(value).name
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
