@@ -503,6 +503,9 @@ class Trace(Sequence[Step]):
     def _ipython_display_(self) -> None:
         self.show()._ipython_display_()
 
+    def _display_(self) -> Any:
+        return self.show()  # marimo asks
+
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         return self.show()._repr_mimebundle_(include, exclude)
 

@@ -118,3 +118,12 @@ def test_a_terminal_gets_the_text_as_the_cells_result() -> None:
     view = layout.show()
     bundle, _ = DisplayFormatter().format(view)
     assert bundle == {"text/plain": repr(view), "text/html": view.still_html()}
+
+
+def test_marimo_asks_for_one_thing_and_gets_the_widget() -> None:
+    layout = Layout.blocked(
+        shape=(8,), size_per_thread=[1], threads_per_warp=[32], warps_per_cta=[1], order=[0]
+    )
+    view = layout.show()
+    assert view._display_() is view.widget
+    view.widget.close()

@@ -140,6 +140,10 @@ class View:
         publish_display_data({"text/plain": repr(self), "text/html": _STILL % self.still_html()})
         publish_display_data({**data, "text/plain": hint}, metadata)
 
+    def _display_(self) -> Any:
+        """What marimo shows, which takes a widget and asks for no other form."""
+        return self.widget
+
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         del include, exclude  # IPython picks from what is given
         return {"text/plain": repr(self), "text/html": self.still_html()}
