@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "docs/_ext")]
 
 project = "KernelLab"
-extensions = ["myst_nb", "course", "reference", "live_views", "diagrams"]
+extensions = ["myst_nb", "course", "reference", "live_views", "diagrams", "formulas"]
 root_doc = "docs/index"
 include_patterns = ["docs/**.md", "notebooks/*.ipynb", "CONTRIBUTING.md", "CHANGELOG.md"]
 # Folders that hold no page are not walked: .venv and js/node_modules are large.
@@ -29,7 +29,8 @@ nb_ipywidgets_js: dict[str, dict[str, str]] = {}
 nb_mime_priority_overrides = [("html", "application/vnd.jupyter.widget-view+json", None)]
 nb_number_source_lines = False
 myst_heading_anchors = 4
-myst_enable_extensions: list[str] = []  # no formulas: MathJax is a script from elsewhere
+myst_enable_extensions = ["dollarmath"]
+html_math_renderer = "mathml"  # MathJax is a script from elsewhere
 
 html_theme = "furo"
 html_title = "KernelLab"

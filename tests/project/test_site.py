@@ -162,3 +162,9 @@ def test_views_are_in_the_pages(site: Path, pages: dict[Path, Page]) -> None:
 def test_notebooks_do_not_ask_to_be_run(site: Path) -> None:
     for page in (site / "notebooks").glob("*.html"):
         assert "Run the cell for the live view" not in page.read_text(), page.name
+
+
+def test_formulas_are_drawn(site: Path) -> None:
+    page = (site / "notebooks/09_layer_norm.html").read_text()
+    assert page.count('<math xmlns="http://www.w3.org/1998/Math/MathML" display="block"') == 2
+    assert "$$" not in page
