@@ -129,8 +129,17 @@ class Exercise:
     @property
     def parameters(self) -> tuple[str, ...]:
         """Of the kernel, in the stub's order."""
+        return tuple(one.arg for one in self._kernel.args.args)
+
+    @property
+    def first_line(self) -> str:
+        """What the kernel's definition begins with, on one line."""
+        return f"def {self.name}({ast.unparse(self._kernel.args)}):"
+
+    @property
+    def _kernel(self) -> ast.FunctionDef:
         (kernel,) = (one for one in ast.parse(self.stub).body if isinstance(one, ast.FunctionDef))
-        return tuple(one.arg for one in kernel.args.args)
+        return kernel
 
     def right_results(self, case: Case) -> Mapping[str, Any]:
         """What a case's outputs should hold."""

@@ -46,7 +46,7 @@ def no_kernel_of_ones_own(exercise: Exercise, kernel: Any) -> Diagnostic | None:
             f"{kernel.__name__} has the parameters {', '.join(own)}; the exercise launches it with "
             f"{', '.join(exercise.parameters)}",
             definition_of(kernel),
-            advice="Take the stub's line `def ...` as it is: kernellab.exercises() has it.",
+            advice=f"Begin it as the stub does: {exercise.first_line}",
         )
     for one in (kernel, *reachable_functions(kernel)):
         place = definition_of(one)

@@ -13,16 +13,23 @@ from tests.support.notebook_session import ADD
 from tests.viz.browser import Watched
 from tests.viz.jupyter import Jupyter, show_cell
 
+WRONG = """@triton.jit
+def add_one(x_ptr, z_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    tl.store(z_ptr + lanes, tl.load(x_ptr + lanes) + 2)
+"""
+
 CELLS = [
     "%load_ext kernellab\nimport torch, triton, triton.language as tl, kernellab",
     f"%%tilekernel\n{ADD}x = torch.arange(1000.0); z = torch.zeros(1000)\n"
     "add[(8,)](x, x, z, 1000, BLOCK=128)",
     "%tilecheck add[(8,)](x[:900], x, z, 1000, BLOCK=128)",
+    f"%%tileexercise add_one\n{WRONG}",
     "from kernellab.compiler import kept\n"
     "def refuse(*args, **keywords): raise AssertionError('compiled again')\n"
     "kept.compile_bound = refuse",
 ]
-CARD, CHECK = 1, 2
+CARD, CHECK, ANSWER = 1, 2, 3
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +90,15 @@ def test_a_finding_opens_the_stepper_at_its_step(page: Page) -> None:
     expect(steps).to_be_visible(timeout=60_000)
     expect(steps.locator(".kl-source-line[aria-current]")).to_contain_text("x = tl.load")
     expect(steps.locator(".kl-programs")).to_contain_text("(7, 0, 0) of 8")
+
+
+def test_a_wrong_answer_opens_the_stepper_at_the_step_that_wrote_it(page: Page) -> None:
+    card = view(page, ANSWER, "card")
+    expect(card).to_contain_text("the first wrong element")
+    card.get_by_role("button", name="step", exact=True).first.click()
+    steps = view(page, ANSWER, "steps")
+    expect(steps).to_be_visible(timeout=60_000)
+    expect(steps.locator(".kl-source-line[aria-current]")).to_contain_text("tl.store(z_ptr")
 
 
 def test_a_click_on_the_map_traces_the_program(page: Page) -> None:

@@ -55,6 +55,12 @@ def test_each_has_its_own_answer(
     assert kind in str(answer)
 
 
+def test_other_parameters_are_mended_by_the_stubs_own_first_line() -> None:
+    (said,) = kernellab.exercise("add", solutions.clamp).diagnostics
+    assert said.advice is not None
+    assert said.advice.endswith("def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):")
+
+
 def test_a_kernel_that_an_installed_package_has_is_nobodys_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
