@@ -101,7 +101,7 @@ def progress_card(progress: Progress) -> Card:
 
 def task_card(exercise: Exercise) -> Card:
     """What an exercise asks for."""
-    rows = [("task", exercise.task), *(("budget", words) for words in _allowed(exercise))]
+    rows = [("task", _plain(exercise.task)), *(("budget", words) for words in _allowed(exercise))]
     return Card(
         f"{exercise.chapter}: {exercise.title}",
         exercise.name,
@@ -121,7 +121,12 @@ def hint_card(exercise: Exercise, number: int) -> Card:
     more = number < len(exercise.hints)
     notes = (f"%tileexercise --hint {number + 1} {exercise.name}",) if more else ()
     hint = exercise.hints[number - 1]
-    return Card(f"{exercise.title}, hint {number}", "", [Table("", (), [("", hint)])], notes)
+    return Card(f"{exercise.title}, hint {number}", "", [Table("", (), [("", _plain(hint))])], notes)
+
+
+def _plain(markdown: str) -> str:
+    """Words in which code is marked, without the marks: a card has one font."""
+    return markdown.replace("`", "")
 
 
 def _allowed(exercise: Exercise) -> Iterator[str]:
