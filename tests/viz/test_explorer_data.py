@@ -317,7 +317,7 @@ def test_what_no_view_shows_is_an_error_with_what_is() -> None:
 
 def test_a_record_without_a_view_is_shown_as_its_card() -> None:
     conversions = of_corpus("matmul", "sm_90").conversions()
-    assert "conversions  of ttgir" in repr(show(conversions))
+    assert "1 conversion  of ttgir" in repr(show(conversions))
 
 
 def test_the_still_of_a_view_says_what_the_view_says() -> None:
