@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers draw by themselves: the site loads no script from elsewhere."""
+"""Formulas as MathML, which browsers draw by themselves: no script from elsewhere is loaded."""
 
 from __future__ import annotations
 

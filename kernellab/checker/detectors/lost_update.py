@@ -172,9 +172,10 @@ def _advice(store: Operation, name: str) -> str:
         if isinstance(added.pointer, OpResult) and isinstance(added.pointer.op, tt.SplatOp):
             place = name_of(added.offset, added)
     counts = dtype(store.value.type).kind == "i"
+    histogram = ", by tl.histogram say" if counts else ""
     return (
-        f"Add by tl.atomic_add({name} + {place or 'index'}, x), or add up what goes to one element "
-        f"first{', by tl.histogram say' if counts else ''}."
+        f"Give what each lane adds to tl.atomic_add({name} + {place or 'index'}, ...), or add up "
+        f"what goes to one element first{histogram}."
     )
 
 

@@ -121,7 +121,9 @@ def hint_card(exercise: Exercise, number: int) -> Card:
     more = number < len(exercise.hints)
     notes = (f"%tileexercise --hint {number + 1} {exercise.name}",) if more else ()
     hint = exercise.hints[number - 1]
-    return Card(f"{exercise.title}, hint {number}", "", [Table("", (), [("", _plain(hint))])], notes)
+    return Card(
+        f"{exercise.title}, hint {number}", "", [Table("", (), [("", _plain(hint))])], notes
+    )
 
 
 def _plain(markdown: str) -> str:
