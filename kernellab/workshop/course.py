@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -25,13 +26,16 @@ def course_files() -> Mapping[str, Path]:
     return {str(file.relative_to(folder)): file for file in found if file.is_file()}
 
 
+def _notebooks() -> dict[str, Path]:
+    return {name: file for name, file in course_files().items() if name.endswith(".ipynb")}
+
+
 def course_titles() -> dict[str, str]:
     """The titles of the notebooks by their file names: "1 · Vector add, all the way down"."""
     titles = {}
-    for name, file in course_files().items():
-        if name.endswith(".ipynb"):
-            first = next(iter(texts_of(file, "markdown")), name)
-            titles[name] = first.partition("\n")[0].lstrip("# ")
+    for name, file in _notebooks().items():
+        first = next(iter(texts_of(file, "markdown")), name)
+        titles[name] = first.partition("\n")[0].lstrip("# ")
     return titles
 
 
@@ -39,10 +43,7 @@ def course_titles() -> dict[str, str]:
 def course_cells() -> frozenset[str]:
     """The code cells of the course's notebooks: what nobody has touched is no answer."""
     found: set[str] = set()
-    for name, file in course_files().items():
-        if name.endswith(".ipynb"):
-            try:
-                found.update(text.strip() for text in texts_of(file))
-            except ArgumentError:  # one that is damaged has no cells
-                continue
+    for file in _notebooks().values():
+        with suppress(ArgumentError):  # one that is damaged has no cells
+            found.update(text.strip() for text in texts_of(file))
     return frozenset(found)

@@ -5,6 +5,7 @@ it was computed from.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy
@@ -32,11 +33,14 @@ def difference_of(trace: Trace, case: Case) -> Difference | None:
         return plain
     step = trace[trace.first_shown]
     lane = _lane(step, wrong.argument, wrong.offset)
-    return Difference(
-        plain.case, plain.argument, plain.index, plain.got, plain.expected, plain.count, plain.size,
-        line=step.line, program=step.program, lane=lane, values=dict(_values(trace, step, lane)),
+    return replace(
+        plain,
+        line=step.line,
+        program=step.program,
+        lane=lane,
+        values=dict(_values(trace, step, lane)),
         inputs=_inputs(trace, step, wrong),
-    )  # fmt: skip
+    )
 
 
 def _inputs(trace: Trace, step: Step, wrong: WrongElement) -> tuple[Inputs, ...] | None:
