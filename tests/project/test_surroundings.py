@@ -234,13 +234,13 @@ def test_with_tritons_own_interpreter_one_line_says_what_to_do(tmp_path: Path) -
 
 
 INTERRUPTED = textwrap.dedent("""
-    import gc, os, random, signal, threading
+    import gc, itertools, os, random, signal, threading
     import torch
     import kernellab
     from tests.kernels.tuned import double
 
     x, z = torch.ones(64), torch.zeros(64)
-    stages = iter(range(1, 999))  # another compilation each time
+    stages = itertools.count(1)  # another compilation each time
 
     def run():
         kernellab.run(double, (1,), x, z, 64, BLOCK=64, num_stages=next(stages) % 20 + 1)
