@@ -1,7 +1,8 @@
 # Two commands do all the set-up on a machine that has Python 3.11 to 3.13 and make:
 #
 #   make demo    run the five demo kernels and write kernellab-demo.html
-#   make test    run all tests, the notebooks included
+#   make test    run the quick tests, the notebooks included (8 minutes on two cores)
+#   make test-all  run every test
 #   make docs    build the docs site into site/: open site/index.html
 #
 # PYTHON  the Python that makes .venv
@@ -12,15 +13,17 @@ TORCH ?= cpu
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-# Two workers: a small machine has two cores. A file's tests stay together, so that one notebook kernel serves them.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+# A worker for each core, at most four. A file's tests stay on one worker and share its fixtures; long files start first.
+WORKERS := $(shell n=$$(nproc 2>/dev/null || echo 2); echo $$((n < 4 ? n : 4)))
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test docs wheel-check triton-versions lint format js js-check corpus bench bench-revisions constraints-check clean
+.PHONY: help install demo test test-all test-processors test-versions docs wheel-check lint format js js-check corpus bench bench-revisions constraints-check clean
 
 help:
 	@sed -n 's/^#   \(make .*\)/  \1/p' Makefile
-	@echo "  make triton-versions  test the compiler room on Triton 3.6, 3.7, 3.8 and 3.9"
+	@echo "  make test-processors  test floats and notebooks as on processors with AVX2 and without"
+	@echo "  make test-versions  run make test with every supported pair of torch and Triton"
 	@echo "  make wheel-check  the wheel in an empty environment: demo, doctor, a notebook"
 	@echo "  make lint    check format, style and types"
 	@echo "  make format  format the code"
@@ -43,7 +46,19 @@ demo: $(INSTALLED)
 	$(BIN)/kernellab demo
 
 test: $(INSTALLED)
-	$(PYTEST)
+	$(PYTEST) -m "not slow"
+
+# REST=1 leaves out what make test runs.
+test-all: $(INSTALLED)
+	$(PYTEST) --limit-times $(if $(REST),-m slow)
+
+# The same numbers on every processor; make test has seen those of this one.
+test-processors: $(INSTALLED)
+	$(BIN)/python -m tools.capabilities avx2 none
+
+# Each pair has its own environment in .versions/: 10 GB with CUDA's packages, 2 GB with TORCH=cpu.
+test-versions: $(INSTALLED)
+	TORCH="$(TORCH)" $(BIN)/python -m tools.torch_versions
 
 docs: $(INSTALLED)
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs . site
@@ -52,10 +67,6 @@ docs: $(INSTALLED)
 # Every kernel of tests/corpus for every target that takes it, every pass of each through xDSL and back: a matter of an hour.
 corpus: $(INSTALLED)
 	KERNELLAB_CORPUS=all $(PYTEST) tests/corpus tests/ir/test_round_trip.py
-
-# Each version is installed once into .triton/ (about 1 GB each) and goes before .venv's own.
-triton-versions: $(INSTALLED)
-	$(BIN)/python tools/triton_versions.py
 
 # The sdist and the wheel, built and tried out in new environments without any extra; nothing of it stays. Some minutes.
 wheel-check:

@@ -1,21 +1,30 @@
-"""How all tests run: their surroundings, their markers, their time limits.
+"""How all tests run: environment, markers, time limits. tests/README.md explains the tiers.
 
-A marker is given by where a test stands and by the fixtures it asks for, so that nobody has to
-remember it; CONTRIBUTING.md says what each is for.
+Markers other than `slow` follow from a test's folder and fixtures.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
+from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import settings
 
+from tests.support import forked_kernels, processor_time
+from tools.capabilities import vector_instructions
+
 # Notebooks that are checked keep no bars among their outputs; tests of bars ask for them.
 os.environ.setdefault("KERNELLAB_PROGRESS", "0")
+
+# Triton 3.9 warns where this is unset. Fusion is on in every version.
+os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
 # How long one example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("without deadlines", deadline=None)
@@ -24,36 +33,182 @@ settings.load_profile("without deadlines")
 ROOT = Path(__file__).parent
 
 MARKERS_OF_FIXTURES = {"chromium": "browser", "server": "browser", "notebook": "notebook"}
-"""Fixture -> the marker of every test that asks for it, itself or through another fixture."""
+"""Fixture -> the marker of every test that uses it, directly or through another fixture."""
 
-MARKERS_OF_PLACES = {"notebooks": "notebook", "tests/corpus": "corpus", "tests/benchmarks": "slow"}
+MARKERS_OF_FOLDERS = {"notebooks": "notebook", "tests/corpus": "corpus"}
 """Folder -> the marker of every test in it."""
 
-SLOW = {"notebook", "corpus"}
-"""Markers whose tests are slow ones."""
+FLOATS = (
+    "notebooks/",
+    "tests/benchmarks/test_fidelity_outputs.py",
+    "tests/checker/",
+    "tests/graphs/",
+    "tests/interpreter/",
+    "tests/launch/",
+    "tests/profiling/",
+    "tests/tracing/",
+    "tests/workshop/",
+)
+"""Where tests compare floats with torch's or with saved text: `make test-processors` runs them
+as on processors with other vector instructions."""
 
 SLOW_LIMIT = 1200
-"""Seconds that a slow test or one in a browser may take; pyproject.toml has the others' limit."""
+"""Seconds after which a slow test or one in a browser fails; pyproject.toml limits the others."""
+
+MOST_SECONDS = 5.0
+"""Seconds of processor time that a test of `make test` should take at most. A busy or slow
+processor takes longer, so a longer test is only listed at the end, and fails under --limit-times.
+"""
+
+PROCESSOR_SECONDS = "processor_seconds"
+"""The property of a test's report that holds its processor time."""
+
+LISTED_TIMES = 10
+"""How many tests are listed at the end of a run."""
+
+HAS_GPU = Path("/dev/nvidiactl").exists()
+
+QUICK_TARGETS = {"sm_90", "sm_100", "gfx942"}
+"""Targets for which `make test` runs tests with a parameter named `target`; if a test has none of
+them, its first target. Tests of the others are slow.
+"""
+
+FIRST = ("notebook", "browser", "slow")
+"""Markers of the files that start first, so that no worker ends with a long file."""
+
+_VISIBLE_DEVICES = os.environ.get("CUDA_VISIBLE_DEVICES")
+
+_forks_kernels = pytest.StashKey[bool]()
+_running = ExitStack()
+"""What the tests of this process share until it ends."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep what is cached in a folder of this run, and run the notebooks without comparing their
+    outputs where another Triton or torch is installed than the one that they were saved with: the
+    compiler's output differs.
+    """
+    if not hasattr(config, "workerinput"):  # workers inherit the folder
+        cache = _running.enter_context(TemporaryDirectory(prefix="kernellab-cache-"))
+        os.environ["KERNELLAB_CACHE_DIR"] = cache
+    pins = (ROOT / "constraints.txt").read_text().splitlines()
+    saved_with = {pin.partition("==")[2] for pin in pins if re.match("(torch|triton)==", pin)}
+    if saved_with != {version("torch").partition("+")[0], version("triton")}:
+        config.option.nbval, config.option.nbval_lax = False, True
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each test its markers, and those that take long a longer limit."""
+    """Give each test its markers and its limit, and put files with long tests first."""
+    for item in _repeats_for_other_targets(items):
+        item.add_marker("slow")
+    long_files = set()
     for item in items:
         for marker in sorted(_markers_of(item)):
             item.add_marker(marker)
+        if any(item.get_closest_marker(name) for name in FIRST):
+            long_files.add(item.path)
         takes_long = item.get_closest_marker("slow") or item.get_closest_marker("browser")
         if takes_long and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_LIMIT))
+    items.sort(key=lambda item: item.path not in long_files)
 
 
 def _markers_of(item: pytest.Item) -> set[str]:
     place = item.path.relative_to(ROOT).as_posix()
     fixtures = getattr(item, "fixturenames", ())  # a notebook's cell has none
-    given = {marker for name, marker in MARKERS_OF_FIXTURES.items() if name in fixtures}
-    given |= {marker for folder, marker in MARKERS_OF_PLACES.items() if place.startswith(folder)}
-    own = {mark.name for mark in item.iter_markers()}
-    return given | {"slow"} if SLOW & (given | own) else given
+    markers = {marker for name, marker in MARKERS_OF_FIXTURES.items() if name in fixtures}
+    markers |= {marker for name, marker in MARKERS_OF_FOLDERS.items() if place.startswith(name)}
+    return markers | {"floats"} if place.startswith(FLOATS) else markers
+
+
+def _repeats_for_other_targets(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Yield the tests for targets outside `QUICK_TARGETS` of functions that keep a quick one."""
+    by_function: dict[object, list[pytest.Item]] = {}
+    for item in items:
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        if "target" in parameters:
+            by_function.setdefault(getattr(item, "function", None), []).append(item)
+    for several in by_function.values():
+        quick = [item for item in several if _target_of(item) in QUICK_TARGETS] or several[:1]
+        yield from (item for item in several if item not in quick)
+
+
+def _target_of(item: pytest.Item) -> str:
+    target = getattr(item, "callspec").params["target"]  # noqa: B009 - pytest types no item with it
+    return str(getattr(target, "name", target))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before the first test that needs a notebook kernel, start the server that forks them.
+
+    The cells of notebooks/ are compared with outputs saved without a GPU, so a GPU is hidden from
+    them; tests/magics/test_notebooks_on_gpu.py runs the notebooks with it.
+    """
+    if item.path.suffix == ".ipynb":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    elif _VISIBLE_DEVICES is None:
+        os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+    else:
+        os.environ["CUDA_VISIBLE_DEVICES"] = _VISIBLE_DEVICES
+    uses_server = "server" in getattr(item, "fixturenames", ())
+    if not (uses_server or item.get_closest_marker("notebook")):
+        return
+    if _forks_kernels not in item.config.stash:
+        item.config.stash[_forks_kernels] = True
+        folder = Path(_running.enter_context(TemporaryDirectory(prefix="kernels-")))
+        _running.enter_context(forked_kernels.installed(folder))
+
+
+def pytest_unconfigure() -> None:
+    """End what the tests of this process shared."""
+    _running.close()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add --limit-times, for an idle machine: `make test-all` uses it."""
+    parser.addoption(
+        "--limit-times",
+        action="store_true",
+        help=f"fail a test without the mark slow that takes {MOST_SECONDS:g} s of processor time",
+    )
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Note the processor time of a test; the set-up of fixtures, which tests share, is left out.
+
+    With --limit-times, a test that takes long and is not marked slow fails: it belongs to
+    `make test-all`. No limit holds where a GPU is, since each process takes seconds to start CUDA.
+    """
+    start = processor_time.seconds()
+    yield
+    seconds = processor_time.seconds() - start
+    item.user_properties.append((PROCESSOR_SECONDS, seconds))
+    has_limit = not (item.get_closest_marker("slow") or item.path.suffix == ".ipynb" or HAS_GPU)
+    if seconds > MOST_SECONDS and has_limit and item.config.getoption("--limit-times"):
+        pytest.fail(
+            f"The test took {seconds:.1f} s of processor time; {MOST_SECONDS:g} s are allowed. "
+            "Make it faster, or mark it: @pytest.mark.slow."
+        )
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List the tests that took the most processor time, and name the vector instructions."""
+    times = [
+        (seconds, report.nodeid)
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if isinstance(report, pytest.TestReport) and report.when == "call"
+        for name, seconds in report.user_properties
+        if name == PROCESSOR_SECONDS
+    ]
+    if len(times) > LISTED_TIMES:
+        terminalreporter.write_sep("=", "most processor time")
+        for seconds, test in sorted(times, reverse=True)[:LISTED_TIMES]:
+            terminalreporter.write_line(f"{seconds:6.1f} s  {test}")
+    terminalreporter.write_line(f"Vector instructions: {vector_instructions()}")
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """What `kernellab.compile(record="stages")` costs over a bare `triton.compile`,
 and SASS over the disassembler itself.
 
-Both sides compile the same specialisation through the same stages, with Triton's cache off,
+Both sides compile the same specialization through the same stages, with Triton's cache off,
 in turns. Goals: at most 1.3 times a bare compile; SASS at most 20 ms over `nvdisasm`'s own time.
 """
 
@@ -110,7 +110,7 @@ def sass_row(job: Job, target: Target) -> tuple[float, dict[str, Any]]:
         assert isinstance(cubin, bytes)
         file.write_bytes(cubin)
         command = [knobs.nvidia.nvdisasm.path, "-g", "-c", str(file)]
-        # Each of our calls needs a compilation whose SASS nobody has asked for yet.
+        # Each of our calls needs a compilation whose SASS no one has asked for yet.
         fresh = iter([our_compile(job, target) for _ in range(ROUNDS + 1)])
         turns: Comparison = take_turns(
             lambda: timed_sass(next(fresh)),

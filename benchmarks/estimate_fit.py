@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, fields
 
 import numpy
 
+from kernellab.compiler.gpus import GPUS
 from kernellab.profiling.estimates.counting import LaunchCounts
-from kernellab.profiling.estimates.hardware import GPUS
 from kernellab.profiling.estimates.model import Calibration, Model
 
 BEGIN = Calibration(

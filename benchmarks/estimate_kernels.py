@@ -219,7 +219,7 @@ def running_sums(x_ptr, out_ptr, rows, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 
 @triton.jit
 def five_points(x_ptr, out_ptr, height, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Each cell's mean with its four neighbours, inside of a frame."""
+    """Each cell's mean with its four neighbors, inside of a frame."""
     down = tl.program_id(1) * ROWS + tl.arange(0, ROWS)[:, None]
     across = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     inside = (down > 0) & (down < height - 1) & (across > 0) & (across < width - 1)

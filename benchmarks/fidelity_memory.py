@@ -344,7 +344,7 @@ def predict(case: MemoryCase, row: Mapping[str, Any]) -> Prediction:
     for what in (
         "requests",
         "sectors",
-    ):  # atomics whose result nobody wants have counters of their own
+    ):  # atomics whose result no one wants have counters of their own
         counted[f"atomic_{what}"] += int(counters[f"reduction_{what}"])
     if here:
         predicted["registers"] = max(compiled.resources.registers or 0, FEWEST_REGISTERS)
@@ -428,7 +428,7 @@ def report() -> bool:
     copies = {"shared_wavefronts_async"}
     print_report(
         "Accesses to global memory",
-        table(found),
+        table(_wrong_in(found, lambda name: name not in shared)),
         f"Requests and sectors of {_equal(found, COUNTERS)} of {len(found)} kernels are all "
         f"equal. {recorded}",
         "\n".join(_reasons(found, lambda name: name not in shared)),
@@ -437,12 +437,13 @@ def report() -> bool:
     by_warps = [counter for counter in SHARED_COUNTERS if counter.name not in copies]
     print_report(
         "Accesses to shared memory",
-        table(found, SHOWN_SHARED),
+        table(_wrong_in(found, lambda name: name in shared), SHOWN_SHARED),
         f"Wavefronts and conflicts of {_equal(found, by_warps)} of {len(found)} kernels are all "
         f"equal ({_equal(using, by_warps)} of the {len(using)} that use shared memory), of "
         f"{_equal(found, SHARED_COUNTERS)} ({_equal(using, SHARED_COUNTERS)}) with asynchronous "
         f"copies counted in. {recorded}",
         "\n".join(_reasons(found, lambda name: name in shared)),
+        f"The kernels: {', '.join(prediction.case for prediction in found)}.",
     )
     return all((one.case, name) in EXPLAINED for one in found for name in one.unequal)
 
@@ -451,6 +452,11 @@ def _equal(found: Sequence[Prediction], counters: Sequence[Counter | SharedCount
     """How many cases have all of some counters right."""
     names = {counter.name for counter in counters}
     return sum(names.isdisjoint(one.unequal) for one in found)
+
+
+def _wrong_in(found: Sequence[Prediction], belongs: Callable[[str], bool]) -> Sequence[Prediction]:
+    """Return the cases with a wrong counter among those that belong to a table."""
+    return [prediction for prediction in found if any(map(belongs, prediction.unequal))]
 
 
 def _reasons(found: Sequence[Prediction], is_asked: Callable[[str], bool]) -> Iterator[str]:

@@ -274,13 +274,14 @@ def main() -> None:
     found = list(comparisons())
     facts = json.loads((DATA / FACTS).read_text())["machine"]
     for group, title in (("eleven", "The eleven kernels"), ("small", "Small kernels")):
-        part = [one for one in found if one.row.group == group]
-        exact = sum(one.differing == 0 for one in part)
+        part = [comparison for comparison in found if comparison.row.group == group]
+        equal = [comparison.row.name for comparison in part if comparison.differing == 0]
         recorded = f"{facts['gpu']}, Triton {facts['triton']}, torch {facts['torch']}"
         print_report(
             title,
-            table(part),
-            f"{exact} of {len(part)} give the same numbers. Recorded on: {recorded}.",
+            table([comparison for comparison in part if comparison.differing]),
+            f"The other {len(equal)} of {len(part)} give the same bits: {', '.join(equal)}. "
+            f"Recorded on: {recorded}.",
         )
     raise SystemExit(any(not one.within for one in found))
 

@@ -29,6 +29,7 @@ from pathlib import Path
 import pandas
 
 from benchmarks.foreign.outcomes import Outcome
+from benchmarks.foreign.timing import MOST_PROGRAMS, LaunchTimes, table_of
 from benchmarks.harness import ONE_THREAD, ROOT, markdown_table, print_report
 
 DATA = ROOT / "benchmarks/data/foreign_code.toml"
@@ -161,6 +162,8 @@ def run_samples(
     seconds: float,
     only: str = "",
     checked: bool = False,
+    timed: bool = False,
+    cache: Path | None = None,
 ) -> Iterator[Outcome]:
     """Start the process that runs a library's samples, and hear what comes of each.
 
@@ -170,12 +173,15 @@ def run_samples(
         seconds: the time limit of each sample.
         only: samples with this in their names.
         checked: whether launches are checked before they are made.
+        timed: whether the first launch of each kernel is compared with Triton's interpreter.
+        cache: the folder for generated code; None for one in the library's home folder.
 
     Raises:
         RuntimeError: the process failed by itself, as where the library cannot be imported.
     """
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.foreign.child", library.module,
-               f"--seconds={seconds}", f"-k={only}", *(["--check"] if checked else [])]  # fmt: skip
+               f"--seconds={seconds}", f"-k={only}",
+               *(["--check"] if checked else []), *(["--times"] if timed else [])]  # fmt: skip
     path = [str(ROOT), str(site), os.environ.get("PYTHONPATH", "")]
     home = site.with_name(f"{site.name}-home")  # libraries and Triton keep caches there
     home.mkdir(exist_ok=True)
@@ -185,6 +191,7 @@ def run_samples(
         **library.environment,
         "PYTHONPATH": os.pathsep.join(filter(None, path)),
         "HOME": str(home),
+        **({} if cache is None else {"KERNELLAB_CACHE_DIR": str(cache)}),
     }
     with (
         tempfile.TemporaryFile("w+") as errors,
@@ -224,6 +231,37 @@ def print_details(report: Report) -> None:
             print(f"{one.sample}: {finding}\n")
 
 
+def timed_passes(library: Library, site: Path, *, seconds: float, only: str) -> pandas.DataFrame:
+    """Run a library's samples twice with one new cache of generated code, and return the ratios of
+    Triton's interpreter's times to ours: without any code on disk, and with all of it.
+    """
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="kernellab-cache-") as cache:
+        for code in ("nothing", "every kernel"):
+            times: dict[str, LaunchTimes] = {}
+            for one in run_samples(
+                library, site, seconds=seconds, only=only, timed=True, cache=Path(cache)
+            ):
+                for fields in one.times:
+                    times.setdefault(fields["kernel"], LaunchTimes(**fields))
+            if times:
+                name = library.distribution
+                rows.append({"library": name, "on disk": code} | table_of([*times.values()]))
+    return pandas.DataFrame(rows)
+
+
+def print_times(libraries: Sequence[Library], arguments: argparse.Namespace) -> None:
+    """Print the ratios of first and later launches."""
+    into, how = arguments.into.resolve(), {"seconds": arguments.seconds, "only": arguments.k}
+    tables = [timed_passes(library, installed(library, into), **how) for library in libraries]
+    print_report(
+        "First launches of other people's kernels, and Triton's interpreter",
+        pandas.concat(tables),
+        f"Each kernel's first launch of at most {MOST_PROGRAMS} programs. A ratio is the time of "
+        "Triton's interpreter over ours; means are geometric.",
+    )
+
+
 def main() -> None:
     """Print the table; exit with 1 where something is not right that is, or may be, the lab's."""
     parser = argparse.ArgumentParser(
@@ -234,6 +272,9 @@ def main() -> None:
     parser.add_argument("--library", choices=names, action="append", help="may be repeated")
     parser.add_argument("-k", default="", metavar="TEXT", help="samples with this in their names")
     parser.add_argument("--check", action="store_true", help="check launches before making them")
+    parser.add_argument(
+        "--times", action="store_true", help="compare first launches with Triton's interpreter"
+    )
     parser.add_argument("--seconds", type=float, default=120, help="the limit of each sample")
     parser.add_argument(
         "--into",
@@ -245,9 +286,11 @@ def main() -> None:
     parser.add_argument("--results", type=Path, metavar="FILE", help="add outcomes there, as JSON")
     arguments = parser.parse_args()
     reports, started = [], time.perf_counter()
-    for name, library in zip(names, libraries):
-        if name not in (arguments.library or names):
-            continue
+    chosen = [pair for pair in zip(names, libraries) if pair[0] in (arguments.library or names)]
+    if arguments.times:
+        print_times([library for _, library in chosen], arguments)
+        return
+    for name, library in chosen:
         outcomes = []
         site = installed(library, arguments.into.resolve())
         for one in run_samples(

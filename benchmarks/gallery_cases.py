@@ -153,10 +153,10 @@ PERSISTENT = [
     if one["num_stages"] == 3
     for flatten in (False, True)
 ] + [{**SHORT[0], "FLATTEN": False, "SPECIALIZE": True}]
-"""With four stages the block of c that is written finds no room."""
+"""With four stages the block of c that is written finds no tab_id."""
 
 HALVES = [{"STAGES": stages, "GROUP": group} for stages in (3, 4) for group in (4, 8, 16, 32)]
-"""For the kernel in Gluon; with four stages only half a block of c finds room."""
+"""For the kernel in Gluon; with four stages only half a block of c finds tab_id."""
 
 
 def matmul_ways(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> list[Way]:
@@ -204,7 +204,7 @@ def gluon_ways(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> list[Way]:
 
 
 def matmul_tensors(size: int, device: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Two random factors and room for the product, fp16."""
+    """Two random factors and tab_id for the product, fp16."""
     a, b, c = (torch.randn(size, size, device=device).half() for _ in range(3))
     return a, b, c
 

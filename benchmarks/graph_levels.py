@@ -20,16 +20,16 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-import cloudpickle
 import torch
 from torch import nn
 
 from benchmarks.graph_models import Gpt
 from benchmarks.harness import machine_facts
 from kernellab.graphs.backend import kernellab_backend
+from kernellab.graphs.given_calls import GivenCall
 from kernellab.graphs.graphing import GraphOptions
-from kernellab.graphs.in_worker import capture
 from kernellab.graphs.report import GraphReport
+from kernellab.graphs.worker.capture import capture
 
 
 def main() -> None:
@@ -58,9 +58,8 @@ def main() -> None:
 
 
 def _captured(model: nn.Module, *args: Any) -> GraphReport:
-    options = GraphOptions(backward=True)
-    shipped = cloudpickle.dumps((model, args, {}))
-    return GraphReport(capture(shipped, {**vars(options), "name": type(model).__name__}))
+    request = {**vars(GraphOptions(backward=True)), "name": type(model).__name__}
+    return GraphReport(capture(GivenCall(model, args, {}, request)))
 
 
 def _timed(call: Callable[[], Any]) -> tuple[Any, tuple[float, float]]:

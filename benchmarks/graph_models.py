@@ -49,7 +49,7 @@ def _rotated(x: torch.Tensor) -> torch.Tensor:
 
 
 class Block(nn.Module):
-    """A transformer's block, normalised first."""
+    """A transformer's block, normalized first."""
 
     def __init__(self, width: int, heads: int, *, causal: bool) -> None:
         super().__init__()

@@ -3,7 +3,7 @@
     python -m benchmarks.graph_speedups FILE.json [--seconds 280] [--only MODEL ...]
 
 The models are those of benchmarks/graph_models.py, forward (no gradient is kept) and training
-(forward and backward, no optimiser). The four ways take turns; times are medians. The file is
+(forward and backward, no optimizer). The four ways take turns; times are medians. The file is
 written after each model, so that what was measured before an end is there. No model begins after
 `--seconds`. `--device cpu` tries the script where no GPU is; its times say nothing.
 """
@@ -25,7 +25,7 @@ import torch
 
 from benchmarks.graph_models import MODELS
 from benchmarks.harness import geometric_mean, markdown_table
-from kernellab.graphs.speedups import WAYS, speedups
+from kernellab.graphs.worker.speedups import WAYS, speedups
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ from triton._C.libtriton import gluon_ir
 
 from kernellab import triton_api
 from kernellab.records import Compilation
+from kernellab.records.compilations import LAYOUTS
 from kernellab.records.layouts import RegisterLayout
 from kernellab.records.tile_layouts import Layouts
 from tests.corpus.loader import compile_entry, entry
@@ -43,8 +44,7 @@ of registers (without those that repeat), lanes, warps and blocks."""
 
 def ask_everything(compilation: Compilation) -> Layouts:
     """All layouts, nothing kept from before."""
-    found: Layouts = compilation.provider.make_analyst(compilation).answer("layouts", "ttgir")
-    return found
+    return compilation.provider.make_analyst(compilation).answer(LAYOUTS, "ttgir")
 
 
 def triton_alone(compilation: Compilation) -> Found:

@@ -145,7 +145,7 @@ _FILE = "<the cell that is run again>"
 
 
 def new_kernel(number: int = 1) -> Any:
-    """A kernel that nobody has seen, from a file of one name; `number` makes its text differ."""
+    """A kernel that no one has seen, from a file of one name; `number` makes its text differ."""
     text = _SOURCE.format(number=number)
     linecache.cache[_FILE] = (len(text), None, text.splitlines(keepends=True), _FILE)
     scope = {"tl": tl, "__name__": "levels"}
@@ -194,7 +194,7 @@ def compile_new(_: int) -> None:
     _compiled(new_kernel()).stages["ptx"]
 
 
-def compile_asked(_: int) -> None:
+def compile_queried(_: int) -> None:
     """Questions that open modules, and one that asks a worker process."""
     compilation = _compiled(_KNOWN, skip=["cse"])
     compilation.layouts()
@@ -250,7 +250,7 @@ JOBS: dict[str, Callable[[int], None]] = {
         launch_refused,
         compile_known,
         compile_new,
-        compile_asked,
+        compile_queried,
         trace,
         check,
         page,

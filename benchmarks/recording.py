@@ -1,7 +1,7 @@
 """What recording every pass costs over a bare `triton.compile`,
 and how long one matmul takes for all 13 targets.
 
-Both sides compile the same specialisation with Triton's cache off, in turns. Goals:
+Both sides compile the same specialization with Triton's cache off, in turns. Goals:
 at most 1.5 times a bare compile; the 13 targets, recorded, in at most 8 s on two cores.
 """
 

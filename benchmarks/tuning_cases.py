@@ -136,7 +136,7 @@ def matmul_case(size: int, device: str) -> TuningCase:
 
 
 def layer_norm_case(rows: int, columns: int, device: str) -> TuningCase:
-    """Layer normalisation of fp16 rows."""
+    """Layer normalization of fp16 rows."""
     x = torch.randn(rows, columns, device=device, dtype=torch.float16)
     weight, bias = (torch.rand(columns, device=device, dtype=torch.float16) for _ in range(2))
     right = torch.nn.functional.layer_norm(x, (columns,), weight, bias, 1e-5)

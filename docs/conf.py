@@ -1,5 +1,5 @@
 """The docs site (`make docs`): Sphinx over the repository's root, so that a link from one file to
-another is the same on GitHub and in the site. What is ours in it stands in docs/_ext.
+another is the same on GitHub and in the site. The site's own extensions are in docs/_ext.
 """
 
 import sys
@@ -37,6 +37,7 @@ html_title = "KernelLab"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
+html_search_scorer = str(ROOT / "docs/_static/scorer.js")
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False
@@ -47,21 +48,21 @@ pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
 
 
-FRONT_DOOR = """<!doctype html>
+FRONT_PAGE = """<!doctype html>
 <meta charset="utf-8"><title>KernelLab</title>
 <meta http-equiv="refresh" content="0; url=docs/index.html">
 <a href="docs/index.html">KernelLab</a>
 """
 
 
-def write_front_door(app: Sphinx, error: Exception | None) -> None:
+def write_front_page(app: Sphinx, error: Exception | None) -> None:
     """The site's own index leads to that of the pages."""
     if error is None and app.builder.name == "html":
-        Path(app.outdir, "index.html").write_text(FRONT_DOOR)
+        Path(app.outdir, "index.html").write_text(FRONT_PAGE)
 
 
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     # Pictures of notebooks are kept on their way into the site: there, and not beside it.
     sphinx_ext.OUTPUT_FOLDER = str(Path(app.outdir, ".notebooks"))
-    app.connect("build-finished", write_front_door)
+    app.connect("build-finished", write_front_page)

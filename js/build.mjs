@@ -8,16 +8,25 @@ import { readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
-const common = { bundle: true, format: "esm", target: "es2022", charset: "utf8", logLevel: "warning" };
-/** CodeMirror's merge view imports parsers for its unified form, which no view uses: 24 KB that go where nobody asks for them. */
+const common = {
+  bundle: true,
+  format: "esm",
+  target: "es2022",
+  charset: "utf8",
+  logLevel: "warning",
+};
+/** CodeMirror's merge view imports parsers for its unified form, which no view uses: 24 KB that go where no one asks for them. */
 const withoutParsers = {
   name: "without-parsers",
   setup(build) {
-    build.onResolve({ filter: /^(@lezer\/|@codemirror\/language$)/ }, async ({ path, resolveDir, kind, pluginData }) => {
-      if (pluginData === "resolving") return undefined;
-      const found = await build.resolve(path, { resolveDir, kind, pluginData: "resolving" });
-      return { ...found, sideEffects: false };
-    });
+    build.onResolve(
+      { filter: /^(@lezer\/|@codemirror\/language$)/ },
+      async ({ path, resolveDir, kind, pluginData }) => {
+        if (pluginData === "resolving") return undefined;
+        const found = await build.resolve(path, { resolveDir, kind, pluginData: "resolving" });
+        return { ...found, sideEffects: false };
+      },
+    );
   },
 };
 const outAt = process.argv.indexOf("--out");
@@ -37,7 +46,11 @@ if (process.argv.includes("--tests")) {
     minify: true,
     legalComments: "none",
     plugins: [withoutParsers],
-    entryPoints: { views: here("src/main.ts"), loader: here("src/loader.ts"), graph: here("src/graph.ts") },
+    entryPoints: {
+      views: here("src/main.ts"),
+      loader: here("src/loader.ts"),
+      graph: here("src/graph.ts"),
+    },
     outdir: outAt < 0 ? here("../kernellab/viz/static") : process.argv[outAt + 1],
   });
 }

@@ -10,7 +10,7 @@
     add[(4,)](x, y, z, n, BLOCK=256)
 
 The launch runs on the CPU, or on the GPU where the tensors are there (where there is no GPU, also
-without %%tilekernel). What else can be asked of it:
+without %%tilekernel). The same launch line also gives:
 
     check(add, (4,), x, y, z, n, BLOCK=256)      its faults, each on its line      %tilecheck
     trace(add, (4,), x, y, z, n, BLOCK=256)      every step, forwards and back     %tilestep
@@ -22,6 +22,9 @@ without %%tilekernel). What else can be asked of it:
     diagnose(add, x, y, z, n, BLOCK=256, grid=(4,))   why it is slow               %tilediagnose
     tune(add, (4,), x, y, z, n, space={...})     which config is best              %%tiletune
     bisect(add, (4,), x, y, z, n, BLOCK=256)     the pass that changes its result
+    validate(add, (4,), x, y, z, n, BLOCK=256)   whether every pass keeps its results
+    bind(add, (4,), x, y, z, n, BLOCK=256)       the launch, for any of these: check(launch)
+    equal(add, other_add, (4,), x, y, z, n, BLOCK=256)   the same for all inputs, or not
     compare(one, other)                          two compilations side by side
     graph(model, x, gpu="h200", backward=True)   torch.compile opened, down to its kernels
     exercise("softmax", softmax)                 a student's kernel, answered       %%tileexercise
@@ -56,6 +59,8 @@ if TYPE_CHECKING:
     from kernellab.compiler.comparison import compare as compare
     from kernellab.compiler.pipeline import compile as compile
     from kernellab.debugger.debugging import debug as debug
+    from kernellab.equality.equal import equal as equal
+    from kernellab.equality.validate import validate as validate
     from kernellab.errors import (
         ArchiveError as ArchiveError,
         ArgumentError as ArgumentError,
@@ -76,7 +81,7 @@ if TYPE_CHECKING:
         UnsupportedOperation as UnsupportedOperation,
     )
     from kernellab.graphs.backend import last_report as last_report
-    from kernellab.graphs.backends import backends as backends
+    from kernellab.graphs.installed_backends import backends as backends
     from kernellab.graphs.graphing import graph as graph
     from kernellab.graphs.report import GraphReport as GraphReport
     from kernellab.graphs.tracers import tracers as tracers
@@ -85,6 +90,7 @@ if TYPE_CHECKING:
         inline_assembly as inline_assembly,
     )
     from kernellab.launch.bisection import bisect as bisect
+    from kernellab.launch.bound_launches import bind as bind
     from kernellab.launch.interception import interpreted as interpreted
     from kernellab.launch.tile_kernel import TileKernel as TileKernel, run as run
     from kernellab.launch.watching import WatchedLaunch as WatchedLaunch, on_launch as on_launch
@@ -127,18 +133,21 @@ _PUBLIC = {
     "compiler.comparison": "compare",
     "compiler.pipeline": "compile",
     "debugger.debugging": "debug",
+    "equality.equal": "equal",
+    "equality.validate": "validate",
     "errors": (
         "ArchiveError ArgumentError CompileError Deadlock Diagnostic GpuFault GridError "
         "KernelFault KernelLabError LayoutError MachineError NoSuchStep OptionError "
         "OutOfBounds ProfileError TargetError UnsupportedOperation"
     ),
     "graphs.backend": "last_report",
-    "graphs.backends": "backends",
+    "graphs.installed_backends": "backends",
     "graphs.graphing": "graph",
     "graphs.report": "GraphReport",
     "graphs.tracers": "tracers",
     "interpreter.foreign_code": "device_function inline_assembly",
     "launch.bisection": "bisect",
+    "launch.bound_launches": "bind",
     "launch.interception": "interpreted",
     "launch.tile_kernel": "TileKernel run",
     "launch.watching": "WatchedLaunch on_launch",
@@ -183,7 +192,7 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    # Not the rooms: nobody outside imports them by `kernellab.`, and Tab offers what is meant.
+    # Leave out the subpackages, so that Tab offers the public API alone.
     return sorted(__all__)
 
 

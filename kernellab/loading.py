@@ -31,8 +31,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         path: a file that `compilation.save`, `trace.save`, `tuning.save` or a report's `save`
             wrote; a folder of Triton's cache (~/.triton/cache/<hash>), or the .json in it; the
             text that `MLIR_ENABLE_DUMP=1` prints; a log of torch.compile, that of `TORCH_TRACE` or
-            a folder of `TORCH_COMPILE_DEBUG`; a profile of Proton's (.hatchet), of speedscope's
-            form, a trace in Chrome's. A record from elsewhere has what is there: a cache folder
+            a folder of `TORCH_COMPILE_DEBUG`; a profile of Proton's (.hatchet), a trace
+            in Chrome's form. A record from elsewhere has what is there: a cache folder
             holds no passes, a dump no machine code, neither holds remarks.
 
     Returns:
@@ -68,21 +68,17 @@ def load(path: str | os.PathLike[str]) -> Any:
         from kernellab.tuning.results.tuning import Tuning
         from kernellab.tuning.results.tunings import Tunings
 
-        found = Tunings(sweeps_in(content, file, Tuning))
-        return found[0] if len(found) == 1 else found
+        tunings = Tunings(sweeps_in(content, file, Tuning))
+        return tunings[0] if len(tunings) == 1 else tunings
     if content.startswith(_GZIP_BEGINNING):
         from kernellab.graphs.files import capture_in_file, is_of_graphs
 
         if is_of_graphs(content):
             return _report(capture_in_file(content, file))
-        from kernellab.profiling.profiles.files.reading import is_of_profiles, profile_in
+    from kernellab.profiling.profiles.files.reading import profile_in
 
-        if is_of_profiles(content):
-            return profile_in(content, file)
-    from kernellab.profiling.profiles.files import foreign
-
-    if (reader := foreign.reader_of(content)) is not None:
-        return foreign.read(reader, content, file)
+    if (profile := profile_in(content, file)) is not None:
+        return profile
     from kernellab.graphs.logs.entries import is_trace_log
 
     if is_trace_log(content):

@@ -19,11 +19,11 @@ PAGE = ROOT / "docs/gallery.md"
 
 SHORT, BEST = "short_matmul", "halves_matmul"
 MATMULS = {
-    "matmul": "the demo's: through pointers, with masks",
-    SHORT: "short: through tensor descriptors",
-    "persistent_matmul": "the same, one program a multiprocessor",
-    BEST: "Gluon: one warp copies, two groups of four multiply",
-    "torch": "torch, by cuBLAS",
+    "matmul": "the demo's: pointers and masks",
+    SHORT: "short: tensor descriptors",
+    "persistent_matmul": "the same, one program per multiprocessor",
+    BEST: "Gluon: one warp copies, two groups of four warps multiply",
+    "torch": "torch (cuBLAS)",
 }
 """The rows of the table; what else was recorded did not stay."""
 
@@ -39,19 +39,17 @@ def page() -> str:
     found = recorded()
     machine = found["machine"]
     lines = [
-        "# Gallery: four kernels beside torch on an H200",
+        "# Gallery: four kernels and torch on an H200",
         "",
         "Written by `python -m tools.gallery_page` from `notebooks/recorded/gallery_h200.json`, "
         "which `python -m benchmarks.gallery FILE.json` records: "
         f"{machine['device']}, torch {machine['torch']}, Triton {machine['triton']}, Python "
-        f"{machine['python']}. The same kernels run in the lab's interpreter on any machine.",
+        f"{machine['python']}. The kernels are in `benchmarks/gallery_kernels.py` and "
+        "`kernellab/cli/demo/kernels.py`; they run in the lab's interpreter on any machine.",
         "",
-        "For each problem every config of a short list, written by hand, is checked against torch "
-        "and timed; the best ones and torch's ways then take turns, "
-        f"{machine['rounds']} rounds forth and back. Times are medians over the rounds, each with "
-        "a cold L2 (`triton.testing.do_bench`); ratios are of one run, above 1 where ours is "
-        "faster. Matrix product and vector add are of one run, softmax and attention of another, "
-        "minutes apart.",
+        "Every config of a short list is compared with torch and timed; the best configs and "
+        f"torch then take turns, {machine['rounds']} rounds. Times are medians with a cold "
+        "L2 (`triton.testing.do_bench`). A ratio above 1 means that ours is faster.",
         "",
         *matmul_section(found["matmul"][0]),
         *softmax_section(found["softmax"]),
@@ -62,16 +60,16 @@ def page() -> str:
 
 
 def matmul_section(found: Mapping[str, Any]) -> Iterator[str]:
-    """The matrix product: at full clocks, and with no rest."""
+    """The matmul: at full clocks, and with no rest."""
     size = found["size"]
-    yield f"## Matrix product, {size} x {size} x {size} in fp16"
+    yield f"## Matmul, {size} x {size} x {size} in fp16"
     yield ""
     clocks = {how: found[how]["times"]["torch"]["MHz"] for how in ("rested", "without rest")}
     yield (
-        "Rested: 0.4 s of rest before 15 ms of products, so that the GPU has its full clock "
-        f"({clocks['rested']:,} MHz just after torch's turns). Without rest it reaches its limit "
-        f"of power and slows down ({clocks['without rest']:,} MHz); which kernel is a percent "
-        "faster there, chance decides too."
+        "Rested: 0.4 s of rest before 15 ms of matmuls, so that the GPU has its full clock "
+        f"({clocks['rested']:,} MHz just after torch's turns). Without rest it reaches its power "
+        f"limit and slows down ({clocks['without rest']:,} MHz); differences of a percent are "
+        "noise there."
     )
     yield ""
     head = ["kernel", "lines", "rested, TFLOP/s", "over cuBLAS", "without rest", "over cuBLAS"]
@@ -86,17 +84,12 @@ def matmul_section(found: Mapping[str, Any]) -> Iterator[str]:
         rows.append([words, lines, *numbers])
     yield from table(head, rows)
     yield (
-        f"The hand's lists have {len(found['trials'])} configs in all; the best: "
+        f"The lists have {len(found['trials'])} configs in all; the best: "
         + "; ".join(f"`{found['best'][name]}`" for name in (SHORT, BEST))
-        + ". Lines are those of code, helpers included. `warp_specialize=True` in the persistent "
-        "loop changes nothing with 8 warps in Triton 3.6 on sm_90, and with 4 it does not compile. "
-        "A form in Gluon whose eight warps multiply as one group was recorded too "
-        f"(`specialized_matmul`: {found['rested']['over torch']['specialized_matmul']:.3f}); "
-        "apart, one group multiplies while the other writes."
+        + ". Lines of code include helpers."
     )
     yield ""
-    yield from sources("The short kernel", matmul_parts(SHORT))
-    yield from sources("The kernel in Gluon", matmul_parts(BEST))
+    yield from source(gallery_kernels.short_matmul)
 
 
 def matmul_parts(name: str) -> list[Any]:
@@ -119,11 +112,11 @@ def softmax_section(found: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     yield "## Softmax of rows, fp32"
     yield ""
     yield (
-        "Eager torch is the softmax of five single operations that Triton's tutorial begins with; "
+        "Eager torch is the softmax of five separate operations in Triton's tutorial; "
         "`torch.softmax` is one kernel, written by hand. 64 Mi elements each."
     )
     yield ""
-    head = ["columns", "rows", "us", "GB/s", "over eager torch", "over torch.softmax", "config"]
+    head = ["columns", "rows", "us", "GB/s", "over eager torch", "over torch.softmax"]
     rows = [
         [
             f"{one['columns']:,}",
@@ -132,12 +125,10 @@ def softmax_section(found: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             f"{one['GB/s']:,.0f}",
             f"{one['over eager']:.2f}",
             f"{one['over torch.softmax']:.2f}",
-            f"`{one['best'].partition(' ')[2]}`",
         ]
         for one in found
     ]
     yield from table(head, rows)
-    yield from sources("The kernel", [demo.softmax])
 
 
 def vector_section(found: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -145,10 +136,9 @@ def vector_section(found: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     yield "## Vector add, fp32"
     yield ""
     yield (
-        "Beside `torch.add` into the same tensor, and torch's copy, which is what memory gives. "
-        "Here a round takes the mean of its launches: events tick in steps of 0.6 us, and the time "
-        "of a short launch jumps by one from round to round (least and largest round in "
-        "brackets), so that at 1 Mi the ratio says nothing: another run gave 1.06."
+        "Compared with `torch.add` into the same tensor, and with torch's copy, which shows the "
+        "bandwidth of the memory. A round is the mean of its launches (least and largest round in "
+        "brackets). The clock has steps of 0.6 us, so the ratio at 1 Mi is noise."
     )
     yield ""
     head = ["elements", "us", "torch's us", "GB/s", "torch's", "copy's", "over torch", "config"]
@@ -167,7 +157,6 @@ def vector_section(found: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             ]
         )
     yield from table(head, rows)
-    yield from sources("The kernel", [demo.vector_add])
 
 
 def spread(times: Mapping[str, Any]) -> str:
@@ -181,47 +170,35 @@ def attention_section(found: list[Mapping[str, Any]]) -> Iterator[str]:
     yield "## Attention, fp16"
     yield ""
     yield (
-        "Beside two backends of `scaled_dot_product_attention`: torch's flash backend "
-        "(FlashAttention-2, not written for Hopper), and cuDNN's, which is written for it and "
-        "faster than ours. Rates count two products forward and five backward, half of each where "
-        "causal. Ours computes seven: scores and their gradients for the keys, and again for the "
-        "queries, so that nothing is added up by atomics."
+        "Compared with two backends of `scaled_dot_product_attention`: torch's flash backend "
+        "(FlashAttention-2, not written for Hopper), and cuDNN's, which is written for Hopper and "
+        "faster than ours. Rates count two matmuls forward and five backward, half of each if "
+        "causal. Ours computes seven backward, without atomics: scores and their gradients for the "
+        "keys, and again for the queries."
     )
     yield ""
-    for way in ("forward", "backward"):
-        head = ["batch, heads, tokens, head", "causal", "ms", "TFLOP/s", "flash's", "cuDNN's"]
-        head += ["over flash", "over cuDNN"]
-        rows = []
-        for one in found:
-            numbers = one[way]
-            rates = [f"{numbers['TFLOP/s'][name]:.0f}" for name in ("ours", "torch", "cuDNN")]
-            over = [f"{numbers['over'][name]:.2f}" for name in ("torch", "cuDNN")]
-            milliseconds = f"{numbers['times']['ours']['us'] / 1e3:.2f}"
-            shape = ", ".join(f"{size:,}" for size in one["shape"])
-            causal = "yes" if one["causal"] else "no"
-            rows.append([shape, causal, milliseconds, *rates, *over])
-        yield f"### {way.capitalize()}"
-        yield ""
-        yield from table(head, rows)
+    head = ["batch, heads, tokens, head", "causal"]
+    head += [
+        f"{way}{what}"
+        for way in ("forward", "backward")
+        for what in (", TFLOP/s", "/flash", "/cuDNN")
+    ]
+    rows = []
+    for problem in found:
+        cells = [", ".join(f"{size:,}" for size in problem["shape"])]
+        cells.append("yes" if problem["causal"] else "no")
+        for way in ("forward", "backward"):
+            cells.append(f"{problem[way]['TFLOP/s']['ours']:.0f}")
+            cells += [f"{problem[way]['over'][name]:.2f}" for name in ("torch", "cuDNN")]
+        rows.append(cells)
+    yield from table(head, rows)
     largest = max(error for one in found for error in one["errors"]["ours"])
     torchs = max(error for one in found for error in one["errors"]["torch"])
     yield (
-        "Output and gradients of one head beside fp32 mathematics, the norm of the difference over "
-        f"the norm: at most {largest:.1e}, torch's {torchs:.1e}."
+        "The error of the output and gradients of one head (the norm of the difference from an "
+        f"fp32 reference, over its norm) is at most {largest:.1e}, torch's {torchs:.1e}."
     )
     yield ""
-    kernels = gallery_kernels
-    yield from sources("Forward", [kernels.attend, kernels.attention_forward])
-    yield from sources(
-        "Backward",
-        [
-            kernels.attention_deltas,
-            kernels.into_keys,
-            kernels.attention_keys,
-            kernels.into_queries,
-            kernels.attention_queries,
-        ],
-    )
 
 
 def line_count(parts: Iterable[Any]) -> int:
@@ -238,12 +215,12 @@ def line_count(parts: Iterable[Any]) -> int:
     return count
 
 
-def sources(title: str, parts: Iterable[Any]) -> Iterator[str]:
-    """Kernels as they stand, folded."""
-    yield f"<details><summary>{title}</summary>"
+def source(kernel: Any) -> Iterator[str]:
+    """A kernel's text, folded."""
+    yield "<details><summary>The kernel</summary>"
     yield ""
     yield "```python"
-    yield "\n\n\n".join(inspect.getsource(part.fn).rstrip() for part in parts)
+    yield inspect.getsource(kernel.fn).rstrip()
     yield "```"
     yield ""
     yield "</details>"

@@ -22,12 +22,12 @@ PICTURES = ROOT / "docs/images"
 CASES = {
     "vector_add": "Vector add, 16 Mi fp32",
     "softmax": "Softmax, 32768 rows of 1024 fp32",
-    "matmul": "Matrix product, 4096 x 4096 x 4096 in fp16",
+    "matmul": "Matmul, 4096 x 4096 x 4096 in fp16",
     "layer_norm": "Layer norm, 4096 rows of 8192 fp16",
     "attention": "Attention forward, causal, 32 heads of 64, 4096 tokens, fp16",
 }
 SIZES = {"vector_add": "GB/s", "matmul": "TFLOP/s"}
-BEST = 5
+BEST = 1
 """Rows of each table, from the fastest; the slowest follows."""
 
 
@@ -59,8 +59,8 @@ def page() -> str:
             f"## {CASES[name].partition(',')[0]} over sizes",
             "",
             (
-                f"{unit} of the fastest of a few configs for each size, and torch's. Hollow "
-                "points: by a CUDA graph, with a warm L2, in which small tensors stay."
+                f"{unit} of the fastest of a few configs for each size, and of torch. Hollow "
+                "points are timed by a CUDA graph, with a warm L2 cache."
             ),
             "",
             f"![{unit} over sizes](images/tuning_{name}_sizes.png)",
@@ -70,13 +70,12 @@ def page() -> str:
 
 
 def _beside_triton(numbers: dict[str, Any]) -> Iterator[str]:
-    yield "## Beside Triton's own autotuner"
+    yield "## Compared with Triton's own autotuner"
     yield ""
     yield (
-        "The same configs, everything compiled anew, 16 cores. Winners are timed against each "
-        "other in turns, seven times, each time with tensors that lie elsewhere: the median of the "
-        "ratios, and the least and the largest. Where tensors lie changes times by some percent; "
-        "where both chose the same config, the ratio is noise alone."
+        "The same configs, without caches, on 16 cores. The two winners are timed in turns, "
+        "seven times, each time with tensors at other addresses; the last column is the median "
+        "ratio, with the least and the largest. If both chose the same config, it shows the noise."
     )
     yield ""
     yield (
@@ -95,9 +94,8 @@ def _beside_triton(numbers: dict[str, Any]) -> Iterator[str]:
     yield ""
     starts = numbers["starting the processes"]
     yield (
-        "The first sweep of a session also starts the processes that compile and time: "
-        f"{starts['first sweep'] - starts['same again']:.1f} s. In the sweeps of the table "
-        "they ran already."
+        "The first sweep of a session also starts the processes that compile and time, which "
+        f"takes {starts['first sweep'] - starts['same again']:.1f} s and is not in the table."
     )
     yield ""
 
@@ -118,8 +116,8 @@ def _spread(found: dict[str, Any]) -> str:
 def _compiling(numbers: dict[str, Any]) -> Iterator[str]:
     found = numbers["compiling matmul"]
     yield (
-        f"The {found['configs']} configs of the matrix product compile in {found['serial']:.1f} s "
-        f"one after the other, as Triton does it, in {found['2 processes']:.1f} s with 2 processes "
+        f"The {found['configs']} configs of the matmul compile in {found['serial']:.1f} s "
+        f"one after the other, as in Triton, in {found['2 processes']:.1f} s with 2 processes "
         f"({found['times faster on 2']:.1f} times faster) and in {found['8 processes']:.1f} s with "
         f"8 ({found['times faster on 8']:.1f} times)."
     )
@@ -135,9 +133,9 @@ def _on_two_gpus() -> Iterator[str]:
         2 * min(taken["2"]) - min(taken["1"]) for taken in found["two GPUs"]["seconds"].values()
     ]
     yield (
-        f"On two GPUs a sweep takes this part of its time on one: {each}. {min(fixed):.1f} to "
-        f"{max(fixed):.1f} s are the same on any number of GPUs: sending the arguments, and until "
-        "the first config is compiled and has run."
+        f"A sweep on two GPUs takes this fraction of the time on one GPU: {each}. "
+        f"{min(fixed):.1f} to {max(fixed):.1f} s do not depend on the number of GPUs: sending the "
+        "arguments, and compiling and running the first config."
     )
     yield ""
 
@@ -156,7 +154,6 @@ def _case(name: str, title: str) -> list[str]:
     head = [
         "config",
         "us",
-        "quartiles",
         *rates,
         "registers",
         "spilled bytes",
@@ -183,7 +180,6 @@ def _row(tuning: kernellab.Tuning, trial: Trial) -> list[str]:
     timing, compiled = trial.timing, trial.outcome.compiled
     assert timing is not None
     assert compiled is not None
-    times = [one * MICROSECONDS for one in (timing.median, timing.lower, timing.upper)]
     rates = [
         f"{rate:.3g}" if rate < 100 else f"{rate:.0f}"
         for rate in achieved(tuning, timing).values()
@@ -192,8 +188,7 @@ def _row(tuning: kernellab.Tuning, trial: Trial) -> list[str]:
     taken = compiled.resources
     return [
         str(trial.candidate),
-        f"{times[0]:.1f}",
-        f"{times[1]:.1f} to {times[2]:.1f}",
+        f"{timing.median * MICROSECONDS:.1f}",
         *rates,
         str(taken.registers),
         str(taken.spills),

@@ -87,7 +87,7 @@ def page() -> str:
         if kind.__module__ == module.__name__
     ]
     views = [kind.__name__ for kind in kinds if "kind" in typing.get_type_hints(kind)]
-    union = f"/** What a view can be asked to draw. */\nexport type ViewData = {' | '.join(views)};"
+    union = f"/** What a view can draw. */\nexport type ViewData = {' | '.join(views)};"
     return "\n".join([HEADER, "\n\n".join(interface(kind) for kind in kinds), "", union, ""])
 
 

@@ -128,7 +128,7 @@ ACCESSES = (
         "a program for each row", ("out",),
     ),
     Pair(
-        "unspecialised-stride", "narrow-access",
+        "unspecialized-stride", "narrow-access",
         Variant(
             memory.double_by_steps_unspecialized,
             {"x": Tensor("i8", (4 * MANY,)), "out": Tensor("i8", (4 * MANY,), "zeros"), "step": 1},
@@ -139,7 +139,7 @@ ACCESSES = (
             {"x": Tensor("i8", (4 * MANY,)), "out": Tensor("i8", (4 * MANY,), "zeros"), "step": 1},
             (MANY // 1024,), {"BLOCK": 4096},
         ),
-        "a stride that may be specialised", ("out",),
+        "a stride that may be specialized", ("out",),
     ),
     Pair(
         "unaligned-view", "narrow-access",
@@ -147,7 +147,7 @@ ACCESSES = (
                 {"BLOCK": 4096}),
         Variant(memory.double, _long("i8", 4 * MANY, 0, 4 * MANY), (MANY // 1024,),
                 {"BLOCK": 4096}),
-        "a tensor of its own instead of a view that starts in the middle", ("out",),
+        "a separate tensor instead of a view that starts in the middle", ("out",),
     ),
     Pair(
         "odd-size", "narrow-access",
@@ -471,7 +471,7 @@ ARITHMETIC = (
 
 EXCHANGES = (
     Pair(
-        "normalised-each-time", "reduction-across-warps",
+        "normalized-each-time", "reduction-across-warps",
         Variant(
             arithmetic.normalize_again, {"x": Tensor("fp32", (1 << 15, 512)),
             "out": Tensor("fp32", (1 << 15, 512), "zeros"), "TURNS": 64},

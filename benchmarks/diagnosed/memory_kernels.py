@@ -69,7 +69,7 @@ def double_by_steps_unspecialized(x, out, step, BLOCK: tl.constexpr):
 
 @triton.jit
 def double_by_steps(x, out, step, BLOCK: tl.constexpr):
-    """The same, by a stride that it may specialise on."""
+    """The same, by a stride that it may specialize on."""
     at = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)) * step
     tl.store(out + at, tl.load(x + at) * 2)
 

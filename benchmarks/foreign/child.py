@@ -5,6 +5,7 @@ what `benchmarks.foreign_code` starts, with the library on its path.
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import multiprocessing
 import sys
@@ -12,7 +13,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from multiprocessing.connection import Connection
 from typing import Any
@@ -23,15 +24,17 @@ import triton
 import kernellab
 from benchmarks.foreign.outcomes import Outcome
 from benchmarks.foreign.samples import NotRunnable, Run, Samples
+from benchmarks.foreign.timing import Timer
+from benchmarks.harness import Server
 
 CHECKS_OF_A_KERNEL = 2
 
 
-def run(sample: str, function: Run, checked: bool) -> Outcome:
+def run(sample: str, function: Run, checked: bool, timer: Timer | None = None) -> Outcome:
     """Run one sample in this process."""
     outcome = Outcome(sample)
     started = time.perf_counter()
-    with _launches_watched(outcome, checked):
+    with _launches_watched(outcome, checked, timer):
         try:
             torch.set_default_device("cuda")
             torch.manual_seed(0)
@@ -54,8 +57,8 @@ def _described(error: Exception) -> str:
 
 
 @contextmanager
-def _launches_watched(outcome: Outcome, checked: bool) -> Iterator[None]:
-    """Count launches, and check the first ones of each kernel."""
+def _launches_watched(outcome: Outcome, checked: bool, timer: Timer | None) -> Iterator[None]:
+    """Count launches, and check or time the first ones of each kernel."""
     kernels = triton.runtime.JITFunction
     launch, seen = kernels.run, Counter[str]()
 
@@ -64,7 +67,11 @@ def _launches_watched(outcome: Outcome, checked: bool) -> Iterator[None]:
             seen[kernel.__name__] += 1
             if seen[kernel.__name__] <= CHECKS_OF_A_KERNEL:
                 outcome.findings += _findings(kernel, grid, args, keywords)
-        compiled = launch(kernel, *args, grid=grid, warmup=warmup, **keywords)
+        if timer is not None and not warmup:
+            compiled, times = timer.launch(launch, kernel, grid, args, keywords)
+            outcome.times += [] if times is None else [asdict(times)]
+        else:
+            compiled = launch(kernel, *args, grid=grid, warmup=warmup, **keywords)
         outcome.launches += not warmup  # not counted where an autotuner's trial ended in between
         return compiled
 
@@ -114,17 +121,26 @@ def main() -> None:
     parser.add_argument("module", help="of the samples: benchmarks.foreign.liger")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--times", action="store_true")
     parser.add_argument("-k", default="", help="samples with this in their name")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    with kernellab.interpreted(answers="gpu"):
+    with ExitStack() as stack:
+        timer = None
+        if arguments.times:
+            variables = {"TRITON_INTERPRET": "1"}
+            server = Server("benchmarks.foreign.timing:triton_launch", variables)
+            timer = Timer(stack.enter_context(server))
+        stack.enter_context(kernellab.interpreted(answers="gpu"))
+        if timer is not None:
+            timer.warm_up()
         module = importlib.import_module(arguments.module)
         samples: Samples = module.SAMPLES
         for name, function in samples.items():
             if arguments.k in name:
                 outcome = in_a_process_of_its_own(
                     name,
-                    lambda name=name, function=function: run(name, function, arguments.check),  # type: ignore[misc]
+                    functools.partial(run, name, function, arguments.check, timer),
                     arguments.seconds,
                 )
                 print(outcome.line(), flush=True)

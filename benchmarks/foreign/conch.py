@@ -269,10 +269,10 @@ def voxelization() -> Iterator[Pair]:
     order = ((z * 6 + y) * 8 + x).argsort()
     stable = "reference.vision.voxelization.voxelization_stable"
     numbers, _, _ = conch(stable)(points, parameters, use_triton=False)
-    labelled, _, _ = conch(stable)(points, parameters, use_triton=True)
+    labeled, _, _ = conch(stable)(points, parameters, use_triton=True)
     yield Pair("voxels", total, len(numbers))
     yield Pair("points of each", counts[:total][order], numbers.clamp_max(10))
-    yield Pair("labels by the other kernel", labelled, numbers)
+    yield Pair("labels by the other kernel", labeled, numbers)
     sums = torch.stack([features[v, : counts[v]].sum(0) for v in range(total)])
     yield Pair("all finite", sums.isfinite().all(), True)
 

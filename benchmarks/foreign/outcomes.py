@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 @dataclass
@@ -18,6 +18,7 @@ class Outcome:
         seconds: how long it took, the reference included.
         why: the tensors that are apart, or the error.
         findings: what `kernellab.check` said of the launches.
+        times: the kernels that were timed, as the fields of `timing.LaunchTimes`.
     """
 
     MARK: ClassVar[str] = "outcome of a sample: "
@@ -28,6 +29,7 @@ class Outcome:
     seconds: float = 0.0
     why: str = ""
     findings: list[str] = field(default_factory=list)
+    times: list[dict[str, Any]] = field(default_factory=list)
 
     def line(self) -> str:
         """One line, told from what a library prints by its beginning."""

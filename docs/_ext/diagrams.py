@@ -20,7 +20,7 @@ def edges_of(text: str) -> list[tuple[str, str]]:
     arrows = []
     for line in text.strip().split("\n")[1:]:
         ends = [re.split(r"\s*&\s*", side.strip()) for side in line.split("-->")]
-        arrows += [(one, other) for a, b in pairwise(ends) for one in a for other in b]
+        arrows += [(tail, head) for a, b in pairwise(ends) for tail in a for head in b]
     return arrows
 
 
@@ -59,10 +59,10 @@ def drawn(text: str) -> str:
         for name, (x, y) in places.items()
     ]
     height = len(rows) * (HEIGHT + GAP) - GAP + 4
-    told = escape("; ".join(f"{a} asks {b}" for a, b in edges))
+    title = escape("; ".join(f"{a} uses {b}" for a, b in edges))
     return (
         f'<svg class="flowchart" viewBox="0 0 {total:.0f} {height}" width="{total:.0f}" role="img">'
-        f"<title>{told}</title>{''.join(lines)}{''.join(boxes)}</svg>"
+        f"<title>{title}</title>{''.join(lines)}{''.join(boxes)}</svg>"
     )
 
 

@@ -31,7 +31,7 @@ follow(location.hash.slice(1));
 addEventListener("message", (event) => { if (event.source === parent) follow(event.data.theme); });
 </script>
 </body>"""
-"""What a page gets that stands in a frame: the theme is that of the page around it."""
+"""Added to a page in a frame, so that it takes the theme of the page around it."""
 
 
 def written_since(folder: Path, root: Path) -> bool:
@@ -58,11 +58,13 @@ def make_views(app: Sphinx) -> None:
 
 def frame(name: str, height: int, words: str, up: str) -> str:
     """The frame's HTML; `up` leads to the site's root. docs/_static/site.js names its page, with
-    the theme; where scripts are off, the link leads to it.
+    the theme; where scripts are off, the link leads to it. In a sandbox a view has another origin
+    than the site: what it scrolls to in itself does not scroll the page around it.
     """
     page = escape(f"{up}{FOLDER}/{name}.html")
     return f"""<figure class="live-view">
 <iframe data-page="{page}" title="{escape(words)}" loading="lazy"
+ sandbox="allow-scripts allow-popups" allow="fullscreen"
  style="height: {height}px"></iframe>
 <figcaption>This is the view itself, at work without a kernel.
 <a href="{page}">Open it as a page.</a></figcaption>
@@ -70,7 +72,7 @@ def frame(name: str, height: int, words: str, up: str) -> str:
 
 
 HINT = "Run the cell for the live view."
-"""What a widget says in a saved notebook: its still stands above, and here nothing can be run."""
+"""The text that a widget shows in a saved notebook, below its still; a page cannot run it."""
 
 
 def leave_hints_out(_app: Sphinx, doctree: nodes.document) -> None:

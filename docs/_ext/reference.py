@@ -1,4 +1,5 @@
-"""The reference, from docstrings: `{public}` for public names of kernellab, `{magic}`, `{command}`.
+"""The reference, from docstrings: `{public}` for public names of kernellab, `{magic}`, `{command}`,
+and `{passes}` for the notes on Triton's passes.
 
 Docstrings are Markdown here as they are in a notebook's help: examples are indented, and what
 follows "Args:", "Returns:" and "Raises:" becomes a list.
@@ -31,27 +32,26 @@ class Shown(str):
 
 
 def signature(thing: Any) -> str:
-    """A function's, on one line."""
-    found = inspect.signature(thing)
+    """Return a function's signature on one line."""
+    signed = inspect.signature(thing)
 
     def bare(annotation: Any) -> Any:
         return Shown(annotation) if isinstance(annotation, str) else annotation
 
     parameters = [
-        one.replace(annotation=bare(one.annotation))
-        for one in found.parameters.values()
-        if one.name != "self"
+        parameter.replace(annotation=bare(parameter.annotation))
+        for parameter in signed.parameters.values()
+        if parameter.name != "self"
     ]
     return str(
-        found.replace(parameters=parameters, return_annotation=bare(found.return_annotation))
+        signed.replace(parameters=parameters, return_annotation=bare(signed.return_annotation))
     )
 
 
 def signature_of_member(value: Any) -> str:
     """A method's, without `self` or `cls`."""
     if isinstance(value, classmethod):
-        found = signature(value.__func__)
-        return re.sub(r"^\(cls(, )?", "(", found)
+        return re.sub(r"^\(cls(, )?", "(", signature(value.__func__))
     return signature(value)
 
 
@@ -63,15 +63,19 @@ def prose(text: str) -> str:
 
 
 ENTRY = re.compile(r"[*\w][\w*, ]*: ")
+BETWEEN_ENTRIES = re.compile(rf"\n(?={ENTRY.pattern})|\n\n(?=\S)")
 
 
 def entries(text: str) -> Iterator[str]:
-    """What stands below "Args:", as a list; an entry may hold paragraphs and a list of its own."""
-    for entry in re.split(r"\n(?=\S)", textwrap.dedent(text.strip("\n"))):
+    """Yield the text below "Args:" as a list; an entry may hold paragraphs and another list. What
+    has no name, such as a remark on all entries, is a paragraph below the list.
+    """
+    for entry in BETWEEN_ENTRIES.split(textwrap.dedent(text.strip("\n"))):
         name, colon, words = entry.partition(": ")
         head = f"`{name}`: " if colon and ENTRY.match(entry) else ""
         first, *more = re.split(r"\n\n", words if head else entry)
-        yield f"- {head}{escaped(' '.join(first.split()))}"
+        words_of_first = escaped(" ".join(first.split()))
+        yield f"- {head}{words_of_first}" if head else f"\n{words_of_first}\n"
         for paragraph in map(textwrap.dedent, more):
             inner = entries(paragraph) if ENTRY.match(paragraph) else [prose(paragraph)]
             yield "\n" + textwrap.indent("\n".join(inner), "  ") + "\n"
@@ -90,7 +94,7 @@ def docstring(thing: Any) -> str:
 
 
 def fields_of(thing: type) -> Iterator[tuple[str, str, str]]:
-    """The public fields of a class as its file has them: name, type, what stands below it."""
+    """The public fields of a class in the order of its file: name, type, docstring."""
     try:
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(thing))).body
     except (OSError, TypeError, SyntaxError):
@@ -114,7 +118,7 @@ def block(kind: str, head: str, body: str, ticks: int) -> str:
 
 def members(thing: type) -> Iterator[str]:
     """The fields, properties and methods of a class of ours."""
-    for owner in (one for one in thing.__mro__ if one.__module__.startswith("kernellab")):
+    for owner in (base for base in thing.__mro__ if base.__module__.startswith("kernellab")):
         for name, annotation, said in fields_of(owner):
             head = f"{name}\n:type: {annotation}"
             yield name, block("attribute", head, prose(said), 5)
@@ -146,7 +150,7 @@ def described(name: str) -> str:
 
 
 class Public(MarkdownDirective):
-    """The public names that are listed, one a line."""
+    """The public names, each on a line."""
 
     has_content = True
 
@@ -162,13 +166,13 @@ class Magic(MarkdownDirective):
     def markdown(self) -> str:
         from kernellab.magics import _all_magics
 
-        (one,) = (one for one in _all_magics() if one.options.magic == self.arguments[0])
-        text = inspect.getdoc(getattr(one.magics, one.name)) or ""
+        magic = next(item for item in _all_magics() if item.options.magic == self.arguments[0])
+        text = inspect.cleandoc(magic.help)
         before, _, after = text.partition("\nOptions:\n")
         _, _, examples = after.partition("\nExamples:\n")
         rows = [
             f"| `{flag} {option.metavar}`".rstrip("` ") + f"` | {escaped(option.help)} |"
-            for flag, option in one.options.by_flag.items()
+            for flag, option in magic.options.by_flag.items()
         ]
         table = ["| option | |", "|---|---|", *rows] if rows else []
         parts = [prose(before), "\n".join(table)]
@@ -191,9 +195,23 @@ class Command(MarkdownDirective):
         return fenced(printed.getvalue())
 
 
+class Passes(MarkdownDirective):
+    """The notes on the passes of one topic."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def markdown(self) -> str:
+        from kernellab.compiler.passes.pass_notes import PASS_NOTES
+
+        notes = [note for note in PASS_NOTES.values() if note.topic == self.arguments[0]]
+        return "\n".join(f"**`{note.name}`.** {escaped(note.text)}\n" for note in notes)
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
     app.add_directive("public", Public)
     app.add_directive("magic", Magic)
     app.add_directive("command", Command)
+    app.add_directive("passes", Passes)
     return {"parallel_read_safe": True}

@@ -11,4 +11,19 @@ function showViews() {
   new MutationObserver(tell).observe(document.body, { attributes: true, attributeFilter: ["data-theme"] });
 }
 
+// Every block of code has a button that copies it.
+function addCopyButtons() {
+  for (const block of document.querySelectorAll("div.highlight")) {
+    const button = document.createElement("button");
+    Object.assign(button, { type: "button", className: "copy", textContent: "Copy" });
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(block.querySelector("pre").textContent.trimEnd());
+      button.textContent = "Copied";
+      setTimeout(() => (button.textContent = "Copy"), 1500);
+    });
+    block.append(button);
+  }
+}
+
 addEventListener("DOMContentLoaded", showViews);
+addEventListener("DOMContentLoaded", addCopyButtons);

@@ -1,14 +1,14 @@
-// What the plots of a sweep have in common: a sheet with axes, marks that stand for configs, and finding the one that is pointed at.
+// What the plots of a sweep have in common: a sheet with axes, marks that represent configs, and finding the one that is pointed at.
 import { numberWords, type Scale } from "./scales";
 import { svg } from "./svg";
 
 /** A place of a chart that can be pointed at. */
 export interface Spot {
-  /** The config that it stands for; null of a baseline. */
+  /** The config that it represents; null of a baseline. */
   readonly place: number | null;
   readonly x: number;
   readonly y: number;
-  /** What to say of it, where it is no config. */
+  /** What to say of it, where it is not a config. */
   readonly words?: string;
 }
 
@@ -45,7 +45,8 @@ interface Box {
 }
 
 /** Whether a mark, of a few pixels, lies in a box. */
-const isIn = ({ left, top, width, height }: Box, { x, y }: Spot): boolean => x > left - 5 && x < left + width + 5 && y > top - 5 && y < top + height + 5;
+const isIn = ({ left, top, width, height }: Box, { x, y }: Spot): boolean =>
+  x > left - 5 && x < left + width + 5 && y > top - 5 && y < top + height + 5;
 
 export class Sheet implements Chart {
   private readonly unnamed: { y: number; words: string }[] = [];
@@ -53,14 +54,33 @@ export class Sheet implements Chart {
   readonly spots: Spot[] = [];
   readonly marks = new Map<number, SVGElement[]>();
 
-  constructor(readonly width: number, readonly height: number, readonly margins: Margins, label: string) {
-    this.dom = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+  constructor(
+    readonly width: number,
+    readonly height: number,
+    readonly margins: Margins,
+    label: string,
+  ) {
+    this.dom = svg("svg", {
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": label,
+    });
   }
 
-  get left(): number { return this.margins.left; }
-  get right(): number { return this.width - this.margins.right; }
-  get top(): number { return this.margins.top; }
-  get bottom(): number { return this.height - this.margins.bottom; }
+  get left(): number {
+    return this.margins.left;
+  }
+  get right(): number {
+    return this.width - this.margins.right;
+  }
+  get top(): number {
+    return this.margins.top;
+  }
+  get bottom(): number {
+    return this.height - this.margins.bottom;
+  }
 
   add<Kind extends SVGElement>(made: Kind, ...places: readonly number[]): Kind {
     this.dom.append(made);
@@ -72,7 +92,13 @@ export class Sheet implements Chart {
     return made;
   }
 
-  text(words: string, x: number, y: number, anchor: "start" | "middle" | "end" = "middle", style = "kl-axis-text"): SVGTextElement {
+  text(
+    words: string,
+    x: number,
+    y: number,
+    anchor: "start" | "middle" | "end" = "middle",
+    style = "kl-axis-text",
+  ): SVGTextElement {
     return this.add(svg("text", { x, y, "text-anchor": anchor, class: style }, words));
   }
 
@@ -103,8 +129,20 @@ export class Sheet implements Chart {
     }
     this.line(this.left, this.top, this.left, this.bottom, "kl-axis");
     const middle = (this.top + this.bottom) / 2;
-    const name = LETTER * words.length > this.height ? words.split(",")[0]! : words; // the unit stands first
-    this.add(svg("text", { x: 12, y: middle, "text-anchor": "middle", class: "kl-axis-name", transform: `rotate(-90 12 ${middle})` }, name));
+    const name = LETTER * words.length > this.height ? words.split(",")[0]! : words; // the unit comes first
+    this.add(
+      svg(
+        "text",
+        {
+          x: 12,
+          y: middle,
+          "text-anchor": "middle",
+          class: "kl-axis-name",
+          transform: `rotate(-90 12 ${middle})`,
+        },
+        name,
+      ),
+    );
   }
 
   /** Other ways to compute the same, as dashed lines; `nameBaselines` names them. */
@@ -122,10 +160,16 @@ export class Sheet implements Chart {
     for (const { y, words } of this.unnamed) {
       const width = LETTER * words.length;
       const lefts = [this.right - 4 - width, this.left + 6, (this.left + this.right - width) / 2];
-      const boxes = [y - 16, y + 4, y - 28, y + 16].flatMap((top) => lefts.map((left): Box => ({ left, top, width, height: 12 })));
+      const boxes = [y - 16, y + 4, y - 28, y + 16].flatMap((top) =>
+        lefts.map((left): Box => ({ left, top, width, height: 12 })),
+      );
       const cost = (box: Box): number => {
         const outside = box.top < 0 || box.top + box.height > this.bottom ? 1000 : 0;
-        const names = taken.filter((other) => Math.abs(other.top - box.top) < 12 && Math.abs(other.left - box.left) < Math.max(other.width, width)).length;
+        const names = taken.filter(
+          (other) =>
+            Math.abs(other.top - box.top) < 12 &&
+            Math.abs(other.left - box.left) < Math.max(other.width, width),
+        ).length;
         return outside + 100 * names + this.spots.filter((spot) => isIn(box, spot)).length;
       };
       const best = boxes.reduce((one, other) => (cost(other) < cost(one) ? other : one));

@@ -138,7 +138,7 @@ export interface GraphLevel {
   readonly lines: readonly number[];
   readonly groups: readonly number[];
   readonly all_groups: readonly GroupData[];
-  readonly rooms: readonly string[];
+  readonly tab_ids: readonly string[];
   readonly places: readonly number[];
 }
 
@@ -176,16 +176,17 @@ export interface Link {
   readonly row: number;
   readonly words: string;
   readonly title: string;
-  readonly room: string;
+  readonly tab_id: string;
   readonly at: Readonly<Record<string, number | string | readonly number[]>>;
 }
 
-/** The way to a room: to another view of the same launch. */
-export interface Door {
-  readonly room: string;
+/** A tab of a view's bar: it leads to another view of the same launch. */
+export interface Tab {
+  readonly id: string;
   readonly words: string;
   readonly title: string;
   readonly is_listed: boolean;
+  readonly why_not: string;
 }
 
 /** A table of a card. */
@@ -196,6 +197,8 @@ export interface TableData {
   readonly numbers: readonly number[];
   readonly is_listing: boolean;
   readonly links: readonly Link[];
+  readonly code: readonly number[];
+  readonly is_wide: boolean;
 }
 
 /** A card whose rows lead elsewhere. */
@@ -234,7 +237,7 @@ export interface LayoutView {
   readonly left: number;
   readonly right: number | null;
   readonly conversion: string;
-  readonly colours: string;
+  readonly colors: string;
 }
 
 /** Elements in the bytes of a `StepperView`. */
@@ -321,13 +324,22 @@ export interface ArgumentData {
   readonly in_kernel: boolean;
 }
 
+/** The first element of a tensor that does not have the expected value after the launch. */
+export interface WrongData {
+  readonly argument: number;
+  readonly element: number;
+  readonly name: string;
+  readonly expected: string;
+  readonly actual: string;
+}
+
 /** What one step does to one tensor. */
 export interface ArgumentStep {
   readonly places: readonly (number | null)[];
   readonly writes: readonly StepWrite[];
 }
 
-/** A tensor of a stepper's view with every element: what was left out to keep the view small. Its numbers are in bytes of their own. */
+/** A tensor of a stepper's view with every element: what was left out to keep the view small. Its numbers are in separate bytes. */
 export interface TensorPart {
   readonly elements: ElementsData;
   readonly places: readonly PlacesData[];
@@ -356,6 +368,7 @@ export interface StepperView {
   readonly places: readonly PlacesData[];
   readonly arguments: readonly ArgumentData[];
   readonly steps: readonly StepData[];
+  readonly wrong: WrongData | null;
   readonly numbers: null;
 }
 
@@ -450,5 +463,5 @@ export interface TuningView {
   readonly pairs: readonly ConfigPair[];
 }
 
-/** What a view can be asked to draw. */
+/** What a view can draw. */
 export type ViewData = IrView | GraphView | CardData | LayoutView | StepperView | TuningView;

@@ -17,14 +17,29 @@ export class DiffPane {
   readonly merge: MergeView;
 
   constructor(
-    parent: HTMLElement, root: Document | ShadowRoot, private readonly left: DiffSide, private readonly right: DiffSide,
-    private readonly differences: Differences, wrap: boolean, onLine: (side: 0 | 1, shown: number) => void,
+    parent: HTMLElement,
+    root: Document | ShadowRoot,
+    private readonly left: DiffSide,
+    private readonly right: DiffSide,
+    private readonly differences: Differences,
+    wrap: boolean,
+    onLine: (side: 0 | 1, shown: number) => void,
   ) {
     this.merge = new MergeView({
       parent,
       root,
-      a: { doc: documentOf(left.text), extensions: textExtensions(left.text, left.label, left.margin, wrap, (line) => onLine(0, line)) },
-      b: { doc: documentOf(right.text), extensions: textExtensions(right.text, right.label, right.margin, wrap, (line) => onLine(1, line)) },
+      a: {
+        doc: documentOf(left.text),
+        extensions: textExtensions(left.text, left.label, left.margin, wrap, (line) =>
+          onLine(0, line),
+        ),
+      },
+      b: {
+        doc: documentOf(right.text),
+        extensions: textExtensions(right.text, right.label, right.margin, wrap, (line) =>
+          onLine(1, line),
+        ),
+      },
       gutter: true,
       collapseUnchanged: { margin: 3, minSize: 8 },
       diffConfig: { override: () => differences.changes },
@@ -34,8 +49,10 @@ export class DiffPane {
   /** The changes in words. */
   get words(): string {
     const count = this.merge.chunks.length;
-    if (this.differences.coarse) return `more than ${MOST_CHANGES.toLocaleString("en")} changes: those near each other are marked as one`;
-    if (count === 0) return this.left.text.text === this.right.text.text ? "no change" : "values renumbered only";
+    if (this.differences.coarse)
+      return `more than ${MOST_CHANGES.toLocaleString("en")} changes: those near each other are marked as one`;
+    if (count === 0)
+      return this.left.text.text === this.right.text.text ? "no change" : "values renumbered only";
     return count === 1 ? "1 change" : `${count.toLocaleString("en")} changes`;
   }
 
@@ -55,7 +72,10 @@ export class DiffPane {
   /** Bring the first change into view. */
   showFirst(): void {
     const [first] = this.merge.chunks;
-    if (first !== undefined) this.merge.b.dispatch({ effects: EditorView.scrollIntoView(first.fromB, { y: "nearest", yMargin: 60 }) });
+    if (first !== undefined)
+      this.merge.b.dispatch({
+        effects: EditorView.scrollIntoView(first.fromB, { y: "nearest", yMargin: 60 }),
+      });
   }
 
   destroy(): void {
@@ -70,6 +90,7 @@ export function compared(left: Text, right: Text): Sliced<Differences> {
   let found = known.get(left);
   if (found === undefined) known.set(left, (found = new WeakMap()));
   let sliced = found.get(right);
-  if (sliced === undefined) found.set(right, (sliced = new Sliced(differences(left.lines, right.lines))));
+  if (sliced === undefined)
+    found.set(right, (sliced = new Sliced(differences(left.lines, right.lines))));
   return sliced;
 }

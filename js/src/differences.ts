@@ -38,7 +38,7 @@ export function* differences(left: readonly string[], right: readonly string[]):
   return marker.found();
 }
 
-/** A part of a hunk; paired: its lines stand for each other one by one. Else they came, went, or took others' place. */
+/** A part of a hunk; paired: its lines correspond one by one. Else they came, went, or took others' place. */
 interface Part extends Hunk {
   paired: boolean;
 }
@@ -52,7 +52,8 @@ function eachPair({ fromA, toA, fromB }: Hunk, read: (lineA: number, lineB: numb
 
 /** Inside a hunk, pair lines that differ in the names of values alone: a value that is new renames all after it. */
 function* refined(a: Lines, b: Lines, hunk: Hunk): Work<Part[]> {
-  if (hunk.toA - hunk.fromA === 1 && hunk.toB - hunk.fromB === 1) return [{ ...hunk, paired: true }];
+  if (hunk.toA - hunk.fromA === 1 && hunk.toB - hunk.fromB === 1)
+    return [{ ...hunk, paired: true }];
   if (hunk.toA === hunk.fromA || hunk.toB === hunk.fromB) return [{ ...hunk, paired: false }];
   const left = yield* forms(a, hunk.fromA, hunk.toA);
   const right = yield* forms(b, hunk.fromB, hunk.toB);
@@ -90,7 +91,11 @@ class Marker {
   private readonly startsA: Int32Array;
   private readonly startsB: Int32Array;
 
-  constructor(private readonly a: readonly string[], private readonly b: readonly string[], private readonly renaming: Renaming) {
+  constructor(
+    private readonly a: readonly string[],
+    private readonly b: readonly string[],
+    private readonly renaming: Renaming,
+  ) {
     this.startsA = starts(a);
     this.startsB = starts(b);
   }
@@ -110,11 +115,14 @@ class Marker {
     const { a, b, startsA, startsB } = this;
     const atEnd = toA === a.length || toB === b.length;
     const back = atEnd && fromA > 0 && fromB > 0 ? 1 : 0;
-    const [endA, endB] = [Math.min(startsA[toA]! - back, startsA[a.length]! - 1), Math.min(startsB[toB]! - back, startsB[b.length]! - 1)];
+    const [endA, endB] = [
+      Math.min(startsA[toA]! - back, startsA[a.length]! - 1),
+      Math.min(startsB[toB]! - back, startsB[b.length]! - 1),
+    ];
     this.changes.push(new Change(startsA[fromA]! - back, endA, startsB[fromB]! - back, endB));
   }
 
-  /** Words of two lines that stand for each other. */
+  /** Words of two lines that correspond. */
   private words(lineA: number, lineB: number): void {
     const [one, other] = [this.a[lineA]!, this.b[lineB]!];
     if (one.trim() === other.trim() || this.renaming.explains(lineA, lineB)) return;
@@ -122,7 +130,9 @@ class Marker {
     if (whole) return this.lines({ fromA: lineA, toA: lineA + 1, fromB: lineB, toB: lineB + 1 });
     const [fromA, fromB] = [this.startsA[lineA]!, this.startsB[lineB]!];
     for (const part of presentableDiff(one, other, { scanLimit: 200 })) {
-      this.changes.push(new Change(fromA + part.fromA, fromA + part.toA, fromB + part.fromB, fromB + part.toB));
+      this.changes.push(
+        new Change(fromA + part.fromA, fromA + part.toA, fromB + part.fromB, fromB + part.toB),
+      );
     }
   }
 }
@@ -135,7 +145,8 @@ function joined(changes: readonly Change[], startsA: Int32Array): readonly Chang
   for (const change of changes) {
     const line = lineOf(startsA, change.fromA);
     const before = out[out.length - 1];
-    if (before !== undefined && line - last <= FEW_LINES && line - first <= MANY_LINES) out[out.length - 1] = new Change(before.fromA, change.toA, before.fromB, change.toB);
+    if (before !== undefined && line - last <= FEW_LINES && line - first <= MANY_LINES)
+      out[out.length - 1] = new Change(before.fromA, change.toA, before.fromB, change.toB);
     else {
       out.push(change);
       first = line;

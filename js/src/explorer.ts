@@ -1,7 +1,16 @@
 // The IR explorer: passes, texts side by side whose lines are linked, and what differs between two of them.
 import type { IrView } from "./data";
 import { element } from "./dom";
-import { type Column, firstColumns, firstRow, type Mode, nextColumn, passNumber, type Shown, shownIn } from "./explorer_columns";
+import {
+  type Column,
+  firstColumns,
+  firstRow,
+  type Mode,
+  nextColumn,
+  passNumber,
+  type Shown,
+  shownIn,
+} from "./explorer_columns";
 import { headOf, passFacts } from "./explorer_head";
 import { Panes } from "./explorer_panes";
 import { Toolbar } from "./explorer_toolbar";
@@ -9,9 +18,9 @@ import { type Chosen, chosenWords, errorLine } from "./linked_lines";
 import { recalled, remember } from "./memory";
 import { barsOf } from "./metrics";
 import { followWidth } from "./narrow";
-import { neighbour, notedLines, noteList } from "./notes";
+import { neighbor, notedLines, noteList } from "./notes";
 import { PassList, type Row, rowsOf } from "./pass_list";
-import type { At, Seen } from "./rooms";
+import type { At, Seen } from "./tabs";
 import { Side, type Sources } from "./side";
 import { splitter } from "./splitter";
 import type { Margin } from "./text_pane";
@@ -34,18 +43,26 @@ export class Explorer implements Seen {
   private chosen: Chosen | null;
   /** The pane in which it was chosen; -1 for none of those that are shown. */
   private origin = -1;
-  /** Whether control codes stand beside SASS. */
+  /** Whether control codes are shown beside SASS. */
   private codes = false;
   /** A difference at the end of a long line is to be seen; texts side by side are easier to read unwrapped. */
   private readonly wraps: Record<Mode, boolean> = { pass: false, diff: true, stages: false };
   private readonly toolbar: Toolbar;
   private readonly panes: Panes;
   private readonly facts = element("div", { class: "kl-facts" });
-  private readonly status = element("div", { class: "kl-status", role: "status", "aria-live": "polite" });
+  private readonly status = element("div", {
+    class: "kl-status",
+    role: "status",
+    "aria-live": "polite",
+  });
   private readonly width: ResizeObserver;
   private readonly between = splitter("Width of the list of passes");
 
-  constructor(private readonly dom: HTMLElement, private readonly data: IrView, private readonly host: Host) {
+  constructor(
+    private readonly dom: HTMLElement,
+    private readonly data: IrView,
+    private readonly host: Host,
+  ) {
     this.sides = data.sides.map((side, number) => new Side(number, side, host.sources));
     this.rows = rowsOf(data);
     this.metric = data.metric;
@@ -88,7 +105,12 @@ export class Explorer implements Seen {
 
   here(): At {
     const { chosen } = this;
-    const line = chosen === null ? undefined : chosen.place === "source" ? chosen.line : chosen.side.map.lines(chosen.place, "source", chosen.line)[0];
+    const line =
+      chosen === null
+        ? undefined
+        : chosen.place === "source"
+          ? chosen.line
+          : chosen.side.map.lines(chosen.place, "source", chosen.line)[0];
     return line === undefined ? {} : { line };
   }
 
@@ -98,16 +120,24 @@ export class Explorer implements Seen {
     const { mode, stages, codes } = recalled();
     this.codes = codes === true;
     if (this.sides.length !== 1 || side!.data.failure) return;
-    if (mode === "stages" || (this.rows.length > 0 && (mode === "pass" || mode === "diff"))) this.mode = mode;
-    const there = Array.isArray(stages) ? stages.filter((name): name is string => typeof name === "string" && side!.stage(name) !== null) : [];
-    if (there.length > 0) this.columns.stages = there.map((name) => ({ side: 0, what: `stage:${name}` }));
+    if (mode === "stages" || (this.rows.length > 0 && (mode === "pass" || mode === "diff")))
+      this.mode = mode;
+    const there = Array.isArray(stages)
+      ? stages.filter(
+          (name): name is string => typeof name === "string" && side!.stage(name) !== null,
+        )
+      : [];
+    if (there.length > 0)
+      this.columns.stages = there.map((name) => ({ side: 0, what: `stage:${name}` }));
   }
 
   /** The reader chose what is to be seen. */
   private keep(): void {
     remember({ codes: this.codes });
     if (this.sides.length !== 1) return;
-    const stages = this.columns.stages.flatMap(({ what }) => (what.startsWith("stage:") ? [what.slice("stage:".length)] : []));
+    const stages = this.columns.stages.flatMap(({ what }) =>
+      what.startsWith("stage:") ? [what.slice("stage:".length)] : [],
+    );
     remember({ mode: this.mode, stages });
   }
 
@@ -115,7 +145,8 @@ export class Explorer implements Seen {
 
   private makeToolbar(): Toolbar {
     const withPasses: readonly Mode[] = ["pass", "diff", "stages"];
-    const withoutPasses: readonly Mode[] = this.sides.length === 2 ? ["diff", "stages"] : ["stages"];
+    const withoutPasses: readonly Mode[] =
+      this.sides.length === 2 ? ["diff", "stages"] : ["stages"];
     return new Toolbar(this.data, this.rows.length > 0 ? withPasses : withoutPasses, this.metric, {
       setMode: (mode) => this.chooseMode(mode),
       resize: (by) => this.resize(by),
@@ -148,8 +179,12 @@ export class Explorer implements Seen {
       ...headOf(this.data),
       this.toolbar.dom,
       this.toolbar.help,
-      element("div", { class: "kl-main" }, ...(this.list ? [this.list.dom, this.between] : []),
-        element("div", { class: "kl-work" }, this.facts, this.panes.dom)),
+      element(
+        "div",
+        { class: "kl-main" },
+        ...(this.list ? [this.list.dom, this.between] : []),
+        element("div", { class: "kl-work" }, this.facts, this.panes.dom),
+      ),
       noteList(this.data, (side, line) => this.goToLine(side, line)),
       this.status,
     );
@@ -160,7 +195,10 @@ export class Explorer implements Seen {
     return {
       notes: data.notes,
       bars: barsOf(shown.side, this.metric, shown.place),
-      controls: shown.place === "sass" && this.codes ? new Map(data.controls.map((one) => [one.line, one.codes])) : new Map(),
+      controls:
+        shown.place === "sass" && this.codes
+          ? new Map(data.controls.map((one) => [one.line, one.codes]))
+          : new Map(),
       layoutWords: (shape, encoding) => shown.side.layoutWords(shape, encoding),
     };
   }
@@ -173,7 +211,8 @@ export class Explorer implements Seen {
     this.drawPanes(again);
     // Keys go on working where what had the focus, a pane or the list of passes, is gone or hidden.
     const focused = this.host.root.activeElement;
-    if (ours && (!this.dom.contains(focused) || focused?.closest("[hidden]"))) this.panes.dom.focus({ preventScroll: true });
+    if (ours && (!this.dom.contains(focused) || focused?.closest("[hidden]")))
+      this.panes.dom.focus({ preventScroll: true });
   }
 
   /** Draw also what seems to be the same as before. */
@@ -185,18 +224,25 @@ export class Explorer implements Seen {
   private drawPanes(again: boolean): void {
     const columns = this.columns[this.mode];
     const selected = this.list?.selected ?? -1;
-    const shown = columns.map((column) => shownIn(this.sides, column, passNumber(this.rows, selected, column.side)));
-    if (!this.panes.draw({ mode: this.mode, wrap: this.wraps[this.mode], columns }, shown, again)) return;
+    const shown = columns.map((column) =>
+      shownIn(this.sides, column, passNumber(this.rows, selected, column.side)),
+    );
+    if (!this.panes.draw({ mode: this.mode, wrap: this.wraps[this.mode], columns }, shown, again))
+      return;
     this.origin = -1;
     this.relight(-1);
   }
 
   private drawFrame(): void {
-    const hasCodes = this.columns[this.mode].some(({ side, what }) => what === "stage:sass" && this.sides[side]!.data.controls.length > 0);
+    const hasCodes = this.columns[this.mode].some(
+      ({ side, what }) => what === "stage:sass" && this.sides[side]!.data.controls.length > 0,
+    );
     this.toolbar.show(this.mode, this.wraps[this.mode], hasCodes ? this.codes : null);
     const row = this.list === null ? undefined : this.rows[this.list.selected];
-    this.facts.replaceChildren(...(row === undefined ? [] : passFacts(row, this.sides, this.data.pass_notes[row.pass.name])));
-    // Where no pane shows what a pass made, the list of passes only takes room.
+    this.facts.replaceChildren(
+      ...(row === undefined ? [] : passFacts(row, this.sides, this.data.pass_notes[row.pass.name])),
+    );
+    // Where no pane shows what a pass made, the list of passes only takes space.
     const passes = this.columns[this.mode].some((column) => !column.what.startsWith("stage:"));
     this.facts.hidden = this.facts.childElementCount === 0 || !passes;
     if (this.list !== null) this.list.dom.hidden = !passes;
@@ -220,7 +266,7 @@ export class Explorer implements Seen {
   private goToNote(forward: boolean): void {
     const { chosen } = this;
     const from = chosen?.place === "source" ? chosen : null;
-    const found = neighbour(notedLines(this.data), from?.side.number ?? 0, from?.line ?? 0, forward);
+    const found = neighbor(notedLines(this.data), from?.side.number ?? 0, from?.line ?? 0, forward);
     if (found !== null) this.goToLine(found.side, found.line);
   }
 
@@ -276,14 +322,19 @@ export class Explorer implements Seen {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     // A notebook in command mode takes plain letters: "d d" deletes the cell.
     event.stopPropagation();
-    if (event.target instanceof HTMLElement && event.target.closest("input, select, textarea, .cm-panel")) return;
+    if (
+      event.target instanceof HTMLElement &&
+      event.target.closest("input, select, textarea, .cm-panel")
+    )
+      return;
     const modes: Record<string, Mode> = { "1": "pass", "2": "diff", "3": "stages" };
     const mode = modes[event.key];
     if (mode !== undefined && (mode === "stages" || this.rows.length > 0)) this.chooseMode(mode);
     else if ("[]{}".includes(event.key)) this.step(event.key);
     else if (event.key === "n" || event.key === "p") this.panes.goToChange(event.key === "n");
     else if (event.key === "m" || event.key === "M") this.goToNote(event.key === "m");
-    else if (event.key === "," || event.key === ".") this.panes.goToLit(event.key === ".", this.origin);
+    else if (event.key === "," || event.key === ".")
+      this.panes.goToLit(event.key === ".", this.origin);
     else if (event.key === "w") this.toggleWrap();
     else if (event.key === "/") this.panes.find();
     else if (event.key === "?") this.toolbar.toggleHelp();

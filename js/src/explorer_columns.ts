@@ -19,7 +19,13 @@ export interface Shown {
 }
 
 const STAGE_WORDS: Record<string, string> = {
-  source: "source", ttir: "TTIR", ttgir: "TTGIR", llir: "LLVM IR", ptx: "PTX", sass: "SASS", amdgcn: "AMDGCN",
+  source: "source",
+  ttir: "TTIR",
+  ttgir: "TTGIR",
+  llir: "LLVM IR",
+  ptx: "PTX",
+  sass: "SASS",
+  amdgcn: "AMDGCN",
 };
 
 /** A stage, or the place of another text, in words. */
@@ -45,7 +51,7 @@ export function isOfPass({ label }: Shown): boolean {
 
 // What there is to see at first
 
-/** The passes that make a kernel what it is on a GPU, the most telling first: those of Triton for NVIDIA's and for AMD's. */
+/** The passes that make a kernel what it is on a GPU, the most informative first: those of Triton for NVIDIA's and for AMD's. */
 const MADE_BY = ["accelerate_matmul", "pipeline", "coalesce"];
 
 /** The row of the list of passes that is selected at first. */
@@ -58,8 +64,11 @@ export function firstRow(sides: readonly Side[], rows: readonly Row[]): number {
     if (made >= 0) return made;
   }
   // The first pass over layouts that adds or removes operations: there is something to see.
-  const telling = rows.findIndex(({ stage, mark, pass }) => stage === "ttgir" && mark === "changed" && Object.keys(pass.op_changes).length > 0);
-  return Math.max(0, telling >= 0 ? telling : changed);
+  const informative = rows.findIndex(
+    ({ stage, mark, pass }) =>
+      stage === "ttgir" && mark === "changed" && Object.keys(pass.op_changes).length > 0,
+  );
+  return Math.max(0, informative >= 0 ? informative : changed);
 }
 
 /** The columns of each mode at first. */
@@ -67,16 +76,26 @@ export function firstColumns(sides: readonly Side[]): Record<Mode, Column[]> {
   const stage = (side: number, name: string): Column => ({ side, what: `stage:${name}` });
   const stages = (sides[0]?.data.stages ?? []).map((one) => one.name);
   if (sides.length === 2) {
-    const both = (what: string): Column[] => [{ side: 0, what }, { side: 1, what }];
-    const shared = ["ttgir", "ttir", "source"].find((name) => sides.every((side) => side.stage(name))) ?? "source";
+    const both = (what: string): Column[] => [
+      { side: 0, what },
+      { side: 1, what },
+    ];
+    const shared =
+      ["ttgir", "ttir", "source"].find((name) => sides.every((side) => side.stage(name))) ??
+      "source";
     return { pass: both("after"), diff: both("after"), stages: both(`stage:${shared}`) };
   }
   const last = stages.includes("sass") ? "sass" : stages[stages.length - 1];
-  const chosen = ["source", "ttgir", last].filter((name, at, all) => name !== undefined && stages.includes(name) && all.indexOf(name) === at);
+  const chosen = ["source", "ttgir", last].filter(
+    (name, at, all) => name !== undefined && stages.includes(name) && all.indexOf(name) === at,
+  );
   if (chosen.length < 2 && stages.length > 1) chosen.push(stages[1]);
   return {
     pass: [stage(0, "source"), { side: 0, what: "after" }],
-    diff: [{ side: 0, what: "before" }, { side: 0, what: "after" }],
+    diff: [
+      { side: 0, what: "before" },
+      { side: 0, what: "after" },
+    ],
     stages: chosen.map((name) => stage(0, name!)),
   };
 }
@@ -86,7 +105,8 @@ export function nextColumn(sides: readonly Side[], columns: readonly Column[]): 
   for (const [side, one] of sides.entries()) {
     for (const stage of one.data.stages) {
       const what = `stage:${stage.name}`;
-      if (!columns.some((column) => column.side === side && column.what === what)) return { side, what };
+      if (!columns.some((column) => column.side === side && column.what === what))
+        return { side, what };
     }
   }
   return { side: 0, what: "stage:source" };
@@ -94,7 +114,7 @@ export function nextColumn(sides: readonly Side[], columns: readonly Column[]): 
 
 // Texts
 
-/** The pass of a side that a row of the list stands for; where it did not run there, the one before; -1 for none. */
+/** The pass of a side that a row of the list represents; where it did not run there, the one before; -1 for none. */
 export function passNumber(rows: readonly Row[], selected: number, side: number): number {
   for (let row = selected; row >= 0; row--) {
     const number = side === 0 ? rows[row]!.left : rows[row]!.right;
@@ -123,5 +143,10 @@ export function shownIn(sides: readonly Side[], column: Column, after: number): 
   const pass = side.pass(number);
   if (pass === null) return null;
   const when = pass.effect === "failed" ? "before" : "after";
-  return { side, text: side.texts[pass.text]!, place: pass.place, label: `${when} ${pass.label}${name}` };
+  return {
+    side,
+    text: side.texts[pass.text]!,
+    place: pass.place,
+    label: `${when} ${pass.label}${name}`,
+  };
 }

@@ -1,4 +1,4 @@
-// What stands above the panes: the compilations and what is known of them, and the facts of the selected pass.
+// What is above the panes: the compilations and what is known of them, and the facts of the selected pass.
 import type { IrView, PassData } from "./data";
 import { element } from "./dom";
 import { changeWords, milliseconds, type Row } from "./pass_list";
@@ -11,31 +11,70 @@ const MOST_OPERATIONS = 12;
 export function headOf({ title, sides }: IrView): HTMLElement[] {
   const facts = sides.flatMap((side) => {
     const words = side.facts.map(([name, value]) => `${name} ${value}`).join(" · ");
-    return words ? [element("span", { class: "kl-soft" }, sides.length === 2 ? `${side.name}: ${words}` : words)] : [];
+    return words
+      ? [
+          element(
+            "span",
+            { class: "kl-soft" },
+            sides.length === 2 ? `${side.name}: ${words}` : words,
+          ),
+        ]
+      : [];
   });
   const failures = sides.filter((side) => side.failure).map((side) => failureBox(side.failure));
-  const notices = sides.filter((side) => side.notice).map((side) => element("div", { class: "kl-notice", role: "note" }, `${sides.length === 2 ? `${side.name}: ` : ""}${side.notice}`));
-  return [element("div", { class: "kl-head" }, element("b", {}, title), ...facts), ...failures, ...notices];
+  const notices = sides
+    .filter((side) => side.notice)
+    .map((side) =>
+      element(
+        "div",
+        { class: "kl-notice", role: "note" },
+        `${sides.length === 2 ? `${side.name}: ` : ""}${side.notice}`,
+      ),
+    );
+  return [
+    element("div", { class: "kl-head" }, element("b", {}, title), ...facts),
+    ...failures,
+    ...notices,
+  ];
 }
 
 /** What failed, and below it the line of the kernel with a caret under the place. */
 function failureBox(failure: string): HTMLElement {
   const [words, ...place] = failure.split("\n");
-  const excerpt = place.length > 0 ? [element("pre", { class: "kl-excerpt" }, place.join("\n"))] : [];
+  const excerpt =
+    place.length > 0 ? [element("pre", { class: "kl-excerpt" }, place.join("\n"))] : [];
   return element("div", { class: "kl-failure", role: "alert" }, words!, ...excerpt);
 }
 
 /** What the pass of a row cost and changed, and what it does where that is known. */
-export function passFacts(row: Row, sides: readonly Side[], note: string | undefined): HTMLElement[] {
+export function passFacts(
+  row: Row,
+  sides: readonly Side[],
+  note: string | undefined,
+): HTMLElement[] {
   const ops = Object.entries(row.pass.op_changes).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
-  const words = ops.slice(0, MOST_OPERATIONS).map(([name, change]) => `${name} ${change > 0 ? "+" : "−"}${Math.abs(change)}`);
-  if (ops.length > MOST_OPERATIONS) words.push(`and ${ops.length - MOST_OPERATIONS} other operations`);
+  const words = ops
+    .slice(0, MOST_OPERATIONS)
+    .map(([name, change]) => `${name} ${change > 0 ? "+" : "−"}${Math.abs(change)}`);
+  if (ops.length > MOST_OPERATIONS)
+    words.push(`and ${ops.length - MOST_OPERATIONS} other operations`);
   return [
-    element("div", {}, element("b", {}, row.label),
-      ...passesOf(row, sides).map(({ name, pass }) => element("span", { class: "kl-soft kl-cost" },
-        `${name ? `${name}: ` : ""}${costWords(pass)}${pass.arguments ? `, called with ${pass.arguments}` : ""}`))),
+    element(
+      "div",
+      {},
+      element("b", {}, row.label),
+      ...passesOf(row, sides).map(({ name, pass }) =>
+        element(
+          "span",
+          { class: "kl-soft kl-cost" },
+          `${name ? `${name}: ` : ""}${costWords(pass)}${pass.arguments ? `, called with ${pass.arguments}` : ""}`,
+        ),
+      ),
+    ),
     ...(words.length > 0 ? [element("div", { class: "kl-op-changes" }, words.join(" · "))] : []),
-    ...(note ? [element("details", {}, element("summary", {}, "What this pass does"), ...prose(note))] : []),
+    ...(note
+      ? [element("details", {}, element("summary", {}, "What this pass does"), ...prose(note))]
+      : []),
   ];
 }
 
@@ -43,16 +82,23 @@ export function passFacts(row: Row, sides: readonly Side[], note: string | undef
 function passesOf(row: Row, sides: readonly Side[]): { name: string; pass: PassData }[] {
   if (sides.length < 2) return [{ name: "", pass: row.pass }];
   const found = [sides[0]!.pass(row.left ?? -1), sides[1]!.pass(row.right ?? -1)];
-  return found.flatMap((pass, side) => (pass === null ? [] : [{ name: sides[side]!.data.name, pass }]));
+  return found.flatMap((pass, side) =>
+    pass === null ? [] : [{ name: sides[side]!.data.name, pass }],
+  );
 }
 
 function costWords(pass: PassData): string {
   if (pass.effect === "failed") return "failed";
-  const size = pass.ops_after > 0 ? ` · ${pass.ops_after.toLocaleString("en")} operations ${changeWords(pass)}` : "";
+  const size =
+    pass.ops_after > 0
+      ? ` · ${pass.ops_after.toLocaleString("en")} operations ${changeWords(pass)}`
+      : "";
   return `${milliseconds(pass.seconds)} ms${size}`;
 }
 
 /** A note's text, in which `words` between backquotes are code. */
 function prose(note: string): Node[] {
-  return note.split("`").map((part, at) => (at % 2 === 1 ? element("code", {}, part) : document.createTextNode(part)));
+  return note
+    .split("`")
+    .map((part, at) => (at % 2 === 1 ? element("code", {}, part) : document.createTextNode(part)));
 }

@@ -23,7 +23,7 @@ export interface PanesListener {
   chooseColumn(pane: number, column: Column): void;
   /** A text came that was waited for. */
   redraw(): void;
-  /** The panes are there later than they were asked for. */
+  /** The panes are there later than they are needed. */
   drawn(): void;
 }
 
@@ -38,8 +38,10 @@ export class Panes {
   private drawing = 0;
 
   constructor(
-    private readonly sides: readonly Side[], private readonly root: Document | ShadowRoot,
-    private readonly marginOf: (shown: Shown) => Margin, private readonly listener: PanesListener,
+    private readonly sides: readonly Side[],
+    private readonly root: Document | ShadowRoot,
+    private readonly marginOf: (shown: Shown) => Margin,
+    private readonly listener: PanesListener,
   ) {}
 
   /** Show texts, also those that are shown already if `again`; false where one has to be brought first. */
@@ -101,12 +103,26 @@ export class Panes {
   light(chosen: Chosen, from: number): string {
     const lights = this.shown.map((one, pane) => {
       if (one === null) return null;
-      const lines = relatedLines(chosen, one).map((line) => one.text.shown(line)).filter((line) => line > 0);
-      const own = one.side === chosen.side && one.place === chosen.place ? one.text.shown(chosen.line) : 0;
+      const lines = relatedLines(chosen, one)
+        .map((line) => one.text.shown(line))
+        .filter((line) => line > 0);
+      const own =
+        one.side === chosen.side && one.place === chosen.place ? one.text.shown(chosen.line) : 0;
       const view = this.diff?.view(pane as 0 | 1) ?? this.panes[pane]?.view;
       // Looking forces a layout: look at all panes before changing any.
-      const overflows = view !== undefined && lines.length > 0 && view.contentHeight > view.scrollDOM.clientHeight;
-      return view && { pane, one, view, lines, own, overflows, scroll: pane !== from && !anyVisible(view, lines) };
+      const overflows =
+        view !== undefined && lines.length > 0 && view.contentHeight > view.scrollDOM.clientHeight;
+      return (
+        view && {
+          pane,
+          one,
+          view,
+          lines,
+          own,
+          overflows,
+          scroll: pane !== from && !anyVisible(view, lines),
+        }
+      );
     });
     const words: string[] = [];
     for (const light of lights) {
@@ -121,10 +137,14 @@ export class Panes {
 
   // Drawing
 
-  /** Bring texts that are not here yet, then draw; what is seen stays until they come, unless the kernel has to be asked. */
+  /** Bring texts that are not here yet, then draw; what is seen stays until they come, unless a request has to go to the kernel. */
   private wait(missing: readonly Shown[]): void {
     const { drawing } = this;
-    const box = element("div", { class: "kl-wait", role: "status" }, "Fetching the text from the notebook's kernel …");
+    const box = element(
+      "div",
+      { class: "kl-wait", role: "status" },
+      "Fetching the text from the notebook's kernel …",
+    );
     if (missing.some((one) => one.text.isAway)) {
       this.clear();
       this.dom.append(box);
@@ -132,12 +152,16 @@ export class Panes {
     Promise.all(missing.map((one) => one.text.load())).then(
       () => drawing === this.drawing && this.listener.redraw(),
       (error: unknown) => {
-        const lines = missing.map((one) => `${one.label}: ${one.text.data.line_count.toLocaleString("en")} lines`).join(", ");
+        const lines = missing
+          .map((one) => `${one.label}: ${one.text.data.line_count.toLocaleString("en")} lines`)
+          .join(", ");
         const why = error instanceof Error ? error.message : String(error);
         box.replaceChildren(
           `${lines}. This text was too large to send along, and ${why}. ` +
-          "Run the cell again, or write a page that has every text: compilation.explore().to_html(\"page.html\"). ",
-          button("Ask again", "Ask the kernel once more", () => this.listener.redraw()),
+            'Run the cell again, or write a page that has every text: compilation.explore().to_html("page.html"). ',
+          button("Try again", "Request the text from the kernel once more", () =>
+            this.listener.redraw(),
+          ),
         );
       },
     );
@@ -147,8 +171,17 @@ export class Panes {
     columns.forEach((column, number) => {
       if (number > 0) this.dom.append(splitter("Width of the panes"));
       const place = element("div", { class: "kl-text" });
-      this.dom.append(element("div", { class: "kl-pane", role: "group", "aria-label": `Pane ${number + 1}` }, this.head(column, number, ""), place));
-      this.panes.push(new TextPane(place, this.root, (line) => this.listener.chooseLine(number, line)));
+      this.dom.append(
+        element(
+          "div",
+          { class: "kl-pane", role: "group", "aria-label": `Pane ${number + 1}` },
+          this.head(column, number, ""),
+          place,
+        ),
+      );
+      this.panes.push(
+        new TextPane(place, this.root, (line) => this.listener.chooseLine(number, line)),
+      );
     });
   }
 
@@ -160,21 +193,32 @@ export class Panes {
       if (one == null) return;
       this.nameFailed(heads[number]!.parentElement!, one);
       heads[number]!.textContent = `${isOfPass(one) ? `${one.label}, ` : ""}${lineWords(one.text)}`;
-      const same = before?.text === one.text && before.place === one.place && pane.view.state.doc.length > 0;
+      const same =
+        before?.text === one.text && before.place === one.place && pane.view.state.doc.length > 0;
       // An instruction is to be seen whole: its operands are its end.
-      if (!same || again) pane.show(one.text, one.label, this.marginOf(one), wrap || one.place === "sass");
+      if (!same || again)
+        pane.show(one.text, one.label, this.marginOf(one), wrap || one.place === "sass");
     });
   }
 
-  /** A pass that failed left no text after it: the list says which one stands there. */
+  /** A pass that failed left no text after it: the list says which one is there. */
   private nameFailed(head: HTMLElement, one: Shown): void {
-    const after = [...head.querySelectorAll("option")].find(({ selected, value }) => selected && value.endsWith(" after"));
-    if (after !== undefined) after.textContent = one.label.startsWith("before ") ? "before the failed pass" : columnWords("after");
+    const after = [...head.querySelectorAll("option")].find(
+      ({ selected, value }) => selected && value.endsWith(" after"),
+    );
+    if (after !== undefined)
+      after.textContent = one.label.startsWith("before ")
+        ? "before the failed pass"
+        : columnWords("after");
   }
 
   private makeDiff({ columns, wrap }: Layout, shown: readonly (Shown | null)[]): void {
     const [left, right] = shown;
-    const head = element("div", { class: "kl-diff-head" }, ...columns.map((column, number) => this.head(column, number, shown[number]?.label ?? "")));
+    const head = element(
+      "div",
+      { class: "kl-diff-head" },
+      ...columns.map((column, number) => this.head(column, number, shown[number]?.label ?? "")),
+    );
     const place = element("div", { class: "kl-diff" });
     this.dom.append(element("div", { class: "kl-diff-box" }, head, place));
     if (left == null || right == null) return;
@@ -183,28 +227,56 @@ export class Panes {
     const comparing = compared(left.text, right.text);
     const show = (): void => {
       this.diff = this.diffPane(place, left, right, comparing.result!, wrap);
-      words.title = left.text.text === right.text.text ? "" : "Values that only got another number are not marked.";
+      words.title =
+        left.text.text === right.text.text
+          ? ""
+          : "Values that only got another number are not marked.";
       words.textContent = this.diff.words;
     };
     if (comparing.slice()) return show();
     const { drawing } = this;
-    void comparing.finish(() => drawing === this.drawing).then(() => {
-      if (drawing !== this.drawing) return;
-      show();
-      this.listener.drawn();
-    });
+    void comparing
+      .finish(() => drawing === this.drawing)
+      .then(() => {
+        if (drawing !== this.drawing) return;
+        show();
+        this.listener.drawn();
+      });
   }
 
-  private diffPane(place: HTMLElement, left: Shown, right: Shown, found: Differences, wrap: boolean): DiffPane {
-    const side = (one: Shown) => ({ text: one.text, label: one.label, margin: { ...this.marginOf(one), bars: NO_BARS } });
-    const made = new DiffPane(place, this.root, side(left), side(right), found, wrap, (number, line) => this.listener.chooseLine(number, line));
+  private diffPane(
+    place: HTMLElement,
+    left: Shown,
+    right: Shown,
+    found: Differences,
+    wrap: boolean,
+  ): DiffPane {
+    const side = (one: Shown) => ({
+      text: one.text,
+      label: one.label,
+      margin: { ...this.marginOf(one), bars: NO_BARS },
+    });
+    const made = new DiffPane(
+      place,
+      this.root,
+      side(left),
+      side(right),
+      found,
+      wrap,
+      (number, line) => this.listener.chooseLine(number, line),
+    );
     made.showFirst();
     return made;
   }
 
   /** A list of what the pane can show, and words for what it does. */
   private head(column: Column, number: number, words: string): HTMLElement {
-    return element("div", { class: "kl-pane-head" }, this.chooser(column, number), element("span", { class: "kl-soft" }, words));
+    return element(
+      "div",
+      { class: "kl-pane-head" },
+      this.chooser(column, number),
+      element("span", { class: "kl-soft" }, words),
+    );
   }
 
   private chooser(column: Column, number: number): HTMLSelectElement {
@@ -213,13 +285,20 @@ export class Panes {
       const passes = side.data.passes.length > 0 ? ["after", "before"] : [];
       const stages = side.data.stages.map((stage) => `stage:${stage.name}`);
       return [...stages, ...passes].map((what) => ({
-        value: `${at} ${what}`, words: columnWords(what), ...(group === undefined ? {} : { group }),
+        value: `${at} ${what}`,
+        words: columnWords(what),
+        ...(group === undefined ? {} : { group }),
       }));
     });
-    return choice(`Text of pane ${number + 1}`, options, `${column.side} ${column.what}`, (value) => {
-      const [side, what] = [Number(value.split(" ")[0]), value.slice(value.indexOf(" ") + 1)];
-      this.listener.chooseColumn(number, { side, what });
-    });
+    return choice(
+      `Text of pane ${number + 1}`,
+      options,
+      `${column.side} ${column.what}`,
+      (value) => {
+        const [side, what] = [Number(value.split(" ")[0]), value.slice(value.indexOf(" ") + 1)];
+        this.listener.chooseColumn(number, { side, what });
+      },
+    );
   }
 }
 

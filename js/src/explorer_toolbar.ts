@@ -4,7 +4,7 @@ import { button, element } from "./dom";
 import type { Mode } from "./explorer_columns";
 import { metricChoice } from "./metrics";
 
-/** What the controls ask for. */
+/** What the controls call. */
 export interface ToolbarListener {
   setMode(mode: Mode): void;
   /** One pane more, or one fewer. */
@@ -17,7 +17,11 @@ export interface ToolbarListener {
 }
 
 const MODES: readonly { mode: Mode; words: string; title: string }[] = [
-  { mode: "pass", words: "After a pass", title: "The module after the selected pass, beside the source" },
+  {
+    mode: "pass",
+    words: "After a pass",
+    title: "The module after the selected pass, beside the source",
+  },
   { mode: "diff", words: "Before | after", title: "What the selected pass changed" },
   { mode: "stages", words: "Stages", title: "Two to four texts side by side" },
 ];
@@ -47,19 +51,30 @@ export class Toolbar {
 
   constructor(data: IrView, modes: readonly Mode[], metric: string, listener: ToolbarListener) {
     this.modes = modeGroup(modes, data.sides.length === 2, (mode) => listener.setMode(mode));
-    this.paneCount = group("panes",
-      button("−", "One pane fewer", () => listener.resize(-1)), button("+", "One pane more", () => listener.resize(1)));
-    this.change = group("change",
-      button("▲", "Previous change (p)", () => listener.goToChange(false)), button("▼", "Next change (n)", () => listener.goToChange(true)));
-    this.codes = button("Codes", "Control codes beside each instruction of SASS", () => listener.toggleCodes());
+    this.paneCount = group(
+      "panes",
+      button("−", "One pane fewer", () => listener.resize(-1)),
+      button("+", "One pane more", () => listener.resize(1)),
+    );
+    this.change = group(
+      "change",
+      button("▲", "Previous change (p)", () => listener.goToChange(false)),
+      button("▼", "Next change (n)", () => listener.goToChange(true)),
+    );
+    this.codes = button("Codes", "Control codes beside each instruction of SASS", () =>
+      listener.toggleCodes(),
+    );
     this.wrap = button("Wrap", "Wrap long lines (w)", () => listener.toggleWrap());
     this.helpButton = button("?", "Keys (?)", () => this.toggleHelp());
     this.helpButton.setAttribute("aria-label", "Keys");
     this.helpButton.setAttribute("aria-expanded", "false");
     const bars = metricChoice(data, metric, (name) => listener.chooseMetric(name));
     this.dom = element(
-      "div", { class: "kl-tools", role: "group", "aria-label": "View" },
-      this.modes, this.change, this.paneCount,
+      "div",
+      { class: "kl-tools", role: "group", "aria-label": "View" },
+      this.modes,
+      this.change,
+      this.paneCount,
       ...(bars === null ? [] : [bars]),
       element("span", { class: "kl-space" }),
       this.codes,
@@ -93,14 +108,31 @@ export class Toolbar {
 
 /** Two buttons, and a word for what they change. */
 function group(word: string, ...buttons: readonly HTMLElement[]): HTMLElement {
-  return element("span", { class: "kl-group" }, ...buttons, element("span", { class: "kl-word" }, word));
+  return element(
+    "span",
+    { class: "kl-group" },
+    ...buttons,
+    element("span", { class: "kl-word" }, word),
+  );
 }
 
-function modeGroup(modes: readonly Mode[], isComparison: boolean, onchoose: (mode: Mode) => void): HTMLElement {
-  const made = element("span", { class: "kl-modes", role: "radiogroup", "aria-label": "What to show" });
+function modeGroup(
+  modes: readonly Mode[],
+  isComparison: boolean,
+  onchoose: (mode: Mode) => void,
+): HTMLElement {
+  const made = element("span", {
+    class: "kl-modes",
+    role: "radiogroup",
+    "aria-label": "What to show",
+  });
   for (const { mode, words, title } of MODES.filter((one) => modes.includes(one.mode))) {
     const compared = isComparison && mode === "diff";
-    const choice = button(compared ? "Differences" : words, compared ? "What differs between the two" : title, () => onchoose(mode));
+    const choice = button(
+      compared ? "Differences" : words,
+      compared ? "What differs between the two" : title,
+      () => onchoose(mode),
+    );
     choice.setAttribute("role", "radio");
     choice.addEventListener("keydown", (event) => arrowToRadio(event, made));
     choice.dataset["mode"] = mode;

@@ -16,7 +16,9 @@ function wordsOf(state: EditorState): string {
   let count = 0;
   while (count < MOST && !places.next().done) count++;
   if (count === 0) return "nothing found";
-  return count === MOST ? `${MOST.toLocaleString("en")} places or more` : `${count.toLocaleString("en")} ${count === 1 ? "place" : "places"}`;
+  return count === MOST
+    ? `${MOST.toLocaleString("en")} places or more`
+    : `${count.toLocaleString("en")} ${count === 1 ? "place" : "places"}`;
 }
 
 function show(view: EditorView): void {

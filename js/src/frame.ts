@@ -5,27 +5,34 @@ import { svg } from "./svg";
 const FILLS = "kl-fills";
 
 /** The button that lets a view fill the screen, and gives it back its place; where the browser refuses the screen, it fills the window. */
-export function maximiser(house: HTMLElement): HTMLButtonElement {
+export function maximizer(container: HTMLElement): HTMLButtonElement {
   const leave = (event: KeyboardEvent): void => {
     if (event.key === "Escape") toggle();
   };
   const fill = (fills: boolean): void => {
-    house.classList.toggle(FILLS, fills);
+    container.classList.toggle(FILLS, fills);
     if (fills) document.addEventListener("keydown", leave);
     else document.removeEventListener("keydown", leave);
   };
   const toggle = (): void => {
-    const root = house.getRootNode() as Document | ShadowRoot;
-    if (house.classList.contains(FILLS)) fill(false);
-    else if (root.fullscreenElement === house) void document.exitFullscreen();
-    else if (document.fullscreenEnabled) house.requestFullscreen().catch(() => fill(true));
+    const root = container.getRootNode() as Document | ShadowRoot;
+    if (container.classList.contains(FILLS)) fill(false);
+    else if (root.fullscreenElement === container) void document.exitFullscreen();
+    else if (document.fullscreenEnabled) container.requestFullscreen().catch(() => fill(true));
     else fill(true);
   };
   const made = button("", "Fill the screen, or go back to the page (Esc)", toggle);
-  made.classList.add("kl-maximise");
+  made.classList.add("kl-maximize");
   made.setAttribute("aria-label", "Fill the screen");
-  const corners = svg("path", { d: "M1 5V1h4M9 1h4v4M13 9v4H9M5 13H1V9", fill: "none", stroke: "currentColor", "stroke-width": 1.5 });
-  made.append(svg("svg", { viewBox: "0 0 14 14", width: 13, height: 13, "aria-hidden": "true" }, corners));
+  const corners = svg("path", {
+    d: "M1 5V1h4M9 1h4v4M13 9v4H9M5 13H1V9",
+    fill: "none",
+    stroke: "currentColor",
+    "stroke-width": 1.5,
+  });
+  made.append(
+    svg("svg", { viewBox: "0 0 14 14", width: 13, height: 13, "aria-hidden": "true" }, corners),
+  );
   return made;
 }
 
@@ -33,12 +40,23 @@ export function maximiser(house: HTMLElement): HTMLButtonElement {
 const UNITS = [1, 16, 400];
 
 /** A wheel over a view scrolls what is around it, as if the view were a picture, until somebody clicks into it. */
-export function leaveWheel(dom: HTMLElement, house: HTMLElement, signal: AbortSignal): void {
+export function leaveWheel(dom: HTMLElement, container: HTMLElement, signal: AbortSignal): void {
   const turned = (event: WheelEvent): void => {
-    if (event.ctrlKey || event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY) || dom.matches(":focus-within")) return;
-    const root = house.getRootNode() as Document | ShadowRoot;
-    if (house.classList.contains(FILLS) || root.fullscreenElement === house || !isCaught(event, dom)) return;
-    const around = scrollerAround(house);
+    if (
+      event.ctrlKey ||
+      event.shiftKey ||
+      Math.abs(event.deltaX) > Math.abs(event.deltaY) ||
+      dom.matches(":focus-within")
+    )
+      return;
+    const root = container.getRootNode() as Document | ShadowRoot;
+    if (
+      container.classList.contains(FILLS) ||
+      root.fullscreenElement === container ||
+      !isCaught(event, dom)
+    )
+      return;
+    const around = scrollerAround(container);
     event.preventDefault();
     around?.scrollBy({ top: event.deltaY * (UNITS[event.deltaMode] ?? 1), behavior: "instant" });
   };
@@ -59,10 +77,16 @@ function isCaught(event: WheelEvent, dom: HTMLElement): boolean {
 }
 
 /** What scrolls around an element, out of shadow trees too. */
-function scrollerAround(house: HTMLElement): Element | null {
-  let at: Node | null = house.parentNode;
+function scrollerAround(container: HTMLElement): Element | null {
+  let at: Node | null = container.parentNode;
   while (at !== null) {
-    if (at instanceof Element && at !== document.body && at !== document.documentElement && scrolls(at)) return at;
+    if (
+      at instanceof Element &&
+      at !== document.body &&
+      at !== document.documentElement &&
+      scrolls(at)
+    )
+      return at;
     at = at instanceof ShadowRoot ? at.host : at.parentNode;
   }
   return document.scrollingElement;

@@ -2,9 +2,16 @@
 import type { GraphView } from "./data";
 import type { Kit } from "./graph_texts";
 import { GraphExplorer } from "./graph_view";
-import type { Beside, Seen } from "./rooms";
+import type { Beside, Seen } from "./tabs";
 
-export type Draw = (dom: HTMLElement, data: GraphView, kit: Kit, part: (number: number) => Promise<string>, beside: Beside, root: Document | ShadowRoot) => Seen;
+export type Draw = (
+  dom: HTMLElement,
+  data: GraphView,
+  kit: Kit,
+  part: (number: number) => Promise<string>,
+  beside: Beside,
+  root: Document | ShadowRoot,
+) => Seen;
 
 const draw: Draw = (...given) => new GraphExplorer(...given);
 

@@ -14,7 +14,8 @@ const WIDEST = 230;
 const SCALES = { least: 0.04, most: 2.5, readable: 0.72, first: 0.9 };
 /** Below this scale words cannot be read, and are left out. */
 const READABLE = 0.42;
-const FONT = "12px system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', 'DejaVu Sans', sans-serif";
+const FONT =
+  "12px system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', 'DejaVu Sans', sans-serif";
 const BOLD = `600 ${FONT}`;
 const SMALL = `10.5px ui-monospace, Menlo, Consolas, 'Liberation Mono', 'DejaVu Sans Mono', monospace`;
 /** Milliseconds of work on a layout after which a frame may be painted. */
@@ -22,7 +23,7 @@ const SLICE = 24;
 /** Pixels that a pointer may move between down and up of a click. */
 const STILL = 4;
 
-/** A box with where it stands in the whole graph. */
+/** A box with where it is in the whole graph. */
 interface Placed extends Point {
   box: Box;
 }
@@ -31,7 +32,7 @@ export class GraphCanvas {
   readonly dom: HTMLElement;
   private readonly canvas = element("canvas", { tabindex: "0", role: "img" });
   private readonly context = this.canvas.getContext("2d")!;
-  private readonly colours = new Map<string, string>();
+  private readonly colors = new Map<string, string>();
   private tree: Tree | null = null;
   private layout: Layout | null = null;
   private open = new Set<number>();
@@ -45,25 +46,43 @@ export class GraphCanvas {
   private frame = 0;
   /** Which work on the layout is the latest: what comes of an earlier one is dropped. */
   private working = 0;
-  private readonly waiting = element("div", { class: "kl-graph-wait", role: "status", hidden: true });
+  private readonly waiting = element("div", {
+    class: "kl-graph-wait",
+    role: "status",
+    hidden: true,
+  });
   private readonly size: ResizeObserver;
   private readonly theme: MutationObserver;
-  /** What was open, and where one stood, in graphs that were shown before. */
-  private readonly before = new Map<Tree, { layout: Layout; open: Set<number>; at: Point; scale: number }>();
+  /** What was open, and where one was, in graphs that were shown before. */
+  private readonly before = new Map<
+    Tree,
+    { layout: Layout; open: Set<number>; at: Point; scale: number }
+  >();
 
-  constructor(private readonly root: HTMLElement, private readonly listener: CanvasListener) {
-    const tools = element("div", { class: "kl-graph-tools" },
-      button("+", "Larger (+)", () => this.zoom(1.25)), button("−", "Smaller (-)", () => this.zoom(0.8)),
-      button("Fit", "See all of it (0)", () => this.fit()), button("Open all", "Open every group", () => void this.openAll(true)),
-      button("Close all", "Close every group", () => void this.openAll(false)));
+  constructor(
+    private readonly root: HTMLElement,
+    private readonly listener: CanvasListener,
+  ) {
+    const tools = element(
+      "div",
+      { class: "kl-graph-tools" },
+      button("+", "Larger (+)", () => this.zoom(1.25)),
+      button("−", "Smaller (-)", () => this.zoom(0.8)),
+      button("Fit", "See all of it (0)", () => this.fit()),
+      button("Open all", "Open every group", () => void this.openAll(true)),
+      button("Close all", "Close every group", () => void this.openAll(false)),
+    );
     this.dom = element("div", { class: "kl-graph-box" }, this.canvas, this.waiting, tools);
     this.size = new ResizeObserver(() => this.draw());
     this.size.observe(this.dom);
     this.theme = new MutationObserver(() => {
-      this.colours.clear();
+      this.colors.clear();
       this.draw();
     });
-    this.theme.observe(root, { attributes: true, attributeFilter: ["data-theme", "data-contrast"] });
+    this.theme.observe(root, {
+      attributes: true,
+      attributeFilter: ["data-theme", "data-contrast"],
+    });
     this.listen();
   }
 
@@ -75,7 +94,13 @@ export class GraphCanvas {
 
   /** Draw a level's graph. */
   show(tree: Tree, words: string): void {
-    if (this.tree !== null && this.layout !== null) this.before.set(this.tree, { layout: this.layout, open: this.open, at: this.at, scale: this.scale });
+    if (this.tree !== null && this.layout !== null)
+      this.before.set(this.tree, {
+        layout: this.layout,
+        open: this.open,
+        at: this.at,
+        scale: this.scale,
+      });
     const known = this.before.get(tree);
     this.working++;
     this.say("");
@@ -94,7 +119,9 @@ export class GraphCanvas {
     this.lit = new Set(lit);
     this.chosen = new Set(chosen);
     this.litIn.clear();
-    for (const one of lit) for (const group of this.tree?.around(this.tree.level.groups[one] ?? -1) ?? []) this.litIn.set(group, (this.litIn.get(group) ?? 0) + 1);
+    for (const one of lit)
+      for (const group of this.tree?.around(this.tree.level.groups[one] ?? -1) ?? [])
+        this.litIn.set(group, (this.litIn.get(group) ?? 0) + 1);
     if (reveal) this.reveal();
     this.draw();
   }
@@ -111,7 +138,8 @@ export class GraphCanvas {
     this.context.font = BOLD;
     const one = this.context.measureText(first).width;
     this.context.font = SMALL;
-    const width = Math.max(one + (item.group >= 0 ? 20 : 0), this.context.measureText(second).width) + 18;
+    const width =
+      Math.max(one + (item.group >= 0 ? 20 : 0), this.context.measureText(second).width) + 18;
     return { width: Math.max(NARROWEST, Math.min(WIDEST, Math.ceil(width))), height: HEIGHT };
   }
 
@@ -127,7 +155,10 @@ export class GraphCanvas {
     const around = level.all_groups[parent]?.name ?? "";
     const name = whole.startsWith(`${around}.`) ? whole.slice(around.length + 1) : whole;
     const size = tree.elements(group).length;
-    return { first: of && of !== "fused" ? `${name}: ${of}` : name, second: `${size.toLocaleString("en")} ${of === "fused" ? "buffers, fused" : "nodes"}` };
+    return {
+      first: of && of !== "fused" ? `${name}: ${of}` : name,
+      second: `${size.toLocaleString("en")} ${of === "fused" ? "buffers, fused" : "nodes"}`,
+    };
   }
 
   private arrange(): void {
@@ -135,34 +166,54 @@ export class GraphCanvas {
     this.dom.dataset["items"] = String(this.shown);
   }
 
-  private get room(): { width: number; height: number } {
+  private get space(): { width: number; height: number } {
     return { width: this.dom.clientWidth, height: this.dom.clientHeight };
   }
 
   /** Begin at the top, where most is, as wide as fits while words can be read. */
   private begin(): void {
-    const { width } = this.room;
-    this.scale = Math.max(SCALES.readable, Math.min(SCALES.first, (width - 24) / Math.max(1, this.drawn.width)));
+    const { width } = this.space;
+    this.scale = Math.max(
+      SCALES.readable,
+      Math.min(SCALES.first, (width - 24) / Math.max(1, this.drawn.width)),
+    );
     const areas = this.drawn.boxes.map((box) => box.width * box.height);
-    const middle = this.drawn.boxes.reduce((sum, box, place) => sum + areas[place]! * (box.x + box.width / 2), 0) / Math.max(1, areas.reduce((sum, area) => sum + area, 0));
+    const middle =
+      this.drawn.boxes.reduce(
+        (sum, box, place) => sum + areas[place]! * (box.x + box.width / 2),
+        0,
+      ) /
+      Math.max(
+        1,
+        areas.reduce((sum, area) => sum + area, 0),
+      );
     const fits = this.drawn.width * this.scale <= width;
     this.at = { x: width / 2 - (fits ? this.drawn.width / 2 : middle) * this.scale, y: 14 };
   }
 
   private fit(): void {
-    const { width, height } = this.room;
-    const scale = Math.min((width - 20) / Math.max(1, this.drawn.width), (height - 20) / Math.max(1, this.drawn.height));
+    const { width, height } = this.space;
+    const scale = Math.min(
+      (width - 20) / Math.max(1, this.drawn.width),
+      (height - 20) / Math.max(1, this.drawn.height),
+    );
     this.scale = Math.max(SCALES.least, Math.min(1.2, scale));
-    this.at = { x: (width - this.drawn.width * this.scale) / 2, y: (height - this.drawn.height * this.scale) / 2 };
+    this.at = {
+      x: (width - this.drawn.width * this.scale) / 2,
+      y: (height - this.drawn.height * this.scale) / 2,
+    };
     this.draw();
   }
 
   private zoom(by: number, around?: Point): void {
-    const { width, height } = this.room;
+    const { width, height } = this.space;
     const middle = around ?? { x: width / 2, y: height / 2 };
     const scale = Math.max(SCALES.least, Math.min(SCALES.most, this.scale * by));
     const grown = scale / this.scale;
-    this.at = { x: middle.x - (middle.x - this.at.x) * grown, y: middle.y - (middle.y - this.at.y) * grown };
+    this.at = {
+      x: middle.x - (middle.x - this.at.x) * grown,
+      y: middle.y - (middle.y - this.at.y) * grown,
+    };
     this.scale = scale;
     this.draw();
   }
@@ -173,7 +224,7 @@ export class GraphCanvas {
     if (tree === null || layout === null) return;
     const wanted = new Set(all ? tree.level.all_groups.keys() : []);
     const work = ++this.working;
-    // Groups stand behind those that they are in: the innermost are laid out first.
+    // Groups are behind those that they are in: the innermost are laid out first.
     const groups = [...wanted].reverse();
     for (let at = 0, from = performance.now(); at < groups.length; at++) {
       layout.prepare(groups[at]!, wanted);
@@ -204,20 +255,25 @@ export class GraphCanvas {
     if (!this.open.delete(group)) this.open.add(group);
     this.arrange();
     const now = this.find((box) => box.item.group === group);
-    if (old !== null && now !== null) this.at = { x: this.at.x + (old.x - now.x) * this.scale, y: this.at.y + (old.y - now.y) * this.scale };
+    if (old !== null && now !== null)
+      this.at = {
+        x: this.at.x + (old.x - now.x) * this.scale,
+        y: this.at.y + (old.y - now.y) * this.scale,
+      };
     this.draw();
   }
 
   private find(wanted: (box: Box) => boolean, plan = this.drawn, x = 0, y = 0): Placed | null {
     for (const box of plan.boxes) {
       if (wanted(box)) return { box, x: x + box.x, y: y + box.y };
-      const inner = box.inside && this.find(wanted, box.inside, x + box.x + inset(box), y + box.y + TITLE);
+      const inner =
+        box.inside && this.find(wanted, box.inside, x + box.x + inset(box), y + box.y + TITLE);
       if (inner) return inner;
     }
     return null;
   }
 
-  /** The item that stands for an element: itself, or the closed group that it is in. */
+  /** The item that represents an element: itself, or the closed group that it is in. */
   private standsFor(one: number): Placed | null {
     const around = this.tree!.around(this.tree!.level.groups[one] ?? -1);
     let closed = -1;
@@ -230,7 +286,7 @@ export class GraphCanvas {
     if (this.tree === null || first === undefined) return;
     const found = this.standsFor(first);
     if (found === null) return;
-    const { width, height } = this.room;
+    const { width, height } = this.space;
     const x = this.at.x + (found.x + found.box.width / 2) * this.scale;
     const y = this.at.y + (found.y + found.box.height / 2) * this.scale;
     if (x > 10 && x < width - 10 && y > 10 && y < height - 10) return;
@@ -241,8 +297,11 @@ export class GraphCanvas {
   private hit({ x, y }: Point): Box | null {
     const search = (plan: Plan, left: number, top: number): Box | null => {
       for (const box of plan.boxes) {
-        if (left < box.x || top < box.y || left > box.x + box.width || top > box.y + box.height) continue;
-        return (box.inside && search(box.inside, left - box.x - inset(box), top - box.y - TITLE)) ?? box;
+        if (left < box.x || top < box.y || left > box.x + box.width || top > box.y + box.height)
+          continue;
+        return (
+          (box.inside && search(box.inside, left - box.x - inset(box), top - box.y - TITLE)) ?? box
+        );
       }
       return null;
     };
@@ -269,23 +328,34 @@ export class GraphCanvas {
         this.draw();
       };
       canvas.addEventListener("pointermove", drag);
-      canvas.addEventListener("lostpointercapture", (event) => {
-        canvas.removeEventListener("pointermove", drag);
-        if (!moved) this.clicked(place(event), event.detail);
-      }, { once: true });
+      canvas.addEventListener(
+        "lostpointercapture",
+        (event) => {
+          canvas.removeEventListener("pointermove", drag);
+          if (!moved) this.clicked(place(event), event.detail);
+        },
+        { once: true },
+      );
     });
     canvas.addEventListener("dblclick", (event) => {
       const box = this.hit(place(event));
       if (box !== null && box.item.group >= 0) this.toggle(box.item.group);
     });
-    canvas.addEventListener("wheel", (event) => {
-      if (event.ctrlKey || event.metaKey) this.zoom(Math.exp(-event.deltaY / 300), place(event));
-      else if (this.root.matches(":focus-within")) {
-        this.at = { x: this.at.x - (event.shiftKey ? event.deltaY : event.deltaX), y: this.at.y - (event.shiftKey ? 0 : event.deltaY) };
-        this.draw();
-      } else return;
-      event.preventDefault();
-    }, { passive: false });
+    canvas.addEventListener(
+      "wheel",
+      (event) => {
+        if (event.ctrlKey || event.metaKey) this.zoom(Math.exp(-event.deltaY / 300), place(event));
+        else if (this.root.matches(":focus-within")) {
+          this.at = {
+            x: this.at.x - (event.shiftKey ? event.deltaY : event.deltaX),
+            y: this.at.y - (event.shiftKey ? 0 : event.deltaY),
+          };
+          this.draw();
+        } else return;
+        event.preventDefault();
+      },
+      { passive: false },
+    );
     canvas.addEventListener("pointermove", (event) => {
       const box = this.hit(place(event));
       canvas.style.cursor = box === null ? "grab" : "pointer";
@@ -296,7 +366,9 @@ export class GraphCanvas {
 
   private title(item: Item): string {
     const { first, second } = this.words(this.tree!, item);
-    return item.group >= 0 ? `${first}: ${second}. A double click opens or closes it.` : `${first}\n${second}`;
+    return item.group >= 0
+      ? `${first}: ${second}. A double click opens or closes it.`
+      : `${first}\n${second}`;
   }
 
   private clicked(where: Point, _detail: number): void {
@@ -327,16 +399,25 @@ export class GraphCanvas {
     else if (event.key === "-") this.zoom(0.8);
     else if (event.key === "0") this.fit();
     else if (event.key === "ArrowUp") choose(first === undefined ? 0 : level.inputs[first]?.[0]);
-    else if (event.key === "ArrowDown") choose(first === undefined ? 0 : level.inputs.findIndex((inputs) => inputs.includes(first)) >>> 0 >= level.names.length ? undefined : level.inputs.findIndex((inputs) => inputs.includes(first)));
-    else if (event.key === "ArrowLeft") choose(first === undefined || first === 0 ? undefined : first - 1);
-    else if (event.key === "ArrowRight") choose(first === undefined || first + 1 >= level.names.length ? undefined : first + 1);
+    else if (event.key === "ArrowDown")
+      choose(
+        first === undefined
+          ? 0
+          : level.inputs.findIndex((inputs) => inputs.includes(first)) >>> 0 >= level.names.length
+            ? undefined
+            : level.inputs.findIndex((inputs) => inputs.includes(first)),
+      );
+    else if (event.key === "ArrowLeft")
+      choose(first === undefined || first === 0 ? undefined : first - 1);
+    else if (event.key === "ArrowRight")
+      choose(first === undefined || first + 1 >= level.names.length ? undefined : first + 1);
     else if (event.key === "Enter" && first !== undefined) this.openAround(first);
     else return;
     event.preventDefault();
     event.stopPropagation();
   }
 
-  /** Open the closed group that stands for an element; close the one around it where none is. */
+  /** Open the closed group that represents an element; close the one around it where none is. */
   private openAround(one: number): void {
     const around = this.tree!.around(this.tree!.level.groups[one] ?? -1);
     const closed = [...around].reverse().find((group) => !this.open.has(group));
@@ -351,38 +432,62 @@ export class GraphCanvas {
     this.frame = requestAnimationFrame(() => this.paint());
   }
 
-  private colour(name: string): string {
-    let found = this.colours.get(name);
-    if (found === undefined) this.colours.set(name, (found = getComputedStyle(this.root).getPropertyValue(`--kl-${name}`).trim() || "#888"));
+  private color(name: string): string {
+    let found = this.colors.get(name);
+    if (found === undefined)
+      this.colors.set(
+        name,
+        (found = getComputedStyle(this.root).getPropertyValue(`--kl-${name}`).trim() || "#888"),
+      );
     return found;
   }
 
   private paint(): void {
-    const { width, height } = this.room;
+    const { width, height } = this.space;
     const dense = window.devicePixelRatio || 1;
     const [w, h] = [Math.round(width * dense), Math.round(height * dense)];
-    if (this.canvas.width !== w || this.canvas.height !== h) [this.canvas.width, this.canvas.height] = [w, h];
+    if (this.canvas.width !== w || this.canvas.height !== h)
+      [this.canvas.width, this.canvas.height] = [w, h];
     const { context } = this;
     context.setTransform(dense, 0, 0, dense, 0, 0);
     context.clearRect(0, 0, width, height);
     if (this.tree === null || width === 0) return;
     context.translate(this.at.x, this.at.y);
     context.scale(this.scale, this.scale);
-    const seen = { left: -this.at.x / this.scale, top: -this.at.y / this.scale, right: (width - this.at.x) / this.scale, bottom: (height - this.at.y) / this.scale };
+    const seen = {
+      left: -this.at.x / this.scale,
+      top: -this.at.y / this.scale,
+      right: (width - this.at.x) / this.scale,
+      bottom: (height - this.at.y) / this.scale,
+    };
     this.paintPlan(this.drawn, seen, 0);
   }
 
-  private paintPlan(plan: Plan, seen: { left: number; top: number; right: number; bottom: number }, depth: number): void {
+  private paintPlan(
+    plan: Plan,
+    seen: { left: number; top: number; right: number; bottom: number },
+    depth: number,
+  ): void {
     const { context } = this;
     for (const line of plan.lines) if (isSeen(line, seen)) this.paintLine(line, plan);
     for (const box of plan.boxes) {
-      if (box.x > seen.right || box.y > seen.bottom || box.x + box.width < seen.left || box.y + box.height < seen.top) continue;
+      if (
+        box.x > seen.right ||
+        box.y > seen.bottom ||
+        box.x + box.width < seen.left ||
+        box.y + box.height < seen.top
+      )
+        continue;
       this.paintBox(box, depth);
       if (box.inside === null) continue;
       const [x, y] = [box.x + inset(box), box.y + TITLE];
       context.save();
       context.translate(x, y);
-      this.paintPlan(box.inside, { left: seen.left - x, top: seen.top - y, right: seen.right - x, bottom: seen.bottom - y }, depth + 1);
+      this.paintPlan(
+        box.inside,
+        { left: seen.left - x, top: seen.top - y, right: seen.right - x, bottom: seen.bottom - y },
+        depth + 1,
+      );
       context.restore();
     }
   }
@@ -391,44 +496,65 @@ export class GraphCanvas {
     const { context } = this;
     const tree = this.tree!;
     const isGroup = item.group >= 0;
-    const many = isGroup ? this.litIn.get(item.group) ?? 0 : 0;
+    const many = isGroup ? (this.litIn.get(item.group) ?? 0) : 0;
     const isLit = isGroup ? many > 0 && inside === null : this.lit.has(item.element);
     const isChosen = !isGroup && this.chosen.has(item.element);
     const label = isGroup ? "" : tree.level.labels[item.element]!;
     const isEdge = label === "placeholder" || label === "output" || label === "get_attr";
-    const paper = inside !== null ? (depth % 2 === 0 ? "shade" : "paper") : isChosen ? "chosen" : isLit ? "lit" : isGroup ? "came" : label === "Triton" ? "match" : isEdge ? "shade" : "paper";
+    const paper =
+      inside !== null
+        ? depth % 2 === 0
+          ? "shade"
+          : "paper"
+        : isChosen
+          ? "chosen"
+          : isLit
+            ? "lit"
+            : isGroup
+              ? "came"
+              : label === "Triton"
+                ? "match"
+                : isEdge
+                  ? "shade"
+                  : "paper";
     context.beginPath();
     context.roundRect(x, y, width, height, isEdge ? height / 2 : isGroup ? 8 : 4);
-    context.fillStyle = this.colour(paper);
+    context.fillStyle = this.color(paper);
     context.fill();
     context.lineWidth = isLit || isChosen ? 2 / Math.max(0.6, this.scale) : 1;
-    context.strokeStyle = this.colour(isLit || isChosen ? "focus" : inside !== null ? "line" : "edge");
+    context.strokeStyle = this.color(
+      isLit || isChosen ? "focus" : inside !== null ? "line" : "edge",
+    );
     context.stroke();
     if (this.scale < READABLE) return;
     const { first, second } = this.words(tree, item);
-    const room = width - (isGroup ? 30 : 14);
+    const space = width - (isGroup ? 30 : 14);
     context.textBaseline = "middle";
-    context.fillStyle = this.colour("ink");
+    context.fillStyle = this.color("ink");
     context.font = BOLD;
-    context.fillText(this.cut(first, room), x + 8, y + (inside !== null ? 12 : 12.5));
+    context.fillText(this.cut(first, space), x + 8, y + (inside !== null ? 12 : 12.5));
     if (inside === null) {
       context.font = SMALL;
-      context.fillStyle = this.colour("soft");
-      context.fillText(this.cut(many > 0 ? `${second}, ${many} lit` : second, width - 14), x + 8, y + 26.5);
+      context.fillStyle = this.color("soft");
+      context.fillText(
+        this.cut(many > 0 ? `${second}, ${many} lit` : second, width - 14),
+        x + 8,
+        y + 26.5,
+      );
     }
     if (!isGroup) return;
-    context.fillStyle = this.colour("soft");
+    context.fillStyle = this.color("soft");
     context.font = BOLD;
     context.fillText(inside === null ? "+" : "−", x + width - 16, y + 12);
   }
 
   /** Words that fit. */
-  private cut(words: string, room: number): string {
-    if (this.context.measureText(words).width <= room) return words;
+  private cut(words: string, space: number): string {
+    if (this.context.measureText(words).width <= space) return words;
     let [low, high] = [0, words.length];
     while (low < high) {
       const middle = (low + high + 1) >> 1;
-      if (this.context.measureText(`${words.slice(0, middle)}…`).width <= room) low = middle;
+      if (this.context.measureText(`${words.slice(0, middle)}…`).width <= space) low = middle;
       else high = middle - 1;
     }
     return `${words.slice(0, low)}…`;
@@ -441,7 +567,7 @@ export class GraphCanvas {
   private paintLine({ from, to, count, points }: Line, plan: Plan): void {
     const { context } = this;
     const isLit = this.isIn(plan.boxes[from]!.item) || this.isIn(plan.boxes[to]!.item);
-    context.strokeStyle = context.fillStyle = this.colour(isLit ? "focus" : "edge");
+    context.strokeStyle = context.fillStyle = this.color(isLit ? "focus" : "edge");
     context.globalAlpha = isLit ? 1 : 0.7;
     context.lineWidth = Math.min(4, 0.9 + Math.log2(count) / 2) * (isLit ? 1.4 : 1);
     context.beginPath();
@@ -450,7 +576,8 @@ export class GraphCanvas {
     rest.forEach((point, place) => {
       const next = rest[place + 1];
       if (next === undefined) context.lineTo(point.x, point.y);
-      else context.quadraticCurveTo(point.x, point.y, (point.x + next.x) / 2, (point.y + next.y) / 2);
+      else
+        context.quadraticCurveTo(point.x, point.y, (point.x + next.x) / 2, (point.y + next.y) / 2);
     });
     context.stroke();
     if (this.scale >= READABLE) this.paintArrow(points);
@@ -463,21 +590,33 @@ export class GraphCanvas {
     const angle = Math.atan2(end.y - before.y, end.x - before.x);
     context.beginPath();
     context.moveTo(end.x, end.y);
-    for (const turn of [-0.42, 0.42]) context.lineTo(end.x - 7 * Math.cos(angle + turn), end.y - 7 * Math.sin(angle + turn));
+    for (const turn of [-0.42, 0.42])
+      context.lineTo(end.x - 7 * Math.cos(angle + turn), end.y - 7 * Math.sin(angle + turn));
     context.fill();
   }
 }
 
-/** How far what is in a group stands from its left side. */
+/** How far what is in a group is from its left side. */
 function inset(box: Box): number {
   return box.inside === null ? 0 : Math.max(PADDING, (box.width - box.inside.width) / 2);
 }
 
 function count(plan: Plan): number {
-  return plan.boxes.reduce((sum, box) => sum + 1 + (box.inside === null ? 0 : count(box.inside)), 0);
+  return plan.boxes.reduce(
+    (sum, box) => sum + 1 + (box.inside === null ? 0 : count(box.inside)),
+    0,
+  );
 }
 
-function isSeen({ points }: Line, seen: { left: number; top: number; right: number; bottom: number }): boolean {
+function isSeen(
+  { points }: Line,
+  seen: { left: number; top: number; right: number; bottom: number },
+): boolean {
   const [xs, ys] = [points.map(({ x }) => x), points.map(({ y }) => y)];
-  return Math.min(...xs) <= seen.right && Math.max(...xs) >= seen.left && Math.min(...ys) <= seen.bottom && Math.max(...ys) >= seen.top;
+  return (
+    Math.min(...xs) <= seen.right &&
+    Math.max(...xs) >= seen.left &&
+    Math.min(...ys) <= seen.bottom &&
+    Math.max(...ys) >= seen.top
+  );
 }

@@ -5,7 +5,12 @@ import { choice, element } from "./dom";
 /** Rows that are drawn: of more, those that save most. */
 const MOST = 300;
 
-const KINDS = { all: "All pairs", apart: "Not fused", fused: "Fused", chosen: "Of what is chosen" } as const;
+const KINDS = {
+  all: "All pairs",
+  apart: "Not fused",
+  fused: "Fused",
+  chosen: "Of what is chosen",
+} as const;
 type Kind = keyof typeof KINDS;
 
 export class Fusions {
@@ -36,13 +41,29 @@ export class Fusions {
       this.draw();
     });
     const fused = all.filter((row) => row.fused).length;
-    const more = rows.length > MOST ? `, ${MOST} of them shown: report.graphs[...].fusions has all` : "";
-    const head = element("div", { class: "kl-fusions-head" }, select,
-      element("span", { class: "kl-soft" }, `${rows.length.toLocaleString("en")} of ${all.length.toLocaleString("en")} pairs (${fused.toLocaleString("en")} fused)${more}`));
+    const more =
+      rows.length > MOST ? `, ${MOST} of them shown: report.graphs[...].fusions has all` : "";
+    const head = element(
+      "div",
+      { class: "kl-fusions-head" },
+      select,
+      element(
+        "span",
+        { class: "kl-soft" },
+        `${rows.length.toLocaleString("en")} of ${all.length.toLocaleString("en")} pairs (${fused.toLocaleString("en")} fused)${more}`,
+      ),
+    );
     const names = ["Pair", "Bytes", "", "Because"];
-    const table = element("table", { class: "kl-table" },
-      element("thead", {}, element("tr", {}, ...names.map((name) => element("th", { scope: "col" }, name)))),
-      element("tbody", {}, ...rows.slice(0, MOST).map((row) => this.row(row))));
+    const table = element(
+      "table",
+      { class: "kl-table" },
+      element(
+        "thead",
+        {},
+        element("tr", {}, ...names.map((name) => element("th", { scope: "col" }, name))),
+      ),
+      element("tbody", {}, ...rows.slice(0, MOST).map((row) => this.row(row))),
+    );
     this.dom.replaceChildren(head, element("div", { class: "kl-fusions-rows" }, table));
   }
 
@@ -57,13 +78,28 @@ export class Fusions {
 
   private row(row: FusionRow): HTMLElement {
     const choose = (): void => this.onchoose(row.elements);
-    return element("tr", {
-      tabindex: "0", "aria-selected": this.touches(row) ? "true" : "false", onclick: choose,
-      onkeydown: (event) => void ((event as KeyboardEvent).key === "Enter" && choose()),
-    },
+    return element(
+      "tr",
+      {
+        tabindex: "0",
+        "aria-selected": this.touches(row) ? "true" : "false",
+        onclick: choose,
+        onkeydown: (event) => void ((event as KeyboardEvent).key === "Enter" && choose()),
+      },
       element("td", { class: "kl-words-cell" }, element("code", {}, `${row.first}, ${row.second}`)),
-      element("td", { title: row.fused ? "of memory traffic saved" : "of memory traffic that fusing would save" }, row.saved_bytes.toLocaleString("en")),
-      element("td", { class: row.fused ? "kl-is-fused" : "kl-is-apart" }, row.fused ? "✓ fused" : "✗ apart"),
-      element("td", { class: "kl-words-cell", title: row.reason }, row.reason));
+      element(
+        "td",
+        {
+          title: row.fused ? "of memory traffic saved" : "of memory traffic that fusing would save",
+        },
+        row.saved_bytes.toLocaleString("en"),
+      ),
+      element(
+        "td",
+        { class: row.fused ? "kl-is-fused" : "kl-is-apart" },
+        row.fused ? "✓ fused" : "✗ apart",
+      ),
+      element("td", { class: "kl-words-cell", title: row.reason }, row.reason),
+    );
   }
 }

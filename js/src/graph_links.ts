@@ -28,7 +28,8 @@ export class Links {
       if (found.has(number)) continue;
       const level = this.level(number);
       const lit = new Set<number>();
-      for (const one of found.get(level.above) ?? []) for (const made of this.madeOf(number)[one] ?? []) lit.add(made);
+      for (const one of found.get(level.above) ?? [])
+        for (const made of this.madeOf(number)[one] ?? []) lit.add(made);
       found.set(number, lit);
     }
     return new Map([...found].map(([number, lit]) => [number, [...lit].sort((a, b) => a - b)]));
@@ -36,7 +37,7 @@ export class Links {
 
   private climb(from: number, found: Map<number, Set<number>>): void {
     const source = new Set<number>();
-    for (let number = from; ; ) {
+    for (let number = from; ;) {
       const level = this.level(number);
       const above = new Set<number>();
       for (const one of found.get(number)!) {
@@ -64,7 +65,7 @@ export class Links {
   }
 }
 
-/** The lines of a text that stand for elements, and the other way round. */
+/** The lines of a text that represent elements, and the other way round. */
 export class Lines {
   private readonly spans = new Map<number, [number, number][]>();
 
@@ -80,14 +81,17 @@ export class Lines {
   /** The lines of some elements, in order. */
   of(elements: readonly number[]): number[] {
     const found = new Set<number>();
-    for (const one of elements) for (const [first, last] of this.spans.get(one) ?? []) for (let line = first; line <= last; line++) found.add(line);
+    for (const one of elements)
+      for (const [first, last] of this.spans.get(one) ?? [])
+        for (let line = first; line <= last; line++) found.add(line);
     return [...found].sort((a, b) => a - b);
   }
 
   /** The elements of a line. */
   at(line: number): number[] {
     const found: number[] = [];
-    for (let at = 0; at < this.flat.length; at += 3) if (this.flat[at]! <= line && line <= this.flat[at + 1]!) found.push(this.flat[at + 2]!);
+    for (let at = 0; at < this.flat.length; at += 3)
+      if (this.flat[at]! <= line && line <= this.flat[at + 1]!) found.push(this.flat[at + 2]!);
     return [...new Set(found)];
   }
 }
@@ -95,13 +99,23 @@ export class Lines {
 /** Where the provenance of what is chosen ends, in words; "" where it reaches the model and the kernels. */
 export function endWords(data: GraphView, chain: GraphChain, chosen: Chosen, lit: Lit): string {
   const level = data.levels[chosen.level]!;
-  const has = (name: string): boolean => chain.levels.some((number) => data.levels[number]!.name === name && (lit.get(number) ?? []).length > 0);
+  const has = (name: string): boolean =>
+    chain.levels.some(
+      (number) => data.levels[number]!.name === name && (lit.get(number) ?? []).length > 0,
+    );
   const words: string[] = [];
   if (level.above >= 0 && !has("source")) {
-    const input = chosen.elements.every((one) => level.labels[one] === "placeholder" || level.labels[one] === "output");
-    words.push(input ? "an input or the output of the graph, of which torch keeps no line" : "torch kept no line of the model for it");
+    const input = chosen.elements.every(
+      (one) => level.labels[one] === "placeholder" || level.labels[one] === "output",
+    );
+    words.push(
+      input
+        ? "an input or the output of the graph, of which torch keeps no line"
+        : "torch kept no line of the model for it",
+    );
   }
   const calls = chain.levels.find((number) => data.levels[number]!.name === "launches");
-  if (calls !== undefined && data.levels[calls]!.names.length > 0 && !has("launches")) words.push("no kernel names it: it was removed, folded into another node, or is a view");
+  if (calls !== undefined && data.levels[calls]!.names.length > 0 && !has("launches"))
+    words.push("no kernel names it: it was removed, folded into another node, or is a view");
   return words.join("; ");
 }

@@ -51,11 +51,21 @@ export class Texts {
   private chain: GraphChain;
 
   constructor(
-    private readonly data: GraphView, private readonly kit: Kit, part: (number: number) => Promise<string>,
-    private readonly root: Document | ShadowRoot, private readonly listener: TextsListener,
+    private readonly data: GraphView,
+    private readonly kit: Kit,
+    part: (number: number) => Promise<string>,
+    private readonly root: Document | ShadowRoot,
+    private readonly listener: TextsListener,
   ) {
-    this.texts = data.texts.map(({ text }, number) => new kit.Text(String(number), text, null, () => part(text.part)));
-    this.chain = data.chains[0] ?? { name: "", remark: "", levels: data.levels.map((_, number) => number), fusions: [] };
+    this.texts = data.texts.map(
+      ({ text }, number) => new kit.Text(String(number), text, null, () => part(text.part)),
+    );
+    this.chain = data.chains[0] ?? {
+      name: "",
+      remark: "",
+      levels: data.levels.map((_, number) => number),
+      fusions: [],
+    };
   }
 
   /** The texts of a graph, with the level that is drawn beside them. */
@@ -69,13 +79,19 @@ export class Texts {
   resize(by: number): void {
     if (by < 0 && this.panes.length > 1) this.remove(this.panes.length - 1);
     if (by > 0 && this.panes.length < MOST) {
-      const shown = NEXT.find((one) => this.number(one) >= 0 && !this.panes.some((pane) => pane.text === this.number(one))) ?? FOLLOWS;
+      const shown =
+        NEXT.find(
+          (one) =>
+            this.number(one) >= 0 && !this.panes.some((pane) => pane.text === this.number(one)),
+        ) ?? FOLLOWS;
       this.fill(this.add(shown));
     }
   }
 
   find(): void {
-    (this.panes.find(({ editor }) => editor.view.hasFocus) ?? this.panes[this.panes.length - 1])?.editor.find();
+    (
+      this.panes.find(({ editor }) => editor.view.hasFocus) ?? this.panes[this.panes.length - 1]
+    )?.editor.find();
   }
 
   goToLit(forward: boolean): void {
@@ -92,7 +108,14 @@ export class Texts {
       const text = this.data.texts[pane.text];
       const lines = text === undefined ? [] : this.linesOf(pane.text).of(lit.get(text.level) ?? []);
       const view = pane.editor.view;
-      return { pane, view, lines, own: place === from ? line : 0, overflows: view.contentHeight > view.scrollDOM.clientHeight, scroll: place !== from && !this.kit.anyVisible(view, lines) };
+      return {
+        pane,
+        view,
+        lines,
+        own: place === from ? line : 0,
+        overflows: view.contentHeight > view.scrollDOM.clientHeight,
+        scroll: place !== from && !this.kit.anyVisible(view, lines),
+      };
     });
     for (const { pane, view, lines, own, overflows, scroll } of lights) {
       this.kit.lightLines(view, lines, own, scroll);
@@ -103,7 +126,8 @@ export class Texts {
 
   private linesOf(text: number): Lines {
     let found = this.lines.get(text);
-    if (found === undefined) this.lines.set(text, (found = new Lines(this.data.texts[text]!.spans)));
+    if (found === undefined)
+      this.lines.set(text, (found = new Lines(this.data.texts[text]!.spans)));
     return found;
   }
 
@@ -114,7 +138,15 @@ export class Texts {
     const box = element("div", { class: "kl-text" });
     const dom = element("div", { class: "kl-pane" }, head, box);
     const count = element("span", { class: "kl-soft", role: "status" });
-    const pane: Pane = { dom, head, box, count, shown, text: -1, editor: new this.kit.TextPane(box, this.root, (line) => this.chose(pane, line)) };
+    const pane: Pane = {
+      dom,
+      head,
+      box,
+      count,
+      shown,
+      text: -1,
+      editor: new this.kit.TextPane(box, this.root, (line) => this.chose(pane, line)),
+    };
     this.panes.push(pane);
     this.dom.append(dom);
     return pane;
@@ -129,7 +161,12 @@ export class Texts {
   private chose(pane: Pane, line: number): void {
     const text = this.data.texts[pane.text];
     if (text === undefined) return;
-    this.listener.choose(this.panes.indexOf(pane), text.level, this.linesOf(pane.text).at(line), line);
+    this.listener.choose(
+      this.panes.indexOf(pane),
+      text.level,
+      this.linesOf(pane.text).at(line),
+      line,
+    );
   }
 
   /** The texts of this graph, each as a pane names it. */
@@ -142,7 +179,11 @@ export class Texts {
         if (text.level !== level) return;
         const place = seen.get(name) ?? 0;
         seen.set(name, place + 1);
-        found.push({ shown: `${name}/${place}`, number, words: text.words ? `${words}: ${text.words}` : words });
+        found.push({
+          shown: `${name}/${place}`,
+          number,
+          words: text.words ? `${words}: ${text.words}` : words,
+        });
       });
     }
     return found;
@@ -155,26 +196,51 @@ export class Texts {
 
   private fill(pane: Pane): void {
     const all = this.all();
-    const options = [{ value: FOLLOWS as string, words: "as drawn" }, ...all.map(({ shown, words }) => ({ value: shown as string, words }))];
+    const options = [
+      { value: FOLLOWS as string, words: "as drawn" },
+      ...all.map(({ shown, words }) => ({ value: shown as string, words })),
+    ];
     const select = choice("Text of this pane", options, pane.shown, (value) => {
       pane.shown = value as Shown;
       this.fill(pane);
     });
     const number = this.number(pane.shown);
-    const followed = pane.shown === FOLLOWS ? all.find((one) => one.number === number)?.words ?? "" : "";
-    pane.head.replaceChildren(select, element("span", { class: "kl-soft" }, followed), element("span", { class: "kl-space" }), pane.count,
-      button("‹", "The lit lines before", () => pane.editor.goToLit(false)), button("›", "The next lit lines", () => pane.editor.goToLit(true)));
+    const followed =
+      pane.shown === FOLLOWS ? (all.find((one) => one.number === number)?.words ?? "") : "";
+    pane.head.replaceChildren(
+      select,
+      element("span", { class: "kl-soft" }, followed),
+      element("span", { class: "kl-space" }),
+      pane.count,
+      button("‹", "The lit lines before", () => pane.editor.goToLit(false)),
+      button("›", "The next lit lines", () => pane.editor.goToLit(true)),
+    );
     const text = this.texts[number];
     if (pane.text === number && number >= 0) return;
     pane.text = number;
-    if (text === undefined) return this.write(pane, new this.kit.Text("none", { language: "", content: "", part: 0, line_count: 1, skipped: [] }, "There is no such text of this graph.", () => Promise.resolve("")), "no text");
+    if (text === undefined)
+      return this.write(
+        pane,
+        new this.kit.Text(
+          "none",
+          { language: "", content: "", part: 0, line_count: 1, skipped: [] },
+          "There is no such text of this graph.",
+          () => Promise.resolve(""),
+        ),
+        "no text",
+      );
     const label = this.data.levels[this.data.texts[number]!.level]!.words;
     if (text.isHere) return this.write(pane, text, label);
     void text.load().then(() => pane.text === number && this.write(pane, text, label));
   }
 
   private write(pane: Pane, text: Text, label: string): void {
-    pane.editor.show(text, label, { notes: [], bars: this.kit.noBars, controls: new Map(), layoutWords: () => "" }, false);
+    pane.editor.show(
+      text,
+      label,
+      { notes: [], bars: this.kit.noBars, controls: new Map(), layoutWords: () => "" },
+      false,
+    );
     this.listener.drawn();
   }
 }

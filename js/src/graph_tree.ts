@@ -13,7 +13,7 @@ export interface Item {
 export interface Edge {
   from: number;
   to: number;
-  /** How many edges between elements it stands for. */
+  /** How many edges between elements it represents. */
   count: number;
 }
 
@@ -27,7 +27,7 @@ export interface Inside {
 const AT_FIRST = 70;
 
 export class Tree {
-  /** Elements of each group, those of groups within it too; the root's stand under -1. */
+  /** Elements of each group, those of groups within it too; the root's are under -1. */
   private readonly members = new Map<number, number[]>();
   private readonly items = new Map<number, Item[]>();
   private edges: Map<number, Map<string, Edge>> | null = null;
@@ -60,7 +60,10 @@ export class Tree {
 
   inside(group: number): Inside {
     this.edges ??= this.allEdges();
-    return { items: this.items.get(group) ?? [], edges: [...(this.edges.get(group)?.values() ?? [])] };
+    return {
+      items: this.items.get(group) ?? [],
+      edges: [...(this.edges.get(group)?.values() ?? [])],
+    };
   }
 
   /** The groups that are open at first: as many as fit, the outermost first. */
@@ -90,7 +93,8 @@ export class Tree {
   private allEdges(): Map<number, Map<string, Edge>> {
     const { level } = this;
     const places = new Map<string, number>();
-    for (const [, items] of this.items) items.forEach((item, place) => places.set(`${item.group} ${item.element}`, place));
+    for (const [, items] of this.items)
+      items.forEach((item, place) => places.set(`${item.group} ${item.element}`, place));
     const paths = level.groups.map((group) => this.around(group).reverse());
     const found = new Map<number, Map<string, Edge>>();
     level.inputs.forEach((inputs, user) => {

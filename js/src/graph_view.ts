@@ -7,14 +7,14 @@ import { type Chosen, endWords, Links, type Lit } from "./graph_links";
 import { type Kit, Texts } from "./graph_texts";
 import { Tree } from "./graph_tree";
 import { followWidth } from "./narrow";
-import type { At, Beside, Seen } from "./rooms";
+import type { At, Beside, Seen } from "./tabs";
 import { splitter } from "./splitter";
 
 const FUSIONS = "fusions";
 /** What is drawn first, where there is such a level. */
 const DRAWN_FIRST = ["aten", "fx"];
 /** Kernels that get a button each. */
-const MOST_DOORS = 3;
+const MOST_LINKS = 3;
 
 export class GraphExplorer implements Seen {
   private readonly links: Links;
@@ -30,7 +30,11 @@ export class GraphExplorer implements Seen {
   private readonly canvas: GraphCanvas;
   private readonly fusions: Fusions;
   private readonly texts: Texts;
-  private readonly tools = element("div", { class: "kl-tools", role: "toolbar", "aria-label": "View" });
+  private readonly tools = element("div", {
+    class: "kl-tools",
+    role: "toolbar",
+    "aria-label": "View",
+  });
   private readonly remark = element("div", { class: "kl-graph-remark kl-soft" });
   private readonly picture = element("div", { class: "kl-graph-picture" });
   private readonly status = element("div", { class: "kl-status kl-graph-status" });
@@ -39,13 +43,26 @@ export class GraphExplorer implements Seen {
   private readonly width: ResizeObserver;
 
   constructor(
-    private readonly dom: HTMLElement, private readonly data: GraphView, kit: Kit,
-    part: (number: number) => Promise<string>, private readonly beside: Beside, root: Document | ShadowRoot,
+    private readonly dom: HTMLElement,
+    private readonly data: GraphView,
+    kit: Kit,
+    part: (number: number) => Promise<string>,
+    private readonly beside: Beside,
+    root: Document | ShadowRoot,
   ) {
     this.links = new Links(data);
-    this.chain = data.chains[0] ?? { name: "", remark: "", levels: data.levels.map((_, number) => number), fusions: [] };
-    this.canvas = new GraphCanvas(dom, { choose: (elements) => this.choose(this.levelNumber(this.drawn), elements, -1, 0) });
-    this.fusions = new Fusions((elements) => this.choose(this.levelNumber("loops"), elements, -1, 0));
+    this.chain = data.chains[0] ?? {
+      name: "",
+      remark: "",
+      levels: data.levels.map((_, number) => number),
+      fusions: [],
+    };
+    this.canvas = new GraphCanvas(dom, {
+      choose: (elements) => this.choose(this.levelNumber(this.drawn), elements, -1, 0),
+    });
+    this.fusions = new Fusions((elements) =>
+      this.choose(this.levelNumber("loops"), elements, -1, 0),
+    );
     this.texts = new Texts(data, kit, part, root, {
       choose: (pane, level, elements, line) => this.choose(level, elements, pane, line),
       drawn: () => this.texts.light(this.lit, this.from.pane, this.from.line),
@@ -66,7 +83,8 @@ export class GraphExplorer implements Seen {
   turnTo({ line, graph, level, node }: At): boolean {
     const chain = this.data.chains.find(({ name }) => name === graph);
     if (chain !== undefined && chain !== this.chain) this.showChain(chain);
-    if (typeof level === "string" && this.drawable().some(({ name }) => name === level)) this.draw(level);
+    if (typeof level === "string" && this.drawable().some(({ name }) => name === level))
+      this.draw(level);
     if (typeof level === "string" && typeof node === "string") {
       const number = this.levelNumber(level);
       const found = this.data.levels[number]?.names.indexOf(node) ?? -1;
@@ -74,8 +92,10 @@ export class GraphExplorer implements Seen {
     }
     if (typeof line === "number" && this.opened !== "") {
       const number = this.levelNumber("lines");
-      const { rooms = [], places = [] } = this.data.levels[number] ?? {};
-      const found = [...places.keys()].filter((one) => places[one] === line && rooms[one] === this.opened);
+      const { tab_ids = [], places = [] } = this.data.levels[number] ?? {};
+      const found = [...places.keys()].filter(
+        (one) => places[one] === line && tab_ids[one] === this.opened,
+      );
       if (found.length > 0) this.choose(number, found, -1, 0);
     }
     return true;
@@ -91,13 +111,26 @@ export class GraphExplorer implements Seen {
     this.status.append(this.words, this.ways);
     this.picture.append(this.remark, this.canvas.dom, this.fusions.dom);
     this.dom.append(
-      element("div", { class: "kl-head" }, element("b", {}, title), element("span", { class: "kl-soft" }, subtitle)),
+      element(
+        "div",
+        { class: "kl-head" },
+        element("b", {}, title),
+        element("span", { class: "kl-soft" }, subtitle),
+      ),
       ...troubles.map((note) => element("div", { class: "kl-failure" }, note)),
       this.tools,
-      element("div", { class: "kl-main kl-graph-main" }, this.picture, splitter("Width of the graph"), this.texts.dom),
+      element(
+        "div",
+        { class: "kl-main kl-graph-main" },
+        this.picture,
+        splitter("Width of the graph"),
+        this.texts.dom,
+      ),
       this.status,
     );
-    this.say("Choose a node, a line or a pair: everything that belongs to it is lit, up to the model and down to the kernels. A double click opens or closes a group.");
+    this.say(
+      "Choose a node, a line or a pair: everything that belongs to it is lit, up to the model and down to the kernels. A double click opens or closes a group.",
+    );
   }
 
   // What is drawn
@@ -119,8 +152,11 @@ export class GraphExplorer implements Seen {
     this.chosen = null;
     this.lit = new Map();
     this.fusions.show(chain);
-    const names = this.drawable().filter(({ number }) => (this.data.levels[number]?.names.length ?? 0) > 0).map(({ name }) => name);
-    const first = [this.drawn, ...DRAWN_FIRST].find((name) => names.includes(name)) ?? names[0] ?? "";
+    const names = this.drawable()
+      .filter(({ number }) => (this.data.levels[number]?.names.length ?? 0) > 0)
+      .map(({ name }) => name);
+    const first =
+      [this.drawn, ...DRAWN_FIRST].find((name) => names.includes(name)) ?? names[0] ?? "";
     this.draw(first);
     this.relight(false);
   }
@@ -133,9 +169,21 @@ export class GraphExplorer implements Seen {
     this.fusions.dom.hidden = !isTable;
     this.canvas.dom.hidden = isTable || level === undefined;
     if (isTable) this.fusions.draw();
-    else if (level !== undefined) this.canvas.show(this.tree(number), `${level.words} of ${this.chain.name}: ${level.names.length} nodes`);
-    const nothing = level !== undefined && level.names.length === 0 && level.remark === "" ? "There is nothing at this level." : "";
-    const remarks = [this.data.chains.length === 0 ? "Nothing was captured." : "", this.chain.remark, level?.remark ?? "", nothing];
+    else if (level !== undefined)
+      this.canvas.show(
+        this.tree(number),
+        `${level.words} of ${this.chain.name}: ${level.names.length} nodes`,
+      );
+    const nothing =
+      level !== undefined && level.names.length === 0 && level.remark === ""
+        ? "There is nothing at this level."
+        : "";
+    const remarks = [
+      this.data.chains.length === 0 ? "Nothing was captured." : "",
+      this.chain.remark,
+      level?.remark ?? "",
+      nothing,
+    ];
     this.remark.textContent = remarks.filter((words) => words !== "").join(" ");
     this.remark.hidden = this.remark.textContent === "";
     this.texts.show(this.chain, name);
@@ -151,10 +199,19 @@ export class GraphExplorer implements Seen {
 
   private drawTools(): void {
     const { chains } = this.data;
-    const graphs = choice("Graph", chains.map(({ name }, place) => ({ value: String(place), words: name })), String(chains.indexOf(this.chain)), (value) => this.showChain(chains[Number(value)]!));
+    const graphs = choice(
+      "Graph",
+      chains.map(({ name }, place) => ({ value: String(place), words: name })),
+      String(chains.indexOf(this.chain)),
+      (value) => this.showChain(chains[Number(value)]!),
+    );
     const modes = this.drawable().map(({ name, words, number }) => {
       const count = (this.lit.get(number) ?? []).length;
-      const made = button(words, name === FUSIONS ? "The pairs that the scheduler considered" : `Draw ${words}`, () => this.draw(name));
+      const made = button(
+        words,
+        name === FUSIONS ? "The pairs that the scheduler considered" : `Draw ${words}`,
+        () => this.draw(name),
+      );
       made.setAttribute("role", "radio");
       made.setAttribute("aria-checked", String(name === this.drawn));
       if (count > 0) made.append(element("span", { class: "kl-graph-count" }, String(count)));
@@ -162,9 +219,19 @@ export class GraphExplorer implements Seen {
     });
     this.tools.replaceChildren(
       ...(chains.length > 1 ? [graphs] : []),
-      element("span", { class: "kl-modes", role: "radiogroup", "aria-label": "What is drawn" }, ...modes),
+      element(
+        "span",
+        { class: "kl-modes", role: "radiogroup", "aria-label": "What is drawn" },
+        ...modes,
+      ),
       element("span", { class: "kl-space" }),
-      element("span", { class: "kl-group" }, "Texts", button("−", "One text less", () => this.texts.resize(-1)), button("+", "One more text", () => this.texts.resize(1))),
+      element(
+        "span",
+        { class: "kl-group" },
+        "Texts",
+        button("−", "One text less", () => this.texts.resize(-1)),
+        button("+", "One more text", () => this.texts.resize(1)),
+      ),
     );
   }
 
@@ -212,13 +279,20 @@ export class GraphExplorer implements Seen {
     const { level, elements } = this.chosen!;
     const { words, names, labels, facts } = this.data.levels[level]!;
     const [first] = elements;
-    const one = [`${words}: ${names[first!]!}`, labels[first!], facts[first!]].filter((part) => part).join(" · ");
-    const what = elements.length === 1 ? one : `${words}: ${elements.length.toLocaleString("en")} together`;
+    const one = [`${words}: ${names[first!]!}`, labels[first!], facts[first!]]
+      .filter((part) => part)
+      .join(" · ");
+    const what =
+      elements.length === 1 ? one : `${words}: ${elements.length.toLocaleString("en")} together`;
     const others = this.chain.levels.flatMap((number) => {
       const count = this.lit.get(number)?.length ?? 0;
       if (number === level || count === 0) return [];
       const found = this.data.levels[number]!;
-      return [count === 1 && found.name !== "lines" ? `${found.words} ${found.names[this.lit.get(number)![0]!]!}` : `${found.words} ${count.toLocaleString("en")}`];
+      return [
+        count === 1 && found.name !== "lines"
+          ? `${found.words} ${found.names[this.lit.get(number)![0]!]!}`
+          : `${found.words} ${count.toLocaleString("en")}`,
+      ];
     });
     const end = endWords(this.data, this.chain, this.chosen!, this.lit);
     return [what, others.join(" · "), end].filter((part) => part !== "").join("\n");
@@ -227,37 +301,63 @@ export class GraphExplorer implements Seen {
   /** The ways to the IR of the kernels that are lit. */
   private drawWays(): void {
     const number = this.levelNumber("launches");
-    const { rooms = [], names = [] } = this.data.levels[number] ?? {};
-    const found = new Map((this.lit.get(number) ?? []).flatMap((one) => (rooms[one] ? [[rooms[one]!, names[one]!] as const] : [])));
-    const there = [...found].filter(([room]) => this.beside.has(room));
-    const ways: Node[] = there.slice(0, MOST_DOORS).map(([room, name]) => button(`IR of ${name}`, this.wayTitle, () => this.openIr(room)));
-    if (there.length > MOST_DOORS) {
-      const options = [{ value: "", words: `${there.length - MOST_DOORS} more kernels` }, ...there.slice(MOST_DOORS).map(([room, name]) => ({ value: room, words: name }))];
-      ways.push(choice("Further kernels", options, "", (room) => room !== "" && this.openIr(room)));
+    const { tab_ids = [], names = [] } = this.data.levels[number] ?? {};
+    const found = new Map(
+      (this.lit.get(number) ?? []).flatMap((one) =>
+        tab_ids[one] ? [[tab_ids[one]!, names[one]!] as const] : [],
+      ),
+    );
+    const there = [...found].filter(([tabId]) => this.beside.has(tabId));
+    const ways: Node[] = there
+      .slice(0, MOST_LINKS)
+      .map(([tabId, name]) => button(`IR of ${name}`, this.wayTitle, () => this.openIr(tabId)));
+    if (there.length > MOST_LINKS) {
+      const options = [
+        { value: "", words: `${there.length - MOST_LINKS} more kernels` },
+        ...there.slice(MOST_LINKS).map(([tabId, name]) => ({ value: tabId, words: name })),
+      ];
+      ways.push(
+        choice("Further kernels", options, "", (tabId) => tabId !== "" && this.openIr(tabId)),
+      );
     }
-    const [missing] = [...found.keys()].filter((room) => !this.beside.has(room));
-    if (there.length === 0 && missing !== undefined) ways.push(element("span", { class: "kl-soft" }, `This page does not hold the kernel's IR: report.explore().to_html("page.html", rooms=["${missing}"]) writes one that does.`));
+    const [missing] = [...found.keys()].filter((tabId) => !this.beside.has(tabId));
+    if (there.length === 0 && missing !== undefined)
+      ways.push(
+        element(
+          "span",
+          { class: "kl-soft" },
+          `This page does not hold the kernel's IR: report.explore().to_html("page.html", tab_ids=["${missing}"]) writes one that does.`,
+        ),
+      );
     this.ways.replaceChildren(...ways);
     this.ways.hidden = ways.length === 0;
   }
 
   private get wayTitle(): string {
-    return this.beside.isLive ? "Compile the kernel in the notebook's process, which executes its module, and open every pass down to SASS" : "Every pass of the kernel, down to SASS";
+    return this.beside.isLive
+      ? "Compile the kernel in the notebook's process, which executes its module, and open every pass down to SASS"
+      : "Every pass of the kernel, down to SASS";
   }
 
-  private openIr(room: string): void {
-    this.opened = room;
+  private openIr(tabId: string): void {
+    this.opened = tabId;
     const number = this.levelNumber("lines");
-    const { rooms = [], places = [] } = this.data.levels[number] ?? {};
+    const { tab_ids = [], places = [] } = this.data.levels[number] ?? {};
     const isLine = this.chosen?.level === number;
-    const one = isLine ? this.chosen!.elements.find((element) => rooms[element] === room) : undefined;
-    this.beside.open(room, one === undefined ? {} : { line: places[one]! });
+    const one = isLine
+      ? this.chosen!.elements.find((element) => tab_ids[element] === tabId)
+      : undefined;
+    this.beside.open(tabId, one === undefined ? {} : { line: places[one]! });
   }
 
   private key(event: KeyboardEvent): void {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     event.stopPropagation();
-    if (event.target instanceof HTMLElement && event.target.closest("input, select, textarea, .cm-panel")) return;
+    if (
+      event.target instanceof HTMLElement &&
+      event.target.closest("input, select, textarea, .cm-panel")
+    )
+      return;
     const drawable = this.drawable();
     const mode = /^[1-9]$/.test(event.key) ? drawable[Number(event.key) - 1] : undefined;
     if (mode !== undefined) this.draw(mode.name);

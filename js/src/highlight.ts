@@ -1,5 +1,12 @@
-// Colours of the texts, worked out for the lines on the screen alone: the cost does not depend on the length of the text.
-import { Decoration, type DecorationSet, EditorView, MatchDecorator, ViewPlugin, type ViewUpdate } from "@codemirror/view";
+// Colors of the texts, worked out for the lines on the screen alone: the cost does not depend on the length of the text.
+import {
+  Decoration,
+  type DecorationSet,
+  EditorView,
+  MatchDecorator,
+  ViewPlugin,
+  type ViewUpdate,
+} from "@codemirror/view";
 import type { Extension } from "@codemirror/state";
 
 const STRING = String.raw`(?<string>"(?:[^"\\]|\\.)*")`;
@@ -22,13 +29,13 @@ const MARKS = Object.fromEntries(
   ]),
 );
 
-/** Colours for a language; nothing for one that has none. */
-export function colours(language: string): Extension {
+/** Colors for a language; nothing for one that has none. */
+export function colors(language: string): Extension {
   const tokens = TOKENS[language];
   if (tokens === undefined) return [];
   const matcher = new MatchDecorator({
     regexp: new RegExp(tokens, "gm"),
-    // Lines of ten thousand characters (a struct of 128 registers) are coloured as far as anyone scrolls.
+    // Lines of ten thousand characters (a struct of 128 registers) are colored as far as anyone scrolls.
     maxLength: 2000,
     decorate(add, from, to, match) {
       for (const kind in match.groups) {

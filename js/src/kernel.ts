@@ -1,10 +1,13 @@
-// The kernel behind a live view: what it is asked, and whether it is still there.
+// The kernel behind a live view: what is requested of it, and whether it is still there.
 
 /** A widget's model, as anywidget gives it. */
 export interface Model {
   get(name: string): unknown;
   on(event: "msg:custom", listener: (message: Message, buffers: readonly DataView[]) => void): void;
-  off(event: "msg:custom", listener: (message: Message, buffers: readonly DataView[]) => void): void;
+  off(
+    event: "msg:custom",
+    listener: (message: Message, buffers: readonly DataView[]) => void,
+  ): void;
   send(content: unknown): void;
   widget_manager?: Manager;
 }
@@ -12,13 +15,15 @@ export interface Model {
 /** The front end's widget manager; only Jupyter's own gives away its kernel. */
 interface Manager {
   get_model?(id: string): Promise<Holder>;
-  kernel?: { statusChanged?: { connect(listener: (kernel: unknown, status: string) => void): void } } | null;
+  kernel?: {
+    statusChanged?: { connect(listener: (kernel: unknown, status: string) => void): void };
+  } | null;
 }
 
 /** The model that holds the bundle, one a kernel, as the front end's widget manager has it. */
 export interface Holder {
   get(name: string): unknown;
-  /** False as soon as the front end knows that the kernel is another one; setting it tells those who listen. */
+  /** False as soon as the front end knows that the kernel is another one; setting it notifies those who listen. */
   comm_live?: boolean;
   on(event: "comm_live_update", listener: () => void): void;
   off(event: "comm_live_update", listener: () => void): void;
@@ -36,13 +41,17 @@ export interface Answer {
   buffers: readonly DataView[];
 }
 
-/** Send a request; `heard` is called when the kernel begins with it. Rejects, with the reason in words, where it cannot be answered, and where nobody answers. */
-export type Ask = (kind: string, wishes: Readonly<Record<string, unknown>>, heard?: () => void) => Promise<Answer>;
+/** Send a request; `heard` is called when the kernel begins with it. Rejects, with the reason in words, where it cannot be answered, and where no one answers. */
+export type KernelRequest = (
+  kind: string,
+  wishes: Readonly<Record<string, unknown>>,
+  heard?: () => void,
+) => Promise<Answer>;
 
 /** How long a kernel may take to hear, in milliseconds: a busy one hears after its cell; and how long it may then work. */
 const PATIENCE = { hear: 20_000, work: 300_000 };
 
-/** Nobody answers; the message says why. */
+/** No one answers; the message says why. */
 export class Silence extends Error {}
 
 const GONE = "the kernel that made this view is gone";
@@ -78,18 +87,27 @@ export function isGone(holder: Holder | null): boolean {
 }
 
 /** Call back whenever the kernel goes or comes back, until the signal aborts. */
-export function followKernel(holder: Holder | null, listener: () => void, signal: AbortSignal): void {
+export function followKernel(
+  holder: Holder | null,
+  listener: () => void,
+  signal: AbortSignal,
+): void {
   holder?.on("comm_live_update", listener);
   signal.addEventListener("abort", () => holder?.off("comm_live_update", listener));
 }
 
-export function asking(model: Model, holder: Holder | null): Ask {
+export function requester(model: Model, holder: Holder | null): KernelRequest {
   return async (kind, wishes, heard) => {
     if (isGone(holder)) throw new Silence(GONE);
     const request = ++requests;
     const finished = new AbortController();
     const answer = new Promise<Answer>((resolve, reject) => {
-      const giveUp = (patience: number): void => reject(new Silence(`the kernel did not answer within ${patience / 1000} seconds: it is busy, or another one by now`));
+      const giveUp = (patience: number): void =>
+        reject(
+          new Silence(
+            `the kernel did not answer within ${patience / 1000} seconds: it is busy, or another one by now`,
+          ),
+        );
       let timer = setTimeout(giveUp, PATIENCE.hear, PATIENCE.hear);
       const listen = (message: Message, buffers: readonly DataView[]): void => {
         if (message.request !== request) return;
@@ -109,7 +127,7 @@ export function asking(model: Model, holder: Holder | null): Ask {
       try {
         model.send({ ...wishes, kind, request });
       } catch {
-        // VS Code closes the connection of a kernel that was restarted, and tells no model of it.
+        // VS Code closes the connection of a kernel that was restarted, and notifies no model.
         if (holder !== null) holder.comm_live = false;
         reject(new Silence(GONE));
       }

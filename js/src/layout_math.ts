@@ -21,7 +21,10 @@ export class TileLayout {
   /** Of memory: the input in each cell of the picture of the hardware, -1 for none. */
   private byPlace: Int32Array | null = null;
 
-  constructor(readonly data: TileData, readonly elementBytes: number) {
+  constructor(
+    readonly data: TileData,
+    readonly elementBytes: number,
+  ) {
     this.sizes = new Map(data.inputs.map((input) => [input.name, 2 ** input.bases.length]));
     this.elementCount = data.shape.reduce((product, size) => product * size, 1);
     let elements = new Int32Array(1);
@@ -69,7 +72,10 @@ export class TileLayout {
   /** The offset in shared memory, in elements, with the padding before it. */
   offset(number: number): number {
     const plain = this.part(number, "offset");
-    return this.data.paddings.reduce((sum, [interval, padding]) => sum + Math.floor(plain / interval) * padding, plain);
+    return this.data.paddings.reduce(
+      (sum, [interval, padding]) => sum + Math.floor(plain / interval) * padding,
+      plain,
+    );
   }
 
   /** The bank (0 to 31) that an element's first byte is in. */
@@ -83,7 +89,7 @@ export class TileLayout {
     return registers > 2 ? 1 : Math.min(this.elements.length / registers, 32 / registers);
   }
 
-  /** The input that a cell of the hardware's picture stands for; null for room that padding leaves free. */
+  /** The input that a cell of the hardware's picture represents; null for space that padding leaves free. */
   at({ x, y }: Place): number | null {
     if (this.data.memory === "registers") {
       const registers = this.size("register");
@@ -104,9 +110,13 @@ export class TileLayout {
   /** Columns and rows of the picture of the hardware. */
   get hardwareSize(): Place {
     if (this.data.memory === "registers") {
-      return { x: this.size("register") * this.fold, y: this.elements.length / this.size("register") / this.fold };
+      return {
+        x: this.size("register") * this.fold,
+        y: this.elements.length / this.size("register") / this.fold,
+      };
     }
-    if (this.data.memory === "tensor memory") return { x: this.size("column"), y: this.size("row") };
+    if (this.data.memory === "tensor memory")
+      return { x: this.size("column"), y: this.size("row") };
     return { x: BANK_ROW / this.elementBytes, y: this.rowsOfABlock * this.size("block") };
   }
 
@@ -114,9 +124,13 @@ export class TileLayout {
   place(number: number): Place {
     if (this.data.memory === "registers") {
       const thread = this.thread(number);
-      return { x: (thread % this.fold) * this.size("register") + this.part(number, "register"), y: Math.floor(thread / this.fold) };
+      return {
+        x: (thread % this.fold) * this.size("register") + this.part(number, "register"),
+        y: Math.floor(thread / this.fold),
+      };
     }
-    if (this.data.memory === "tensor memory") return { x: this.part(number, "column"), y: this.part(number, "row") };
+    if (this.data.memory === "tensor memory")
+      return { x: this.part(number, "column"), y: this.part(number, "row") };
     const byte = this.offset(number) * this.elementBytes;
     const row = this.part(number, "block") * this.rowsOfABlock + Math.floor(byte / BANK_ROW);
     return { x: Math.floor((byte % BANK_ROW) / this.elementBytes), y: row };
@@ -142,7 +156,9 @@ export class TileLayout {
     const filled = new Int32Array(this.elementCount);
     const sorted = new Int32Array(this.elements.length);
     const each = this.elements.length / this.elementCount;
-    this.elements.forEach((element, number) => (sorted[element * each + filled[element]!++] = number));
+    this.elements.forEach(
+      (element, number) => (sorted[element * each + filled[element]!++] = number),
+    );
     return sorted;
   }
 }
@@ -190,7 +206,8 @@ export function runs(layout: TileLayout, first: number, rows: number, columns: n
       const holder = layout.holders(first + row * columns + column)[0]!;
       const thread = layout.thread(holder);
       const register = layout.part(holder, "register");
-      if (run !== null && run.thread === thread && run.register + run.length === register) run.length++;
+      if (run !== null && run.thread === thread && run.register + run.length === register)
+        run.length++;
       else found.push((run = { row, column, length: 1, thread, register }));
     }
   }

@@ -26,7 +26,7 @@ type Words = readonly [string, string, string];
 const LEFT = 38;
 const TOP = 18;
 /** Pixels of a cell. */
-const CELL = { smallest: 2, largest: 38, labelled: 24, framed: 6, strip: 64 };
+const CELL = { smallest: 2, largest: 38, labeled: 24, framed: 6, strip: 64 };
 /** Pixels of a picture's height; what is higher is scrolled. */
 const HEIGHT = 640;
 const SCROLLBAR = 16;
@@ -47,16 +47,24 @@ export class LayoutPanel {
   private frame = 0;
 
   constructor(
-    readonly layout: TileLayout, readonly picture: Picture, readonly side: number, private readonly slice: Slice, title: string,
-    room: number, private readonly colour: (number: number) => string, private readonly listener: PanelListener,
+    readonly layout: TileLayout,
+    readonly picture: Picture,
+    readonly side: number,
+    private readonly slice: Slice,
+    title: string,
+    space: number,
+    private readonly color: (number: number) => string,
+    private readonly listener: PanelListener,
   ) {
     const size = picture === "logical" ? { x: slice.columns, y: slice.rows } : layout.hardwareSize;
     [this.columns, this.rows] = [size.x, size.y];
     // Few rows are given a height to be seen, and scroll sideways.
     const seen = Math.min(CELL.strip / size.y, CELL.framed * 2);
-    this.cell = Math.floor(Math.max(CELL.smallest, seen, Math.min(CELL.largest, (room - LEFT) / size.x)));
+    this.cell = Math.floor(
+      Math.max(CELL.smallest, seen, Math.min(CELL.largest, (space - LEFT) / size.x)),
+    );
     const whole = { x: LEFT + size.x * this.cell + 1, y: TOP + size.y * this.cell + 1 };
-    this.view = { x: Math.min(whole.x, Math.floor(room)), y: Math.min(whole.y, HEIGHT) };
+    this.view = { x: Math.min(whole.x, Math.floor(space)), y: Math.min(whole.y, HEIGHT) };
     const scale = window.devicePixelRatio || 1;
     for (const canvas of [this.below, this.above]) {
       canvas.width = this.view.x * scale;
@@ -65,13 +73,32 @@ export class LayoutPanel {
       canvas.style.height = `${this.view.y}px`;
       canvas.getContext("2d")!.scale(scale, scale);
     }
-    this.above.setAttribute("aria-label", `${title}, ${size.y} by ${size.x}. Arrow keys go from cell to cell, Home, End, Page Up and Page Down farther.`);
-    const shown = element("div", { class: "kl-grid-seen", style: `width: ${this.view.x}px; height: ${this.view.y}px` }, this.below, this.above);
+    this.above.setAttribute(
+      "aria-label",
+      `${title}, ${size.y} by ${size.x}. Arrow keys go from cell to cell, Home, End, Page Up and Page Down farther.`,
+    );
+    const shown = element(
+      "div",
+      { class: "kl-grid-seen", style: `width: ${this.view.x}px; height: ${this.view.y}px` },
+      this.below,
+      this.above,
+    );
     // Browsers stop at some ten million pixels: of what is larger the last rows are reached by keys alone.
-    this.box.append(element("div", { style: `width: ${whole.x}px; height: ${Math.min(whole.y, 10_000_000)}px` }, shown));
+    this.box.append(
+      element(
+        "div",
+        { style: `width: ${whole.x}px; height: ${Math.min(whole.y, 10_000_000)}px` },
+        shown,
+      ),
+    );
     this.box.style.maxHeight = `${HEIGHT + SCROLLBAR}px`;
     this.box.style.maxWidth = `${this.view.x + SCROLLBAR}px`;
-    this.dom = element("div", { class: "kl-panel" }, element("div", { class: "kl-panel-title" }, title), this.box);
+    this.dom = element(
+      "div",
+      { class: "kl-panel" },
+      element("div", { class: "kl-panel-title" }, title),
+      this.box,
+    );
     this.listen();
   }
 
@@ -90,7 +117,7 @@ export class LayoutPanel {
     this.paintRulers(context, style.getPropertyValue("--kl-soft"), seen);
     this.within(context, () => {
       for (let y = seen.top; y < seen.bottom; y++) this.paintRow(context, y, seen.left, seen.right);
-      if (this.cell >= CELL.labelled) this.paintLabels(context, seen);
+      if (this.cell >= CELL.labeled) this.paintLabels(context, seen);
     });
     this.drawMarks();
   }
@@ -99,8 +126,10 @@ export class LayoutPanel {
   private seen(): { left: number; right: number; top: number; bottom: number } {
     const { x, y } = this.scrolled;
     return {
-      left: Math.floor(x / this.cell), right: Math.min(this.columns, Math.ceil((x + this.view.x - LEFT) / this.cell)),
-      top: Math.floor(y / this.cell), bottom: Math.min(this.rows, Math.ceil((y + this.view.y - TOP) / this.cell)),
+      left: Math.floor(x / this.cell),
+      right: Math.min(this.columns, Math.ceil((x + this.view.x - LEFT) / this.cell)),
+      top: Math.floor(y / this.cell),
+      bottom: Math.min(this.rows, Math.ceil((y + this.view.y - TOP) / this.cell)),
     };
   }
 
@@ -122,61 +151,85 @@ export class LayoutPanel {
     context.restore();
   }
 
-  /** What a cell stands for: the first holder of an element, or an input; null for room that padding leaves free. */
+  /** What a cell represents: the first holder of an element, or an input; null for space that padding leaves free. */
   private numberAt(x: number, y: number): number | null {
-    return this.picture === "logical" ? this.layout.holders(this.elementAt(x, y))[0]! : this.layout.at({ x, y });
+    return this.picture === "logical"
+      ? this.layout.holders(this.elementAt(x, y))[0]!
+      : this.layout.at({ x, y });
   }
 
   private elementAt(x: number, y: number): number {
     return this.slice.first + y * this.columns + x;
   }
 
-  /** The colours of all that hold an element: more than one where it is replicated. */
-  private coloursAt(x: number, y: number, number: number): string[] {
-    if (this.picture === "hardware" || this.layout.replication === 1) return [this.colour(number)];
-    return [...new Set([...this.layout.holders(this.elementAt(x, y))].map(this.colour))].slice(0, 8);
+  /** The colors of all that hold an element: more than one where it is replicated. */
+  private colorsAt(x: number, y: number, number: number): string[] {
+    if (this.picture === "hardware" || this.layout.replication === 1) return [this.color(number)];
+    return [...new Set([...this.layout.holders(this.elementAt(x, y))].map(this.color))].slice(0, 8);
   }
 
-  private paintRow(context: CanvasRenderingContext2D, y: number, left: number, right: number): void {
+  private paintRow(
+    context: CanvasRenderingContext2D,
+    y: number,
+    left: number,
+    right: number,
+  ): void {
     const isFramed = this.cell >= CELL.framed;
     const isPlain = this.picture === "hardware" || this.layout.replication === 1;
-    let [from, colour] = [left, ""];
-    // Cells without a gap between them are painted together as long as their colour is the same.
+    let [from, color] = [left, ""];
+    // Cells without a gap between them are painted together as long as their color is the same.
     const flush = (to: number): void => {
-      if (colour === "" || to === from) return;
-      context.fillStyle = colour;
-      context.fillRect(this.x(from), this.y(y), (to - from) * this.cell - (isFramed ? 1 : 0), this.cell - (isFramed ? 1 : 0));
+      if (color === "" || to === from) return;
+      context.fillStyle = color;
+      context.fillRect(
+        this.x(from),
+        this.y(y),
+        (to - from) * this.cell - (isFramed ? 1 : 0),
+        this.cell - (isFramed ? 1 : 0),
+      );
     };
     for (let x = left; x < right; x++) {
       const number = this.numberAt(x, y);
-      const next = number === null ? "" : isPlain ? this.colour(number) : null;
+      const next = number === null ? "" : isPlain ? this.color(number) : null;
       if (next === null) this.paintBands(context, x, y, number!);
-      if (!isFramed && next === colour) continue;
+      if (!isFramed && next === color) continue;
       flush(x);
-      [from, colour] = [x, next ?? ""];
+      [from, color] = [x, next ?? ""];
     }
     flush(right);
   }
 
-  private paintBands(context: CanvasRenderingContext2D, x: number, y: number, number: number): void {
+  private paintBands(
+    context: CanvasRenderingContext2D,
+    x: number,
+    y: number,
+    number: number,
+  ): void {
     const side = this.cell - (this.cell >= CELL.framed ? 1 : 0);
-    const colours = this.coloursAt(x, y, number);
-    const part = side / colours.length;
-    colours.forEach((colour, at) => {
-      context.fillStyle = colour;
+    const colors = this.colorsAt(x, y, number);
+    const part = side / colors.length;
+    colors.forEach((color, at) => {
+      context.fillStyle = color;
       context.fillRect(this.x(x) + at * part, this.y(y), part, side);
     });
   }
 
-  private paintRulers(context: CanvasRenderingContext2D, ink: string, seen: ReturnType<LayoutPanel["seen"]>): void {
+  private paintRulers(
+    context: CanvasRenderingContext2D,
+    ink: string,
+    seen: ReturnType<LayoutPanel["seen"]>,
+  ): void {
     context.fillStyle = ink;
-    const every = (cells: number, room: number): number => {
+    const every = (cells: number, space: number): number => {
       let step = 1;
-      while (step * this.cell < room && step < cells) step *= 2;
+      while (step * this.cell < space && step < cells) step *= 2;
       return step;
     };
-    const room = this.picture === "hardware" && this.layout.data.memory === "registers" && this.layout.fold > 1 ? 36 : 26;
-    const [across, down] = [every(this.columns, room), every(this.rows, 12)];
+    const space =
+      this.picture === "hardware" && this.layout.data.memory === "registers" && this.layout.fold > 1
+        ? 36
+        : 26;
+    const [across, down] = [every(this.columns, space), every(this.rows, 12)];
     const next = (from: number, step: number): number => Math.ceil(from / step) * step;
     for (let x = next(seen.left, across); x < seen.right; x += across) {
       const middle = this.x(x + 0.5);
@@ -195,27 +248,40 @@ export class LayoutPanel {
       if (layout.fold === 1) return `r${x}`;
       return registers === 1 ? `+${x}` : `+${Math.floor(x / registers)}:r${x % registers}`;
     }
-    if (picture === "hardware" && layout.data.memory === "shared memory") return `b${Math.floor((x * layout.elementBytes) / 4)}`;
+    if (picture === "hardware" && layout.data.memory === "shared memory")
+      return `b${Math.floor((x * layout.elementBytes) / 4)}`;
     return String(x);
   }
 
   private rowName(y: number): string {
-    if (this.picture === "hardware" && this.layout.data.memory === "registers") return `T${y * this.layout.fold}`;
-    return String(this.picture === "logical" && this.layout.data.shape.length === 1 ? y * this.columns : y);
+    if (this.picture === "hardware" && this.layout.data.memory === "registers")
+      return `T${y * this.layout.fold}`;
+    return String(
+      this.picture === "logical" && this.layout.data.shape.length === 1 ? y * this.columns : y,
+    );
   }
 
   // Labels
 
-  private paintLabels(context: CanvasRenderingContext2D, seen: ReturnType<LayoutPanel["seen"]>): void {
+  private paintLabels(
+    context: CanvasRenderingContext2D,
+    seen: ReturnType<LayoutPanel["seen"]>,
+  ): void {
     if (this.picture === "logical" && this.layout.data.memory === "registers") {
-      const lines = runs(this.layout, this.slice.first + seen.top * this.columns, seen.bottom - seen.top, this.columns);
+      const lines = runs(
+        this.layout,
+        this.slice.first + seen.top * this.columns,
+        seen.bottom - seen.top,
+        this.columns,
+      );
       for (const run of lines) this.paintRun(context, { ...run, row: run.row + seen.top });
       return;
     }
     for (let y = seen.top; y < seen.bottom; y++) {
       for (let x = seen.left; x < seen.right; x++) {
         const number = this.numberAt(x, y);
-        if (number !== null) this.paintText(context, this.labelOf(number), x, y, 1, [this.colour(number)]);
+        if (number !== null)
+          this.paintText(context, this.labelOf(number), x, y, 1, [this.color(number)]);
       }
     }
   }
@@ -225,51 +291,91 @@ export class LayoutPanel {
     const { layout } = this;
     if (this.picture === "hardware") {
       const index = layout.index(layout.elements[number]!);
-      return [index.join(","), index.slice(0, -2).map((one) => `${one},`).join(""), index.slice(-2).join(",")];
+      return [
+        index.join(","),
+        index
+          .slice(0, -2)
+          .map((one) => `${one},`)
+          .join(""),
+        index.slice(-2).join(","),
+      ];
     }
-    const label = layout.data.memory === "shared memory" ? String(layout.offset(number)) : `${layout.part(number, "row")}:${layout.part(number, "column")}`;
+    const label =
+      layout.data.memory === "shared memory"
+        ? String(layout.offset(number))
+        : `${layout.part(number, "row")}:${layout.part(number, "column")}`;
     return [label, "", label];
   }
 
-  /** One thread's neighbours, by cells side by side that have the same colours: they become one box. */
+  /** One thread's neighbors, by cells side by side that have the same colors: they become one box. */
   private paintRun(context: CanvasRenderingContext2D, run: Run): void {
-    const colours = Array.from({ length: run.length }, (_, at) => this.coloursAt(run.column + at, run.row, this.numberAt(run.column + at, run.row)!));
+    const colors = Array.from({ length: run.length }, (_, at) =>
+      this.colorsAt(run.column + at, run.row, this.numberAt(run.column + at, run.row)!),
+    );
     for (let first = 0, next = 0; first < run.length; first = next) {
-      while (next < run.length && String(colours[next]) === String(colours[first])) next++;
-      this.paintPart(context, { ...run, column: run.column + first, register: run.register + first, length: next - first }, colours[first]!);
+      while (next < run.length && String(colors[next]) === String(colors[first])) next++;
+      this.paintPart(
+        context,
+        {
+          ...run,
+          column: run.column + first,
+          register: run.register + first,
+          length: next - first,
+        },
+        colors[first]!,
+      );
     }
   }
 
   /** A run, as the PTX manual writes it: T0:{c0,c1}; of a replicated element also how many hold it. */
-  private paintPart(context: CanvasRenderingContext2D, { row, column, length, thread, register }: Run, colours: readonly string[]): void {
-    if (colours.length === 1) {
-      context.fillStyle = colours[0]!;
+  private paintPart(
+    context: CanvasRenderingContext2D,
+    { row, column, length, thread, register }: Run,
+    colors: readonly string[],
+  ): void {
+    if (colors.length === 1) {
+      context.fillStyle = colors[0]!;
       context.fillRect(this.x(column), this.y(row), length * this.cell - 1, this.cell - 1);
     }
     const letter = this.layout.data.fragment || "r";
-    const names = length === 1 ? `${letter}${register}` : length === 2 ? `{${letter}${register},${letter}${register + 1}}` : `{${letter}${register}..${letter}${register + length - 1}}`;
+    const names =
+      length === 1
+        ? `${letter}${register}`
+        : length === 2
+          ? `{${letter}${register},${letter}${register + 1}}`
+          : `{${letter}${register}..${letter}${register + length - 1}}`;
     const copies = this.layout.replication > 1 ? ` ×${this.layout.replication}` : "";
-    // Between several colours there is room for one line.
+    // Between several colors there is space for one line.
     const short = `T${thread}${copies}`;
-    const words: Words = colours.length > 1 && length === 1 ? [short, "", short] : [`T${thread}:${names}${copies}`, `T${thread}`, `${names}${copies}`];
-    this.paintText(context, words, column, row, length, colours);
+    const words: Words =
+      colors.length > 1 && length === 1
+        ? [short, "", short]
+        : [`T${thread}:${names}${copies}`, `T${thread}`, `${names}${copies}`];
+    this.paintText(context, words, column, row, length, colors);
   }
 
-  private paintText(context: CanvasRenderingContext2D, [whole, first, second]: Words, x: number, y: number, length: number, colours: readonly string[]): void {
+  private paintText(
+    context: CanvasRenderingContext2D,
+    [whole, first, second]: Words,
+    x: number,
+    y: number,
+    length: number,
+    colors: readonly string[],
+  ): void {
     const [across, down] = [this.x(x + length / 2) - 0.5, this.y(y + 0.5) - 0.5];
-    const room = length * this.cell - 3;
-    const isWide = first !== "" && context.measureText(whole).width > room;
-    if (colours.length > 1) {
-      // Above several colours ink is read on a plate of its own.
+    const space = length * this.cell - 3;
+    const isWide = first !== "" && context.measureText(whole).width > space;
+    if (colors.length > 1) {
+      // Above several colors ink is read on a separate plate.
       context.fillStyle = "rgba(255, 255, 255, 0.85)";
       const height = isWide ? 24 : 12;
-      context.fillRect(across - room / 2, down - height / 2, room, height);
+      context.fillRect(across - space / 2, down - height / 2, space, height);
     }
-    context.fillStyle = colours.length > 1 ? "#000000" : inkOn(colours[0]!);
-    if (!isWide) context.fillText(whole, across, down, room);
+    context.fillStyle = colors.length > 1 ? "#000000" : inkOn(colors[0]!);
+    if (!isWide) context.fillText(whole, across, down, space);
     else {
-      context.fillText(first, across, down - 6, room);
-      context.fillText(second, across, down + 6, room);
+      context.fillText(first, across, down - 6, space);
+      context.fillText(second, across, down + 6, space);
     }
   }
 
@@ -317,7 +423,8 @@ export class LayoutPanel {
       if (layout.data.memory === "registers") {
         const registers = layout.size("register");
         for (const thread of new Set(holders.map((holder) => layout.thread(holder)))) {
-          for (let register = 0; register < registers; register++) box(thread * registers + register, 1.5, style.getPropertyValue("--kl-mark"));
+          for (let register = 0; register < registers; register++)
+            box(thread * registers + register, 1.5, style.getPropertyValue("--kl-mark"));
         }
       }
       for (const holder of picture === "logical" ? holders.slice(0, 1) : holders) {
@@ -331,7 +438,9 @@ export class LayoutPanel {
   private placeOf(number: number): Place | null {
     if (this.picture === "hardware") return this.layout.place(number);
     const at = this.layout.elements[number]! - this.slice.first;
-    return at >= 0 && at < this.rows * this.columns ? { x: at % this.columns, y: Math.floor(at / this.columns) } : null;
+    return at >= 0 && at < this.rows * this.columns
+      ? { x: at % this.columns, y: Math.floor(at / this.columns) }
+      : null;
   }
 
   // Pointing
@@ -346,35 +455,50 @@ export class LayoutPanel {
     };
     this.above.addEventListener("pointermove", (event) => {
       if (event.offsetX < LEFT || event.offsetY < TOP) return;
-      go(Math.floor((event.offsetX - LEFT + this.box.scrollLeft) / this.cell), Math.floor((event.offsetY - TOP + this.box.scrollTop) / this.cell));
+      go(
+        Math.floor((event.offsetX - LEFT + this.box.scrollLeft) / this.cell),
+        Math.floor((event.offsetY - TOP + this.box.scrollTop) / this.cell),
+      );
     });
     this.above.addEventListener("keydown", (event) => {
       const page = Math.max(1, Math.floor((this.view.y - TOP) / this.cell) - 1);
       const steps: Record<string, [number, number]> = {
-        ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1], PageUp: [0, -page], PageDown: [0, page], Home: [-this.columns, 0], End: [this.columns, 0],
+        ArrowLeft: [-1, 0],
+        ArrowRight: [1, 0],
+        ArrowUp: [0, -1],
+        ArrowDown: [0, 1],
+        PageUp: [0, -page],
+        PageDown: [0, page],
+        Home: [-this.columns, 0],
+        End: [this.columns, 0],
       };
       const step = steps[event.key];
       if (step === undefined) return;
       event.preventDefault();
       const [x, y] = this.at.x < 0 ? [0, 0] : [this.at.x + step[0], this.at.y + step[1]];
-      if (go(Math.min(this.columns - 1, Math.max(0, x)), Math.min(this.rows - 1, Math.max(0, y)))) this.scrollTo(this.at.x, this.at.y);
+      if (go(Math.min(this.columns - 1, Math.max(0, x)), Math.min(this.rows - 1, Math.max(0, y))))
+        this.scrollTo(this.at.x, this.at.y);
     });
     this.box.addEventListener("scroll", () => {
-      if (this.frame === 0) this.frame = requestAnimationFrame(() => {
-        this.frame = 0;
-        this.draw();
-      });
+      if (this.frame === 0)
+        this.frame = requestAnimationFrame(() => {
+          this.frame = 0;
+          this.draw();
+        });
     });
   }
 
   private scrollTo(x: number, y: number): void {
     const { box, cell } = this;
     const { scrollLeft, scrollTop } = box;
-    const fit = (place: number, scrolled: number, room: number): number => {
+    const fit = (place: number, scrolled: number, space: number): number => {
       if (place < scrolled) return place;
-      return place + cell > scrolled + room ? place + cell - room : scrolled;
+      return place + cell > scrolled + space ? place + cell - space : scrolled;
     };
-    const [left, top] = [fit(x * cell, scrollLeft, box.clientWidth - LEFT), fit(y * cell, scrollTop, box.clientHeight - TOP)];
+    const [left, top] = [
+      fit(x * cell, scrollLeft, box.clientWidth - LEFT),
+      fit(y * cell, scrollTop, box.clientHeight - TOP),
+    ];
     if (left !== scrollLeft || top !== scrollTop) box.scrollTo({ left, top });
   }
 }

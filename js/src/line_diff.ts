@@ -1,8 +1,8 @@
 // A diff by lines: lines that occur once in both texts and keep their order hold the two together, and between those
-// Myers' algorithm finds the shortest script. Indentation is no difference.
+// Myers' algorithm finds the shortest script. Indentation is not a difference.
 import type { Work } from "./slices";
 
-/** Lines [fromA, toA) of the one text stand where lines [fromB, toB) of the other do; counted from 0. */
+/** Lines [fromA, toA) of the one text are where lines [fromB, toB) of the other do; counted from 0. */
 export interface Hunk {
   fromA: number;
   toA: number;
@@ -23,21 +23,35 @@ export function* lineDiff(a: readonly string[], b: readonly string[]): Work<Hunk
   const left = yield* numbered(a, fromA, toA, numbers);
   const right = yield* numbered(b, fromB, toB, numbers);
   const hunks = yield* compared(left, right, new Unique(numbers.size));
-  return joined(hunks.map((hunk) => ({ fromA: hunk.fromA + fromA, toA: hunk.toA + fromA, fromB: hunk.fromB + fromB, toB: hunk.toB + fromB })));
+  return joined(
+    hunks.map((hunk) => ({
+      fromA: hunk.fromA + fromA,
+      toA: hunk.toA + fromA,
+      fromB: hunk.fromB + fromB,
+      toB: hunk.toB + fromB,
+    })),
+  );
 }
 
 /** What is left of two texts without the lines that both begin with, and both end with. */
 function without(a: readonly string[], b: readonly string[]): Hunk {
-  const same = (one: string, other: string): boolean => one === other || one.trim() === other.trim();
+  const same = (one: string, other: string): boolean =>
+    one === other || one.trim() === other.trim();
   let from = 0;
   let [toA, toB] = [a.length, b.length];
   while (from < toA && from < toB && same(a[from]!, b[from]!)) from++;
-  while (from < toA && from < toB && same(a[toA - 1]!, b[toB - 1]!)) [toA, toB] = [toA - 1, toB - 1];
+  while (from < toA && from < toB && same(a[toA - 1]!, b[toB - 1]!))
+    [toA, toB] = [toA - 1, toB - 1];
   return { fromA: from, toA, fromB: from, toB };
 }
 
 /** Lines [from, to) as numbers: equal lines have the same one. */
-function* numbered(lines: readonly string[], from: number, to: number, numbers: Map<string, number>): Work<Int32Array> {
+function* numbered(
+  lines: readonly string[],
+  from: number,
+  to: number,
+  numbers: Map<string, number>,
+): Work<Int32Array> {
   const found = new Int32Array(to - from);
   for (let at = from; at < to; at++) {
     const line = lines[at]!.trim();
@@ -60,7 +74,8 @@ function* compared(a: Int32Array, b: Int32Array, unique: Unique): Work<Hunk[]> {
     else {
       const anchors = unique.inOrder(a, b, block);
       if (anchors === null) hunks.push(block);
-      else if (anchors.a.length > 0) for (const part of between(anchors, block).reverse()) blocks.push(part);
+      else if (anchors.a.length > 0)
+        for (const part of between(anchors, block).reverse()) blocks.push(part);
       else yield* myers(a, b, block, hunks);
     }
     yield;
@@ -74,13 +89,17 @@ function shrink(a: Int32Array, b: Int32Array, block: Hunk): void {
     block.fromA++;
     block.fromB++;
   }
-  while (block.fromA < block.toA && block.fromB < block.toB && a[block.toA - 1] === b[block.toB - 1]) {
+  while (
+    block.fromA < block.toA &&
+    block.fromB < block.toB &&
+    a[block.toA - 1] === b[block.toB - 1]
+  ) {
     block.toA--;
     block.toB--;
   }
 }
 
-/** Pairs of lines that stand for each other: positions in the one text, and as many in the other. */
+/** Pairs of lines that correspond: positions in the one text, and as many in the other. */
 interface Anchors {
   a: readonly number[];
   b: readonly number[];
@@ -181,7 +200,13 @@ function* myers(a: Int32Array, b: Int32Array, block: Hunk, hunks: Hunk[]): Work<
 }
 
 function walkBack(
-  trace: readonly Int32Array[], edits: number, x: number, y: number, fromA: number, fromB: number, hunks: Hunk[],
+  trace: readonly Int32Array[],
+  edits: number,
+  x: number,
+  y: number,
+  fromA: number,
+  fromB: number,
+  hunks: Hunk[],
 ): void {
   const found: Hunk[] = [];
   for (let step = edits; step > 0; step--) {
@@ -194,8 +219,18 @@ function walkBack(
     const beforeY = beforeX - (down ? diagonal + 1 : diagonal - 1);
     found.push(
       down
-        ? { fromA: fromA + beforeX, toA: fromA + beforeX, fromB: fromB + beforeY, toB: fromB + beforeY + 1 }
-        : { fromA: fromA + beforeX, toA: fromA + beforeX + 1, fromB: fromB + beforeY, toB: fromB + beforeY },
+        ? {
+            fromA: fromA + beforeX,
+            toA: fromA + beforeX,
+            fromB: fromB + beforeY,
+            toB: fromB + beforeY + 1,
+          }
+        : {
+            fromA: fromA + beforeX,
+            toA: fromA + beforeX + 1,
+            fromB: fromB + beforeY,
+            toB: fromB + beforeY,
+          },
     );
     x = beforeX;
     y = beforeY;

@@ -16,7 +16,8 @@ export interface Chosen {
 export function errorLine(sides: readonly Side[]): Chosen | null {
   for (const side of sides) {
     const failed = side.data.passes[side.data.passes.length - 1];
-    if (side.data.failure_line > 0 && failed !== undefined) return { side, place: failed.place, line: side.data.failure_line };
+    if (side.data.failure_line > 0 && failed !== undefined)
+      return { side, place: failed.place, line: side.data.failure_line };
     const error = side.data.notes.find((note) => note.severity === "error" && note.line > 0);
     if (error !== undefined) return { side, place: "source", line: error.line };
   }
@@ -29,7 +30,9 @@ export function relatedLines(chosen: Chosen, to: Shown): readonly number[] {
   // Two compilations meet in the source, if they are of one kernel.
   const lines = chosen.side.map.lines(chosen.place, "source", chosen.line);
   if (chosen.side.map.file !== to.side.map.file) return [];
-  return [...new Set(lines.flatMap((line) => to.side.map.lines("source", to.place, line)))].sort((a, b) => a - b);
+  return [...new Set(lines.flatMap((line) => to.side.map.lines("source", to.place, line)))].sort(
+    (a, b) => a - b,
+  );
 }
 
 /** How many lines of a text were lit: "3 lines of TTGIR". */
@@ -37,13 +40,20 @@ export function litWords(count: number, of: Shown): string {
   return `${count.toLocaleString("en")} ${count === 1 ? "line" : "lines"} of ${shownWords(of)}`;
 }
 
-/** Of a line where it comes from, what was lit with it, how long its bar is, and what stands in its margin. */
+/** Of a line where it comes from, what was lit with it, how long its bar is, and what is in its margin. */
 export function chosenWords(chosen: Chosen, lit: string, metric: string): string {
   const { side, place, line } = chosen;
   const notes = place === "source" ? side.data.notes.filter((note) => note.line === line) : [];
-  const codes = place === "sass" ? side.data.controls.find((one) => one.line === line)?.codes : undefined;
+  const codes =
+    place === "sass" ? side.data.controls.find((one) => one.line === line)?.codes : undefined;
   const bar = barWords(barsOf(side, metric, place), line);
-  const parts = [originWords(chosen), lit, bar, codes === undefined ? "" : controlWords(codes), allWords(notes)];
+  const parts = [
+    originWords(chosen),
+    lit,
+    bar,
+    codes === undefined ? "" : controlWords(codes),
+    allWords(notes),
+  ];
   return parts.filter((part) => part !== "").join(notes.length > 0 ? "\n" : " · ");
 }
 
@@ -52,8 +62,16 @@ function originWords({ side: { map }, place, line }: Chosen): string {
   const what = `${stageWords(place)} line ${line}`;
   if (place === "source") return what;
   if (chains.length === 0) return `${what}: the compiler names no line of the kernel for it`;
-  const words = chains.slice(0, 3).map((chain) =>
-    chain.map((frame) => (frame.file === map.file ? `line ${frame.line}` : `${frame.file.split("/").pop()}:${frame.line}`)).join(", called from "),
-  );
+  const words = chains
+    .slice(0, 3)
+    .map((chain) =>
+      chain
+        .map((frame) =>
+          frame.file === map.file
+            ? `line ${frame.line}`
+            : `${frame.file.split("/").pop()}:${frame.line}`,
+        )
+        .join(", called from "),
+    );
   return `${what}: from ${[...new Set(words)].join("; and from ")}`;
 }

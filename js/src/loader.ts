@@ -1,5 +1,5 @@
 // What every widget brings along, so that the bundle need not: it finds the bundle, which a kernel sends once, and lets it draw.
-import { asking, type Holder, holderOf, type Model } from "./kernel";
+import { requester, type Holder, holderOf, type Model } from "./kernel";
 
 interface Place {
   model: Model;
@@ -20,11 +20,15 @@ declare global {
 /** The bundle, from the model that holds it, else from the kernel itself. */
 async function load(model: Model, holder: Holder | null): Promise<Loaded> {
   const held = typeof holder?.get("source") === "string" ? holder : null;
-  const answer = held === null ? await asking(model, holder)("bundle", {}) : null;
-  const part = (name: string): string => String(answer === null ? held?.get(name) : answer.content[name]);
+  const answer = held === null ? await requester(model, holder)("bundle", {}) : null;
+  const part = (name: string): string =>
+    String(answer === null ? held?.get(name) : answer.content[name]);
   const address = URL.createObjectURL(new Blob([part("source")], { type: "text/javascript" }));
   try {
-    return { views: ((await import(address)) as { default: Loaded["views"] }).default, style: part("style") };
+    return {
+      views: ((await import(address)) as { default: Loaded["views"] }).default,
+      style: part("style"),
+    };
   } finally {
     URL.revokeObjectURL(address);
   }

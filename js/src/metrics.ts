@@ -20,22 +20,33 @@ const OF_THE_CODE = ["compiler", "machine code"];
 /** The metrics of all sides; one of each name. */
 export function metricsOf(view: IrView): readonly MetricData[] {
   const found = new Map<string, MetricData>();
-  for (const side of view.sides) for (const metric of side.metrics) if (!found.has(metric.name)) found.set(metric.name, metric);
+  for (const side of view.sides)
+    for (const metric of side.metrics) if (!found.has(metric.name)) found.set(metric.name, metric);
   return [...found.values()];
 }
 
 /** The list to choose from, grouped by where numbers come from, and where the chosen ones do; null where there is nothing to choose. */
-export function metricChoice(view: IrView, chosen: string, onchange: (name: string) => void): HTMLElement | null {
+export function metricChoice(
+  view: IrView,
+  chosen: string,
+  onchange: (name: string) => void,
+): HTMLElement | null {
   const metrics = metricsOf(view);
   if (metrics.length === 0) return null;
   const origin = element("span", { class: "kl-soft kl-origin" });
-  const tell = (name: string) => (origin.textContent = metrics.find((one) => one.name === name)?.origin ?? "");
+  const notify = (name: string) =>
+    (origin.textContent = metrics.find((one) => one.name === name)?.origin ?? "");
   const options = metrics.map((one) => ({ value: one.name, words: one.name, group: one.origin }));
-  const select = choice("Bars beside the lines", [{ value: "", words: "no bars" }, ...options], chosen, (name) => {
-    tell(name);
-    onchange(name);
-  });
-  tell(chosen);
+  const select = choice(
+    "Bars beside the lines",
+    [{ value: "", words: "no bars" }, ...options],
+    chosen,
+    (name) => {
+      notify(name);
+      onchange(name);
+    },
+  );
+  notify(chosen);
   for (const option of select.options) {
     const metric = metrics.find((one) => one.name === option.value);
     if (metric !== undefined) option.title = metric.unit;
@@ -48,7 +59,12 @@ export function barsOf(side: Side, name: string, place: string): Bars {
   const metric = side.data.metrics.find((one) => one.name === name);
   if (metric === undefined) return NO_BARS;
   const values = side.metric(name, place);
-  if (place === metric.stage && metric.origin === "machine code" && new Set(values.values()).size < 2) return NO_BARS;
+  if (
+    place === metric.stage &&
+    metric.origin === "machine code" &&
+    new Set(values.values()).size < 2
+  )
+    return NO_BARS;
   const scope = isMadeFrom(place, metric.stage) ? ", of all that its operation became" : "";
   const origin = OF_THE_CODE.includes(metric.origin) ? "" : ` (${metric.origin})`;
   return { values, unit: `${metric.unit}${scope}${origin}` };

@@ -15,10 +15,16 @@ export function resultTypes(lines: readonly string[], line: number): readonly st
 /** The type of an argument of a function, a block or a loop, from the line that names it; "" where it does not say. */
 export function argumentType(line: string, name: string): string {
   const declared = new RegExp(`${escaped(name)}: `).exec(line);
-  if (declared !== null) return upToComma(line.slice(declared.index + declared[0].length)).replace(/ \{.*$/, "").trim();
+  if (declared !== null)
+    return upToComma(line.slice(declared.index + declared[0].length))
+      .replace(/ \{.*$/, "")
+      .trim();
   const written = writtenTypes(line);
-  if (new RegExp(`scf\\.for ${escaped(name)} = `).test(line)) return written?.types.at(-1) ?? "index";
-  const carried = [...line.slice(line.indexOf("iter_args(")).matchAll(/(%[\w$.-]+) = /g)].map((found) => found[1]);
+  if (new RegExp(`scf\\.for ${escaped(name)} = `).test(line))
+    return written?.types.at(-1) ?? "index";
+  const carried = [...line.slice(line.indexOf("iter_args(")).matchAll(/(%[\w$.-]+) = /g)].map(
+    (found) => found[1],
+  );
   return withItsName(loopTypes(line)[carried.indexOf(name)] ?? "");
 }
 
@@ -39,13 +45,18 @@ const COMPARISONS = new Set(["arith.cmpi", "arith.cmpf", "llvm.icmp", "llvm.fcmp
 /** Operations that write the types of several operands, of which the result has the first. */
 const AS_FIRST = new Set(["tt.addptr", "llvm.getelementptr"]);
 
-/** What stands after the last colon: `types`, and whether an arrow or a "to" says that they are the results'. */
+/** What comes after the last colon: `types`, and whether an arrow or a "to" says that they are the results'. */
 interface Written {
   readonly types: readonly string[];
   readonly ofResults: boolean;
 }
 
-function ofOperation(operation: string, count: number, { types, ofResults }: Written, rest: string): readonly string[] {
+function ofOperation(
+  operation: string,
+  count: number,
+  { types, ofResults }: Written,
+  rest: string,
+): readonly string[] {
   if (operation === "scf.for") return loopTypes(rest);
   if (operation === "llvm.extractvalue") return [member(types[0]!, rest)];
   if (operation === "llvm.extractelement") return [elementOf(types[0]!)];
@@ -67,7 +78,9 @@ function writtenTypes(text: string): Written | null {
   if (colon < 0 && arrow < 0) return null;
   if (arrow >= 0) return { types: listed(unwrapped(tail.slice(arrow + 4))), ofResults: true };
   const to = lastOutside(tail, " to ");
-  return to >= 0 ? { types: listed(tail.slice(to + 4)), ofResults: true } : { types: listed(tail), ofResults: false };
+  return to >= 0
+    ? { types: listed(tail.slice(to + 4)), ofResults: true }
+    : { types: listed(tail), ofResults: false };
 }
 
 /** What a loop carries, which its results are: `-> (types)  : i32 {`. */
@@ -80,7 +93,7 @@ function loopTypes(line: string): readonly string[] {
   return listed(unwrapped((colon < 0 ? after : after.slice(0, colon)).trim()));
 }
 
-/** Whether the operation has a region, after which its types stand. */
+/** Whether the operation has a region, after which its types come. */
 function endsLater(line: string): boolean {
   return line.endsWith("({") || line.includes(" = ttg.warp_specialize(");
 }
@@ -88,7 +101,12 @@ function endsLater(line: string): boolean {
 /** The line on which an operation with regions ends: with its indentation, and with its type. */
 function lastLine(lines: readonly string[], line: number): string {
   const indentation = /^\s*/.exec(lines[line - 1]!)![0];
-  return lines.slice(line).find((one) => one.startsWith(`${indentation}})`) || one.startsWith(`${indentation}} : (`)) ?? "";
+  return (
+    lines
+      .slice(line)
+      .find((one) => one.startsWith(`${indentation}})`) || one.startsWith(`${indentation}} : (`)) ??
+    ""
+  );
 }
 
 function resultCount(names: string): number {
@@ -136,7 +154,7 @@ function withItsName(type: string): string {
 
 // Brackets
 
-/** Where a word stands last outside brackets; -1 where it does not. */
+/** Where a word is last outside brackets; -1 where it does not. */
 function lastOutside(text: string, word: string): number {
   let depth = 0;
   for (let at = text.length - 1; at >= 0; at--) {

@@ -1,6 +1,6 @@
-// The IR of configs: what the data holds, what the notebook's kernel compiles when it is asked, and two of them side by side.
+// The IR of configs: what the data holds, what the notebook's kernel compiles on request, and two of them side by side.
 import type { IrView, PassPairData, TuningView } from "./data";
-import type { Ask } from "./kernel";
+import type { KernelRequest } from "./kernel";
 import type { Sources } from "./side";
 import { unpack } from "./unpack";
 
@@ -16,8 +16,12 @@ export class Openings {
   /** Sweeps from a file whose source the kernel has run. */
   private readonly ran = new Set<number>();
 
-  /** `bytes` reads a part of the data; `ask` asks the kernel, and is null where there is none. */
-  constructor(private readonly data: TuningView, private readonly bytes: (part: number) => Promise<ArrayBuffer>, private readonly ask: Ask | null) {
+  /** `bytes` reads a part of the data; `request` sends a request to the kernel, and is null where there is none. */
+  constructor(
+    private readonly data: TuningView,
+    private readonly bytes: (part: number) => Promise<ArrayBuffer>,
+    private readonly request: KernelRequest | null,
+  ) {
     for (const { left, right, pairs } of data.pairs) this.pairs.set(`${left} ${right}`, pairs);
   }
 
@@ -30,7 +34,8 @@ export class Openings {
     const reasons = this.data.configs.map((_, place) => this.whyNot([place]));
     if (reasons.length === 0 || reasons.includes(null)) return null;
     const unknown = this.data.sweeps.find((_, sweep) => !this.knowsKernel(sweep));
-    if (unknown !== undefined) return `No config's IR is here: this sweep was read from a file. ${unknown.how_to_open}`;
+    if (unknown !== undefined)
+      return `No config's IR is here: this sweep was read from a file. ${unknown.how_to_open}`;
     return `No config's IR was recorded in this page, which has no kernel that could compile one. ${this.data.sweeps.length > 1 ? "tunings" : "tuning"}.show(compilations=[...]).to_html("sweep.html") writes one that holds it.`;
   }
 
@@ -43,7 +48,7 @@ export class Openings {
     if (!this.knowsKernel(config.sweep) && !this.canRun(config.sweep)) {
       return `The IR of config ${config.number} is not here: this sweep was read from a file. ${sweep.how_to_open}`;
     }
-    if (this.ask !== null) return null;
+    if (this.request !== null) return null;
     const numbers = this.data.opened.map((one) => this.data.configs[one.config]!.number).join(", ");
     const held = numbers ? `the IR of config ${numbers}, marked ◆` : "no config's IR";
     const several = this.data.sweeps.length > 1;
@@ -57,18 +62,20 @@ export class Openings {
 
   /** Whether a sweep's kernel can be made of what its file holds. */
   private canRun(sweep: number): boolean {
-    return this.ask !== null && this.data.sweeps[sweep]!.source !== "";
+    return this.request !== null && this.data.sweeps[sweep]!.source !== "";
   }
 
   /** The sweep whose source has to run before the IR of these configs can be had, to which somebody has to agree; null where none has to. */
   toRun(places: readonly number[]): number | null {
-    const missing = places.filter((place) => !this.isHere(place)).map((place) => this.data.configs[place]!.sweep);
+    const missing = places
+      .filter((place) => !this.isHere(place))
+      .map((place) => this.data.configs[place]!.sweep);
     return missing.find((sweep) => !this.knowsKernel(sweep) && this.canRun(sweep)) ?? null;
   }
 
   /** Have the kernel run the source of a sweep's file, and so know its kernel, and that of those with the same source. */
   async run(sweep: number, heard: () => void): Promise<void> {
-    const { content } = await this.asking("run source", { sweep }, heard);
+    const { content } = await this.requested("run source", { sweep }, heard);
     for (const known of content["sweeps"] as readonly number[]) this.ran.add(known);
   }
 
@@ -80,47 +87,65 @@ export class Openings {
     if (left === undefined) throw new Error("no config is chosen");
     if (right === undefined) return left;
     for (const [at, one] of each.entries()) {
-      if (one.data.sides[0]!.failure) throw new Error(`${this.name(places[at]!)} does not compile, so there is nothing to compare it with.`);
+      if (one.data.sides[0]!.failure)
+        throw new Error(
+          `${this.name(places[at]!)} does not compile, so there is nothing to compare it with.`,
+        );
     }
-    return sideBySide(left, right, places.map((place) => this.name(place)), await this.pair(places[0]!, places[1]!, heard));
+    return sideBySide(
+      left,
+      right,
+      places.map((place) => this.name(place)),
+      await this.pair(places[0]!, places[1]!, heard),
+    );
   }
 
   private name(place: number): string {
     const { sweep, number } = this.data.configs[place]!;
-    return this.data.sweeps.length > 1 ? `config ${number} of ${this.data.sweeps[sweep]!.name}` : `config ${number}`;
+    return this.data.sweeps.length > 1
+      ? `config ${number} of ${this.data.sweeps[sweep]!.name}`
+      : `config ${number}`;
   }
 
   private async one(place: number, heard: () => void): Promise<Opened> {
     const known = this.found.get(place);
     if (known !== undefined) return known;
     const here = this.data.opened.find((one) => one.config === place);
-    const packed = here !== undefined ? new Uint8Array(await this.bytes(here.part)) : await this.fetched(place, heard);
+    const packed =
+      here !== undefined
+        ? new Uint8Array(await this.bytes(here.part))
+        : await this.fetched(place, heard);
     const { data, part } = await unpack(packed);
     if (data.kind !== "ir") throw new Error(`the kernel sent a view of kind ${data.kind}`);
-    const fetch = async (_: number, text: number): Promise<string> => String((await this.asking("config text", { config: place, text })).content["text"]);
+    const fetch = async (_: number, text: number): Promise<string> =>
+      String((await this.requested("config text", { config: place, text })).content["text"]);
     const made = { data, sources: { part, fetch } };
     this.found.set(place, made);
     return made;
   }
 
   private async fetched(config: number, heard: () => void): Promise<Uint8Array> {
-    const buffer = (await this.asking("config", { config }, heard)).buffers[0];
+    const buffer = (await this.requested("config", { config }, heard)).buffers[0];
     if (buffer === undefined) throw new Error("the kernel sent no data");
     return new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength);
   }
 
-  private async pair(left: number, right: number, heard: () => void): Promise<readonly PassPairData[]> {
+  private async pair(
+    left: number,
+    right: number,
+    heard: () => void,
+  ): Promise<readonly PassPairData[]> {
     const known = this.pairs.get(`${left} ${right}`) ?? turned(this.pairs.get(`${right} ${left}`));
     if (known !== undefined) return known;
-    const answer = await this.asking("pair", { left, right }, heard);
+    const answer = await this.requested("pair", { left, right }, heard);
     const pairs = answer.content["pairs"] as readonly PassPairData[];
     this.pairs.set(`${left} ${right}`, pairs);
     return pairs;
   }
 
-  private asking(...request: Parameters<Ask>): ReturnType<Ask> {
-    if (this.ask === null) return Promise.reject(new Error("a page has no kernel"));
-    return this.ask(...request);
+  private requested(...request: Parameters<KernelRequest>): ReturnType<KernelRequest> {
+    if (this.request === null) return Promise.reject(new Error("a page has no kernel"));
+    return this.request(...request);
   }
 }
 
@@ -133,17 +158,31 @@ export function turned(pairs: readonly PassPairData[] | undefined): PassPairData
 const SECOND = 1_000_000;
 
 /** Two explorers' data as that of a comparison. */
-export function sideBySide(left: Opened, right: Opened, names: readonly string[], pairs: readonly PassPairData[]): Opened {
+export function sideBySide(
+  left: Opened,
+  right: Opened,
+  names: readonly string[],
+  pairs: readonly PassPairData[],
+): Opened {
   const [first, second] = [left.data.sides[0]!, right.data.sides[0]!];
-  const texts = second.texts.map((text) => (text.part > 0 ? { ...text, part: text.part + SECOND } : text));
+  const texts = second.texts.map((text) =>
+    text.part > 0 ? { ...text, part: text.part + SECOND } : text,
+  );
   return {
     data: {
-      kind: "ir", metric: left.data.metric, title: `${first.kernel} for ${first.target}: ${names.join(" and ")}`, pairs,
-      sides: [{ ...first, name: names[0]! }, { ...second, name: names[1]!, texts }],
+      kind: "ir",
+      metric: left.data.metric,
+      title: `${first.kernel} for ${first.target}: ${names.join(" and ")}`,
+      pairs,
+      sides: [
+        { ...first, name: names[0]! },
+        { ...second, name: names[1]!, texts },
+      ],
       pass_notes: { ...left.data.pass_notes, ...right.data.pass_notes },
     },
     sources: {
-      part: (number) => (number > SECOND ? right.sources.part(number - SECOND) : left.sources.part(number)),
+      part: (number) =>
+        number > SECOND ? right.sources.part(number - SECOND) : left.sources.part(number),
       fetch: (side, text) => (side === 0 ? left : right).sources.fetch(0, text),
     },
   };

@@ -21,28 +21,62 @@ export function rowsOf(view: IrView): Row[] {
   if (first === undefined) return [];
   if (second === undefined || view.pairs.length === 0) {
     return first.passes.map((pass, number) => ({
-      label: pass.label, stage: pass.stage, name: pass.name, left: number, right: null, mark: pass.effect, pass,
+      label: pass.label,
+      stage: pass.stage,
+      name: pass.name,
+      left: number,
+      right: null,
+      mark: pass.effect,
+      pass,
     }));
   }
   return view.pairs.map((pair) => {
     const pass = pair.left === null ? second.passes[pair.right!]! : first.passes[pair.left]!;
-    const mark = pair.left === null ? "right" : pair.right === null ? "left" : pair.equal ? "unchanged" : "changed";
-    return { label: pair.label, stage: pass.stage, name: pass.name, left: pair.left, right: pair.right, mark, pass };
+    const mark =
+      pair.left === null
+        ? "right"
+        : pair.right === null
+          ? "left"
+          : pair.equal
+            ? "unchanged"
+            : "changed";
+    return {
+      label: pair.label,
+      stage: pass.stage,
+      name: pass.name,
+      left: pair.left,
+      right: pair.right,
+      mark,
+      pass,
+    };
   });
 }
 
-const SIGNS: Record<Mark, string> = { changed: "●", locations: "◐", unchanged: "○", failed: "✖", left: "◀", right: "▶" };
+const SIGNS: Record<Mark, string> = {
+  changed: "●",
+  locations: "◐",
+  unchanged: "○",
+  failed: "✖",
+  left: "◀",
+  right: "▶",
+};
 
 /** Words for a mark; those of a comparison are other ones. */
 function wordsOf(mark: Mark, names: readonly string[]): string {
   const compared = names.length === 2;
   switch (mark) {
-    case "changed": return compared ? "the modules differ after it" : "changed the module";
-    case "locations": return "changed locations only";
-    case "unchanged": return compared ? "the modules are the same after it" : "changed nothing";
-    case "failed": return "failed: the text is the one before it";
-    case "left": return `ran for ${names[0]} alone`;
-    case "right": return `ran for ${names[1]} alone`;
+    case "changed":
+      return compared ? "the modules differ after it" : "changed the module";
+    case "locations":
+      return "changed locations only";
+    case "unchanged":
+      return compared ? "the modules are the same after it" : "changed nothing";
+    case "failed":
+      return "failed: the text is the one before it";
+    case "left":
+      return `ran for ${names[0]} alone`;
+    case "right":
+      return `ran for ${names[1]} alone`;
   }
 }
 
@@ -54,8 +88,12 @@ export function changeWords(pass: PassData): string {
     if (change > 0) came += change;
     else went -= change;
   }
-  return [came > 0 ? `+${came.toLocaleString("en")}` : "", went > 0 ? `−${went.toLocaleString("en")}` : ""]
-    .filter((word) => word !== "").join(" ");
+  return [
+    came > 0 ? `+${came.toLocaleString("en")}` : "",
+    went > 0 ? `−${went.toLocaleString("en")}` : "",
+  ]
+    .filter((word) => word !== "")
+    .join(" ");
 }
 
 export function milliseconds(seconds: number): string {
@@ -76,16 +114,27 @@ export class PassList {
   private readonly changedOnly: HTMLInputElement;
   private readonly id = `kl-passes-${++lists}`;
 
-  constructor(readonly rows: readonly Row[], private readonly names: readonly string[], private readonly onSelect: (row: number) => void) {
+  constructor(
+    readonly rows: readonly Row[],
+    private readonly names: readonly string[],
+    private readonly onSelect: (row: number) => void,
+  ) {
     const compared = names.length === 2;
     this.search = element("input", {
-      type: "search", class: "kl-input", placeholder: "Search passes and ops", "aria-label": "Search passes and operations",
+      type: "search",
+      class: "kl-input",
+      placeholder: "Search passes and ops",
+      "aria-label": "Search passes and operations",
       oninput: () => this.filter(),
     });
     this.changedOnly = element("input", { type: "checkbox", onchange: () => this.filter() });
     this.count = element("span", { class: "kl-count", role: "status" });
     this.list = element("ul", {
-      class: "kl-passes", role: "listbox", tabindex: "0", "aria-label": "Passes", onkeydown: (event) => this.key(event as KeyboardEvent),
+      class: "kl-passes",
+      role: "listbox",
+      tabindex: "0",
+      "aria-label": "Passes",
+      onkeydown: (event) => this.key(event as KeyboardEvent),
     });
     let stage: string | null = null;
     rows.forEach((row, number) => {
@@ -101,15 +150,22 @@ export class PassList {
     });
     const words = compared ? "differing only" : "changed only";
     this.dom = element(
-      "div", { class: "kl-list" },
-      element("div", { class: "kl-filter" }, this.search, element("label", {}, this.changedOnly, words), this.count),
+      "div",
+      { class: "kl-list" },
+      element(
+        "div",
+        { class: "kl-filter" },
+        this.search,
+        element("label", {}, this.changedOnly, words),
+        this.count,
+      ),
       this.list,
     );
     this.filter();
   }
 
   /** Choose a row; `step` callers skip what the filter hides. */
-  select(row: number, tell = true): void {
+  select(row: number, notify = true): void {
     const item = this.items[row];
     if (item === undefined) return;
     this.items[this.selected]?.setAttribute("aria-selected", "false");
@@ -117,7 +173,7 @@ export class PassList {
     item.setAttribute("aria-selected", "true");
     this.list.setAttribute("aria-activedescendant", item.id);
     this.scrollTo(item);
-    if (tell) this.onSelect(row);
+    if (notify) this.onSelect(row);
   }
 
   /** Bring the selected row into sight: before the list was drawn it could not be. */
@@ -130,7 +186,9 @@ export class PassList {
   step(by: 1 | -1, changedOnly = false): void {
     for (let row = this.selected + by; row >= 0 && row < this.rows.length; row += by) {
       const mark = this.rows[row]!.mark;
-      const fits = changedOnly ? mark !== "unchanged" && mark !== "locations" : !this.items[row]!.hidden;
+      const fits = changedOnly
+        ? mark !== "unchanged" && mark !== "locations"
+        : !this.items[row]!.hidden;
       if (fits) {
         this.select(row);
         return;
@@ -145,15 +203,27 @@ export class PassList {
     return element(
       "li",
       {
-        class: `kl-pass kl-${row.mark}`, role: "option", id: `${this.id}-${number}`, "aria-selected": "false",
+        class: `kl-pass kl-${row.mark}`,
+        role: "option",
+        id: `${this.id}-${number}`,
+        "aria-selected": "false",
         title: `${row.label}: ${words}${row.pass.arguments ? `; arguments: ${row.pass.arguments}` : ""}`,
         onclick: () => this.select(number),
       },
       element("span", { class: "kl-mark", "aria-hidden": "true" }, SIGNS[row.mark]),
-      element("span", { class: "kl-pass-name" }, row.name, ...(occurrence ? [element("span", { class: "kl-soft" }, ` #${occurrence}`)] : [])),
+      element(
+        "span",
+        { class: "kl-pass-name" },
+        row.name,
+        ...(occurrence ? [element("span", { class: "kl-soft" }, ` #${occurrence}`)] : []),
+      ),
       element("span", { class: "kl-hidden" }, `, ${words}`),
       element("span", { class: "kl-ops" }, changes),
-      element("span", { class: "kl-ms", "aria-label": `${milliseconds(row.pass.seconds)} milliseconds` }, row.mark === "failed" ? "" : `${milliseconds(row.pass.seconds)} ms`),
+      element(
+        "span",
+        { class: "kl-ms", "aria-label": `${milliseconds(row.pass.seconds)} milliseconds` },
+        row.mark === "failed" ? "" : `${milliseconds(row.pass.seconds)} ms`,
+      ),
     );
   }
 
@@ -164,10 +234,14 @@ export class PassList {
     const height = row.offsetHeight;
     const cover = this.headings.get(this.rows[this.selected]!.stage)!.offsetHeight;
     const below = row === list.lastElementChild ? 0 : height;
-    if (row.offsetTop - height < list.scrollTop + cover) list.scrollTop = row.offsetTop - height - cover;
-    else if (row.offsetTop + height + below > list.scrollTop + list.clientHeight) list.scrollTop = row.offsetTop + height + below - list.clientHeight;
+    if (row.offsetTop - height < list.scrollTop + cover)
+      list.scrollTop = row.offsetTop - height - cover;
+    else if (row.offsetTop + height + below > list.scrollTop + list.clientHeight)
+      list.scrollTop = row.offsetTop + height + below - list.clientHeight;
     else return;
-    const first = this.items.find((item) => item.offsetTop >= list.scrollTop + cover && !item.hidden);
+    const first = this.items.find(
+      (item) => item.offsetTop >= list.scrollTop + cover && !item.hidden,
+    );
     if (first !== undefined && list.scrollTop > 0) list.scrollTop = first.offsetTop - cover;
   }
 

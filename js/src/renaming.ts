@@ -1,4 +1,4 @@
-// Which values of two texts stand for each other: a printer numbers values anew when one comes or goes before them.
+// Which values of two texts correspond: a printer numbers values anew when one comes or goes before them.
 import type { Work } from "./slices";
 
 const VALUE = /%[\w$.-]+/g;
@@ -24,7 +24,7 @@ export class Lines {
   }
 }
 
-/** A line that begins a function, whose values have names of their own. */
+/** A line that begins a function, whose values have separate names. */
 const FUNCTION = /\b(?:tt|llvm|func)\.func\b|^define\b|^\s*\.(?:visible|func|entry|weak)\b/;
 
 /** An instruction of PTX that writes to no register. */
@@ -41,7 +41,7 @@ interface Names {
   readonly left: Map<string, string>;
 }
 
-/** Pairs of names: the definitions of one text that stand where those of another do. */
+/** Pairs of names: the definitions of one text that are where those of another do. */
 export class Renaming {
   /** Line of the one text -> the number of its function; 0 before the first. */
   private readonly functions: Int32Array;
@@ -49,7 +49,10 @@ export class Renaming {
   /** A line without names -> which of its names it defines. */
   private readonly defined = new Map<string, readonly number[]>();
 
-  private constructor(private readonly a: Lines, private readonly b: Lines) {
+  private constructor(
+    private readonly a: Lines,
+    private readonly b: Lines,
+  ) {
     this.functions = new Int32Array(a.all.length);
   }
 
@@ -65,7 +68,7 @@ export class Renaming {
     return made;
   }
 
-  /** Read two lines that stand for each other, before any is asked about: what they define stands for each other too. */
+  /** Read two lines that correspond, before any other: what they define corresponds too. */
   define(lineA: number, lineB: number): void {
     if (this.a.form(lineA) !== this.b.form(lineB)) return;
     const places = this.definitions(lineA);
@@ -80,14 +83,16 @@ export class Renaming {
     }
   }
 
-  /** Whether two lines differ in the names of values alone that stand for each other. */
+  /** Whether two lines differ in the names of values alone that correspond. */
   explains(lineA: number, lineB: number): boolean {
     if (this.a.form(lineA) !== this.b.form(lineB)) return false;
     const { right, left } = this.names[this.functions[lineA]!]!;
     const theirs = this.b.names(lineB);
     return this.a.names(lineA).every((name, at) => {
       const partner = right.get(name);
-      return partner === undefined ? name === theirs[at] && !left.has(name) : partner === theirs[at];
+      return partner === undefined
+        ? name === theirs[at] && !left.has(name)
+        : partner === theirs[at];
     });
   }
 
@@ -104,7 +109,8 @@ export class Renaming {
 function definitionsIn(line: string): number[] {
   const names = [...line.matchAll(VALUE)];
   if (/^define\b/.test(line)) return names.map((_, place) => place);
-  const places = (starts: ReadonlySet<number>): number[] => names.flatMap((name, place) => (starts.has(name.index) ? [place] : []));
+  const places = (starts: ReadonlySet<number>): number[] =>
+    names.flatMap((name, place) => (starts.has(name.index) ? [place] : []));
   const defined = line.matchAll(/%[\w$.-]+(?=(?::\d+)?(?:, %[\w$.-]+(?::\d+)?)* = |: )/g);
   const found = places(new Set(Array.from(defined, (match) => match.index)));
   if (found.length > 0 || line.includes("=") || WRITES_NONE.test(line)) return found;

@@ -17,23 +17,29 @@ export function isWide(values: readonly number[]): boolean {
   return positive.length > 0 && Math.max(...positive) > WIDE * Math.min(...positive);
 }
 
-/** A scale that holds all values, with some room at either end; `from` and `to` are the pixels of its ends. */
-export function scaleOf(values: readonly number[], from: number, to: number, options: { log?: boolean; zero?: boolean; ticks?: number } = {}): Scale {
+/** A scale that holds all values, with some space at either end; `from` and `to` are the pixels of its ends. */
+export function scaleOf(
+  values: readonly number[],
+  from: number,
+  to: number,
+  options: { log?: boolean; zero?: boolean; ticks?: number } = {},
+): Scale {
   const { log = false, zero = false, ticks = 6 } = options;
   const finite = values.filter((value) => Number.isFinite(value) && (!log || value > 0));
   let [low, high] = finite.length > 0 ? [Math.min(...finite), Math.max(...finite)] : [1, 2];
   if (log) {
-    const room = Math.max((high / low) ** 0.04, 1.02);
-    return logarithmic(low / room, high * room, from, to, ticks);
+    const space = Math.max((high / low) ** 0.04, 1.02);
+    return logarithmic(low / space, high * space, from, to, ticks);
   }
   if (zero) low = Math.min(0, low);
-  const room = (high - low || Math.abs(high) || 1) * 0.04;
-  return linear(zero && low === 0 ? 0 : low - room, high + room, from, to, ticks);
+  const space = (high - low || Math.abs(high) || 1) * 0.04;
+  return linear(zero && low === 0 ? 0 : low - space, high + space, from, to, ticks);
 }
 
 function linear(low: number, high: number, from: number, to: number, count: number): Scale {
   return {
-    isLog: false, ticks: roundNumbers(low, high, count),
+    isLog: false,
+    ticks: roundNumbers(low, high, count),
     at: (value) => from + ((value - low) / (high - low)) * (to - from),
     value: (share) => low + share * (high - low),
   };
@@ -42,7 +48,8 @@ function linear(low: number, high: number, from: number, to: number, count: numb
 function logarithmic(low: number, high: number, from: number, to: number, count: number): Scale {
   const span = Math.log(high / low);
   return {
-    isLog: true, ticks: logTicks(low, high, count),
+    isLog: true,
+    ticks: logTicks(low, high, count),
     at: (value) => from + (Math.log(value / low) / span) * (to - from),
     value: (share) => low * Math.exp(share * span),
   };
@@ -62,7 +69,8 @@ export function roundNumbers(low: number, high: number, count: number): number[]
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough * 0.999)!;
   const found: number[] = [];
-  for (let number = Math.ceil(low / step - 1e-9); number * step <= high * (1 + 1e-12); number++) found.push(Number((number * step).toPrecision(12)));
+  for (let number = Math.ceil(low / step - 1e-9); number * step <= high * (1 + 1e-12); number++)
+    found.push(Number((number * step).toPrecision(12)));
   return found;
 }
 
@@ -75,12 +83,13 @@ function logTicks(low: number, high: number, count: number): number[] {
         if (value >= low && value <= high) found.push(value);
       }
     }
-    if (found.length <= count + 2 || factors.length === 1) return found.length < 3 ? roundNumbers(low, high, count) : found;
+    if (found.length <= count + 2 || factors.length === 1)
+      return found.length < 3 ? roundNumbers(low, high, count) : found;
   }
   return [];
 }
 
-/** Four digits are enough to tell two times apart: "218.6", "1.024", "12,480". */
+/** Four digits are enough to distinguish two times: "218.6", "1.024", "12,480". */
 export function numberWords(value: number): string {
   if (Math.abs(value) >= 10_000) return Math.round(value).toLocaleString("en");
   return Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(4)));

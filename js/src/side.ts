@@ -1,12 +1,12 @@
-// One compilation of the explorer's data, with what is asked of it again and again.
+// One compilation of the explorer's data, with what is needed of it repeatedly.
 import type { IrSide, PassData, TextData } from "./data";
 import { SourceMap } from "./source_map";
 
 /** Where texts that the data does not hold come from. */
 export interface Sources {
-  /** A text that travelled as a part of its own. */
+  /** A text that traveled as a separate part. */
   part(number: number): Promise<string>;
-  /** A text that was left out; rejects where nobody answers. */
+  /** A text that was left out; rejects where no one answers. */
   fetch(side: number, text: number): Promise<string>;
 }
 
@@ -91,13 +91,20 @@ export class Side {
   private readonly words = new Map<string, string>();
   private readonly bars = new Map<string, ReadonlyMap<number, number>>();
 
-  constructor(readonly number: number, readonly data: IrSide, sources: Sources) {
+  constructor(
+    readonly number: number,
+    readonly data: IrSide,
+    sources: Sources,
+  ) {
     this.map = new SourceMap(data.map);
     this.texts = data.texts.map(
       (text, index) =>
-        new Text(`${number}/${index}`, text, text.content, () => (text.part > 0 ? sources.part(text.part) : sources.fetch(number, index))),
+        new Text(`${number}/${index}`, text, text.content, () =>
+          text.part > 0 ? sources.part(text.part) : sources.fetch(number, index),
+        ),
     );
-    for (const layout of data.layouts) this.words.set(`${layout.shape} ${layout.encoding}`, layout.words);
+    for (const layout of data.layouts)
+      this.words.set(`${layout.shape} ${layout.encoding}`, layout.words);
   }
 
   stage(name: string): Text | null {

@@ -9,7 +9,10 @@ const SLICE = 20;
 export class Sliced<Result> {
   private found: { result: Result } | null = null;
 
-  constructor(private readonly work: Work<Result>, private readonly now: () => number = () => performance.now()) {}
+  constructor(
+    private readonly work: Work<Result>,
+    private readonly now: () => number = () => performance.now(),
+  ) {}
 
   /** The result; null while the work is not finished. */
   get result(): Result | null {
@@ -27,7 +30,7 @@ export class Sliced<Result> {
     return true;
   }
 
-  /** Go on after other work of the page, until this is finished or nobody wants it any more: it can be taken up again where it stopped. */
+  /** Go on after other work of the page, until this is finished or no one wants it any more: it can be taken up again where it stopped. */
   async finish(isWanted: () => boolean): Promise<void> {
     await nextTask();
     while (isWanted() && !this.slice()) await nextTask();

@@ -15,7 +15,7 @@ export class SourceMap {
   readonly file: string;
   private readonly chains: Frame[][];
   private readonly ways = new Map<string, string[] | null>();
-  private readonly neighbours = new Map<string, string[]>();
+  private readonly neighbors = new Map<string, string[]>();
   private readonly toOrigins = new Map<string, string[] | null>();
   private readonly places = new Map<string, Map<string, number[]>>();
   private readonly forward = new Map<string, Map<number, number[]>>();
@@ -27,13 +27,17 @@ export class SourceMap {
     this.file = data.file;
     for (const pair of Object.keys(data.links)) {
       const [earlier, later] = pair.split(" ") as [string, string];
-      this.neighbours.set(earlier, [...(this.neighbours.get(earlier) ?? []), later]);
-      this.neighbours.set(later, [...(this.neighbours.get(later) ?? []), earlier]);
+      this.neighbors.set(earlier, [...(this.neighbors.get(earlier) ?? []), later]);
+      this.neighbors.set(later, [...(this.neighbors.get(later) ?? []), earlier]);
     }
     this.chains = data.chains.map((flat) => {
       const chain: Frame[] = [];
       for (let at = 0; at < flat.length; at += 3) {
-        chain.push({ file: data.files[flat[at]!] ?? "", line: flat[at + 1]!, column: flat[at + 2]! });
+        chain.push({
+          file: data.files[flat[at]!] ?? "",
+          line: flat[at + 1]!,
+          column: flat[at + 2]!,
+        });
       }
       return chain;
     });
@@ -41,7 +45,7 @@ export class SourceMap {
 
   /** Whether lines of this text can be followed at all. */
   knows(text: string): boolean {
-    return text === "source" || text in this.data.origins || this.neighbours.has(text);
+    return text === "source" || text in this.data.origins || this.neighbors.has(text);
   }
 
   /** Whether the compiler's own line information leads from one text to the other; else both name the same kernel line. */
@@ -109,7 +113,7 @@ export class SourceMap {
         found = way;
         break;
       }
-      for (const other of this.neighbours.get(last) ?? []) {
+      for (const other of this.neighbors.get(last) ?? []) {
         if (seen.has(other)) continue;
         seen.add(other);
         ways.push([...way, other]);
@@ -160,7 +164,7 @@ export class SourceMap {
     return ordered([...new Set(wanted)].flatMap((number) => table.get(number) ?? NONE));
   }
 
-  /** Of a text with locations of its own: the number of a chain -> the lines that have it. */
+  /** Of a text with its own locations: the number of a chain -> the lines that have it. */
   private linesOfChains(text: string, origins: Packed): ReadonlyMap<number, number[]> {
     let table = this.byChain.get(text);
     if (table === undefined) {
@@ -177,7 +181,7 @@ export class SourceMap {
     return table;
   }
 
-  /** Of a text with locations of its own: place in the sources -> lines whose chains have it, in any frame. */
+  /** Of a text with its own locations: place in the sources -> lines whose chains have it, in any frame. */
   private linesAt(text: string): ReadonlyMap<string, number[]> {
     let table = this.places.get(text);
     if (table === undefined) {
@@ -202,10 +206,14 @@ function alikeChains(chains: readonly (readonly Frame[])[]): number[][] {
   const places = chains.map((chain) => chain.map((frame) => `${frame.file}:${frame.line}`));
   const byInnermost = new Map<string, number[]>();
   places.forEach(([innermost], number) => {
-    if (innermost !== undefined) byInnermost.set(innermost, [...(byInnermost.get(innermost) ?? []), number]);
+    if (innermost !== undefined)
+      byInnermost.set(innermost, [...(byInnermost.get(innermost) ?? []), number]);
   });
-  return places.map((place) => (byInnermost.get(place[0] ?? "") ?? []).filter((other) =>
-    place.every((one, at) => at >= places[other]!.length || one === places[other]![at])));
+  return places.map((place) =>
+    (byInnermost.get(place[0] ?? "") ?? []).filter((other) =>
+      place.every((one, at) => at >= places[other]!.length || one === places[other]![at]),
+    ),
+  );
 }
 
 /** The numbers of one line: `to_json` writes one number as itself, none as 0, several as a list. */

@@ -1,14 +1,20 @@
-// A bar between two neighbours that a pointer or the arrow keys move.
+// A bar between two neighbors that a pointer or the arrow keys move.
 import { element } from "./dom";
 
 const STEP = 24;
 const LEAST = 80;
 
-/** The bar; the neighbour before it gets a width, the one after it what is left. */
+/** The bar; the neighbor before it gets a width, the one after it what is left. */
 export function splitter(label: string): HTMLElement {
   const bar = element("div", {
-    class: "kl-splitter", role: "separator", tabindex: "0", "aria-orientation": "vertical", "aria-label": label,
-    "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 50,
+    class: "kl-splitter",
+    role: "separator",
+    tabindex: "0",
+    "aria-orientation": "vertical",
+    "aria-label": label,
+    "aria-valuemin": 0,
+    "aria-valuemax": 100,
+    "aria-valuenow": 50,
   });
   const move = (by: number): void => {
     const before = bar.previousElementSibling as HTMLElement | null;
@@ -28,7 +34,9 @@ export function splitter(label: string): HTMLElement {
       at = event.clientX;
     };
     bar.addEventListener("pointermove", drag);
-    bar.addEventListener("lostpointercapture", () => bar.removeEventListener("pointermove", drag), { once: true });
+    bar.addEventListener("lostpointercapture", () => bar.removeEventListener("pointermove", drag), {
+      once: true,
+    });
   });
   bar.addEventListener("keydown", (event) => {
     if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;

@@ -2,9 +2,9 @@
 import "./stepper.css";
 import type { StepData, StepperView } from "./data";
 import { button, choice, element } from "./dom";
-import type { Ask } from "./kernel";
+import type { KernelRequest } from "./kernel";
 import { followWidth } from "./narrow";
-import type { At, Beside, Seen } from "./rooms";
+import type { At, Beside, Seen } from "./tabs";
 import { GridMap } from "./stepper_grid";
 import { LeftOut } from "./stepper_left_out";
 import { SourcePane } from "./stepper_source";
@@ -46,42 +46,99 @@ export class StepperExplorer implements Seen {
   private readonly accesses = element("div", { class: "kl-accesses kl-soft" });
   private readonly scrolled = element("div", { class: "kl-steps-scrolled" });
   private readonly help: HTMLElement;
-  private readonly status = element("div", { class: "kl-status", role: "status", "aria-live": "polite" });
+  private readonly status = element("div", {
+    class: "kl-status",
+    role: "status",
+    "aria-live": "polite",
+  });
   private readonly theme: MutationObserver;
   private readonly width: ResizeObserver;
   private pointed: Pointed | null = null;
   /** What is to be said once the step is drawn. */
   private late = "";
 
-  constructor(dom: HTMLElement, private readonly data: StepperView, numbers: ArrayBuffer, ask: Ask | null, private readonly beside: Beside) {
+  constructor(
+    dom: HTMLElement,
+    private readonly data: StepperView,
+    numbers: ArrayBuffer,
+    request: KernelRequest | null,
+    private readonly beside: Beside,
+  ) {
     this.reader = new TraceReader(data, numbers);
     const { reader } = this;
     this.unit = data.unit;
     const point = (pointed: Pointed | null): void => this.point(pointed);
     this.source = new SourcePane(data.sources, {
-      runTo: (source, line, forwards) => this.seek(forwards, (step) => reader.isAt(step, source, line), `runs line ${line}`),
+      runTo: (source, line, forwards) =>
+        this.seek(forwards, (step) => reader.isAt(step, source, line), `runs line ${line}`),
       toggled: (source, line, isOn) => this.say(isOn ? this.breakpointWords(source, line) : ""),
     });
     const leftOut = (): LeftOut => this.leftOut;
     this.values = new ValuesPane(reader, leftOut, point, (name) => this.watch.add(name));
     this.tensors = new TensorsPane(reader, leftOut, point);
-    this.leftOut = new LeftOut(reader, ask, () => this.draw(), (number, whole) => {
-      this.tensors.fill(number, whole);
-      this.draw();
-    });
-    this.watch = new WatchList(reader, () => this.draw(), (words) => this.say(words));
+    this.leftOut = new LeftOut(
+      reader,
+      request,
+      () => this.draw(),
+      (number, whole) => {
+        this.tensors.fill(number, whole);
+        this.draw();
+      },
+    );
+    this.watch = new WatchList(
+      reader,
+      () => this.draw(),
+      (words) => this.say(words),
+    );
     this.map = new GridMap(data, (program) => this.goToProgram(program));
-    const range = { min: reader.first, max: Math.max(reader.first, reader.last), value: data.focus };
-    this.scrubber = element("input", { type: "range", class: "kl-scrubber", "aria-label": `Number of the ${this.unit}`, step: 1, ...range });
+    const range = {
+      min: reader.first,
+      max: Math.max(reader.first, reader.last),
+      value: data.focus,
+    };
+    this.scrubber = element("input", {
+      type: "range",
+      class: "kl-scrubber",
+      "aria-label": `Number of the ${this.unit}`,
+      step: 1,
+      ...range,
+    });
     this.scrubber.addEventListener("input", () => this.goTo(Number(this.scrubber.value)));
-    this.number = element("input", { type: "number", class: "kl-input kl-number-box", "aria-label": `Go to ${this.unit}`, ...range });
+    this.number = element("input", {
+      type: "number",
+      class: "kl-input kl-number-box",
+      "aria-label": `Go to ${this.unit}`,
+      ...range,
+    });
     this.number.addEventListener("change", () => {
       this.goTo(this.number.valueAsNumber);
-      this.number.value = String(this.at); // what was asked for may lie outside
+      this.number.value = String(this.at); // the chosen number may lie outside
     });
-    this.variable = choice("Variable", [{ value: "", words: "any variable" }, ...reader.names().map((name) => ({ value: name, words: name }))], "", () => {});
-    this.tensor = choice("Tensor", [{ value: "", words: "any memory" }, ...data.arguments.map(({ name }, place) => ({ value: String(place), words: name }))], "", () => {});
-    this.help = element("div", { class: "kl-help", hidden: true }, ...HELP.map(([keys, words]) => element("div", {}, ...keys.split(" ").map((key) => element("kbd", {}, key)), words)));
+    this.variable = choice(
+      "Variable",
+      [
+        { value: "", words: "any variable" },
+        ...reader.names().map((name) => ({ value: name, words: name })),
+      ],
+      "",
+      () => {},
+    );
+    this.tensor = choice(
+      "Tensor",
+      [
+        { value: "", words: "any memory" },
+        ...data.arguments.map(({ name }, place) => ({ value: String(place), words: name })),
+      ],
+      "",
+      () => {},
+    );
+    this.help = element(
+      "div",
+      { class: "kl-help", hidden: true },
+      ...HELP.map(([keys, words]) =>
+        element("div", {}, ...keys.split(" ").map((key) => element("kbd", {}, key)), words),
+      ),
+    );
     dom.append(this.head(), ...this.notes());
     this.theme = new MutationObserver(() => this.map.draw());
     this.width = followWidth(dom);
@@ -106,18 +163,32 @@ export class StepperExplorer implements Seen {
 
   turnTo({ program, line, step, finding }: At): boolean {
     const { reader, data } = this;
-    const isOf = (one: StepData): boolean => program === undefined || String(data.frames[one.frame]!.program) === String(program);
+    const isOf = (one: StepData): boolean =>
+      program === undefined || String(data.frames[one.frame]!.program) === String(program);
     if (typeof step === "number") {
       if (!reader.isEmpty) this.goTo(step);
       return reader.isEmpty || step === this.at;
     }
-    if (finding !== undefined || (Array.isArray(program) && !data.programs.some((one) => String(one) === String(program)))) return false;
+    if (
+      finding !== undefined ||
+      (Array.isArray(program) && !data.programs.some((one) => String(one) === String(program)))
+    )
+      return false;
     if (reader.isEmpty || (line === undefined && program === undefined)) return true;
     const now = reader.step(this.at);
     if (isOf(now) && (line === undefined || now.line === line)) return true;
-    const found = reader.find(reader.first - 1, true, (one) => isOf(one) && (line === undefined || one.line === line)) ?? (line === undefined ? null : reader.find(reader.first - 1, true, isOf));
+    const found =
+      reader.find(
+        reader.first - 1,
+        true,
+        (one) => isOf(one) && (line === undefined || one.line === line),
+      ) ?? (line === undefined ? null : reader.find(reader.first - 1, true, isOf));
     if (found !== null) this.goTo(found);
-    if (found === null || (line !== undefined && reader.step(found).line !== line)) this.late = found === null ? this.notRunWords(program) : `No ${this.unit} ${program === undefined ? "here" : `of program (${String(program)})`} runs line ${String(line)}.`;
+    if (found === null || (line !== undefined && reader.step(found).line !== line))
+      this.late =
+        found === null
+          ? this.notRunWords(program)
+          : `No ${this.unit} ${program === undefined ? "here" : `of program (${String(program)})`} runs line ${String(line)}.`;
     if (found === null) this.say(this.late);
     return true;
   }
@@ -135,25 +206,42 @@ export class StepperExplorer implements Seen {
   // What it is made of
 
   private head(): HTMLElement {
-    return element("div", { class: "kl-head" }, element("b", {}, this.data.kernel), element("span", { class: "kl-soft" }, this.data.heading));
+    return element(
+      "div",
+      { class: "kl-head" },
+      element("b", {}, this.data.kernel),
+      element("span", { class: "kl-soft" }, this.data.heading),
+    );
   }
 
   private notes(): HTMLElement[] {
     const notes = this.data.notes.map((note) => element("div", { class: "kl-general" }, note));
-    return this.data.fault === "" ? notes : [...notes, element("div", { class: "kl-failure kl-fault", role: "alert" }, `stopped by a fault: ${this.data.fault}`)];
+    return this.data.fault === ""
+      ? notes
+      : [
+          ...notes,
+          element(
+            "div",
+            { class: "kl-failure kl-fault", role: "alert" },
+            `stopped by a fault: ${this.data.fault}`,
+          ),
+        ];
   }
 
   private moves(): HTMLElement {
     const { reader } = this;
     return element(
-      "div", { class: "kl-tools", role: "toolbar", "aria-label": "Steps" },
+      "div",
+      { class: "kl-tools", role: "toolbar", "aria-label": "Steps" },
       button("|◀", "First (Home)", () => this.goTo(reader.first)),
       button("◀ back", "One back (←)", () => this.goTo(this.at - 1)),
       button("step ▶", "One on (→)", () => this.goTo(this.at + 1)),
       button("▶|", "Last (End)", () => this.goTo(reader.last)),
       this.scrubber,
       element("span", { class: "kl-group" }, this.unit, this.number, ` of ${this.range()}`),
-      ...(this.data.fault_step === null ? [] : [button("✖ fault", "Go to the fault", () => this.goTo(this.data.fault_step!))]),
+      ...(this.data.fault_step === null
+        ? []
+        : [button("✖ fault", "Go to the fault", () => this.goTo(this.data.fault_step!))]),
     );
   }
 
@@ -163,11 +251,23 @@ export class StepperExplorer implements Seen {
   }
 
   private searches(): HTMLElement {
-    const pair = (words: string, title: string, search: (forwards: boolean) => void, ...more: Node[]): HTMLElement => element(
-      "span", { class: "kl-group" }, words, button("◀", `Previous ${title}`, () => search(false)), button("▶", `Next ${title}`, () => search(true)), ...more,
-    );
+    const pair = (
+      words: string,
+      title: string,
+      search: (forwards: boolean) => void,
+      ...more: Node[]
+    ): HTMLElement =>
+      element(
+        "span",
+        { class: "kl-group" },
+        words,
+        button("◀", `Previous ${title}`, () => search(false)),
+        button("▶", `Next ${title}`, () => search(true)),
+        ...more,
+      );
     return element(
-      "div", { class: "kl-tools", role: "toolbar", "aria-label": "Searches" },
+      "div",
+      { class: "kl-tools", role: "toolbar", "aria-label": "Searches" },
       pair("change of", "change", (forwards) => this.seekChange(forwards), this.variable),
       pair("access to", "access", (forwards) => this.seekAccess(forwards), this.tensor),
       pair("run", "breakpoint", (forwards) => this.run(forwards)),
@@ -180,7 +280,13 @@ export class StepperExplorer implements Seen {
     const left = element("div", { class: "kl-steps-left" }, this.source.dom, this.map.dom);
     const memory = element("div", { class: "kl-memory" }, this.accesses, this.tensors.dom);
     this.scrolled.append(this.values.dom, memory, legend());
-    const right = element("div", { class: "kl-steps-right" }, this.where, this.watch.dom, this.scrolled);
+    const right = element(
+      "div",
+      { class: "kl-steps-right" },
+      this.where,
+      this.watch.dom,
+      this.scrolled,
+    );
     return element("div", { class: "kl-main" }, left, splitter("Width of the source"), right);
   }
 
@@ -193,7 +299,11 @@ export class StepperExplorer implements Seen {
   }
 
   /** Go to the next step of which something holds, or say that there is none. */
-  private seek(forwards: boolean, holds: (step: StepData, number: number) => boolean, words: string): void {
+  private seek(
+    forwards: boolean,
+    holds: (step: StepData, number: number) => boolean,
+    words: string,
+  ): void {
     const found = this.reader.find(this.at, forwards, holds);
     if (found === null) this.say(`No ${forwards ? "later" : "earlier"} ${this.unit} ${words}.`);
     else this.goTo(found);
@@ -201,22 +311,35 @@ export class StepperExplorer implements Seen {
 
   private seekChange(forwards: boolean): void {
     const name = this.variable.value;
-    this.seek(forwards, ({ changed }) => (name === "" ? Object.keys(changed).length > 0 : Object.hasOwn(changed, name)), `changes ${name || "a variable"}`);
+    this.seek(
+      forwards,
+      ({ changed }) =>
+        name === "" ? Object.keys(changed).length > 0 : Object.hasOwn(changed, name),
+      `changes ${name || "a variable"}`,
+    );
   }
 
   private seekAccess(forwards: boolean): void {
     const { value } = this.tensor;
-    this.seek(forwards, ({ accesses }) => accesses.some((one) => value === "" || one.argument === Number(value)), `accesses ${value === "" ? "memory" : this.data.arguments[Number(value)]!.name}`);
+    this.seek(
+      forwards,
+      ({ accesses }) => accesses.some((one) => value === "" || one.argument === Number(value)),
+      `accesses ${value === "" ? "memory" : this.data.arguments[Number(value)]!.name}`,
+    );
   }
 
   private run(forwards: boolean): void {
-    const isStop = (step: StepData, number: number): boolean => this.source.hasBreakpoint(this.data.frames[step.frame]!.source, step.line) || this.watch.isStop(number);
+    const isStop = (step: StepData, number: number): boolean =>
+      this.source.hasBreakpoint(this.data.frames[step.frame]!.source, step.line) ||
+      this.watch.isStop(number);
     this.seek(forwards, isStop, "is at a breakpoint");
   }
 
   private breakpointWords(source: number, line: number): string {
     const isReached = this.data.steps.some((step) => this.reader.isAt(step, source, line));
-    return isReached ? `Running stops at line ${line}.` : `No ${this.unit} here runs line ${line}: running will not stop there.`;
+    return isReached
+      ? `Running stops at line ${line}.`
+      : `No ${this.unit} here runs line ${line}: running will not stop there.`;
   }
 
   private over(forwards: boolean): void {
@@ -231,9 +354,13 @@ export class StepperExplorer implements Seen {
   private goToProgram(program: readonly number[]): void {
     const first = this.reader.firstOf(program);
     if (first !== null) this.goTo(first);
-    else if (this.data.programs.some((one) => String(one) === String(program))) this.say(this.notRunWords(program));
+    else if (this.data.programs.some((one) => String(one) === String(program)))
+      this.say(this.notRunWords(program));
     else if (this.beside.isLive && this.beside.has("steps")) this.beside.open("steps", { program });
-    else this.say(`Program (${program.join(", ")}) was not traced: %tilestep --program ${program.join(",")} does.`);
+    else
+      this.say(
+        `Program (${program.join(", ")}) was not traced: %tilestep --program ${program.join(",")} does.`,
+      );
   }
 
   private toggleHelp(): void {
@@ -242,15 +369,29 @@ export class StepperExplorer implements Seen {
 
   private key(event: KeyboardEvent): void {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    event.stopPropagation(); // a notebook's command mode has keys of its own
+    event.stopPropagation(); // a notebook's command mode has its own keys
     const target = event.composedPath()[0];
-    if (target instanceof HTMLInputElement && (target.type !== "range" || event.key.startsWith("Arrow"))) return;
+    if (
+      target instanceof HTMLInputElement &&
+      (target.type !== "range" || event.key.startsWith("Arrow"))
+    )
+      return;
     if (target instanceof HTMLSelectElement) return;
     const { reader } = this;
     const actions: Record<string, () => void> = {
-      ArrowLeft: () => this.goTo(this.at - 1), ArrowRight: () => this.goTo(this.at + 1), ArrowUp: () => this.over(false), ArrowDown: () => this.over(true),
-      Home: () => this.goTo(reader.first), End: () => this.goTo(reader.last), p: () => this.seekChange(false), n: () => this.seekChange(true),
-      "[": () => this.seekAccess(false), "]": () => this.seekAccess(true), r: () => this.run(true), R: () => this.run(false), "?": () => this.toggleHelp(),
+      ArrowLeft: () => this.goTo(this.at - 1),
+      ArrowRight: () => this.goTo(this.at + 1),
+      ArrowUp: () => this.over(false),
+      ArrowDown: () => this.over(true),
+      Home: () => this.goTo(reader.first),
+      End: () => this.goTo(reader.last),
+      p: () => this.seekChange(false),
+      n: () => this.seekChange(true),
+      "[": () => this.seekAccess(false),
+      "]": () => this.seekAccess(true),
+      r: () => this.run(true),
+      R: () => this.run(false),
+      "?": () => this.toggleHelp(),
       b: () => this.breakHere(),
     };
     const action = actions[event.key];
@@ -271,7 +412,10 @@ export class StepperExplorer implements Seen {
     const [step, frame] = [this.reader.step(this.at), this.reader.frame(this.at)];
     const text = String(this.at);
     if (this.scrubber.value !== text) this.scrubber.value = text;
-    this.scrubber.setAttribute("aria-valuetext", `${this.unit} ${this.at} of ${this.range()}, line ${step.line}`);
+    this.scrubber.setAttribute(
+      "aria-valuetext",
+      `${this.unit} ${this.at} of ${this.range()}, line ${step.line}`,
+    );
     // What came late is drawn at the same step: then a number that is being written stays.
     const isOther = this.drawn !== this.at;
     if (isOther) this.number.value = text;
@@ -279,7 +423,13 @@ export class StepperExplorer implements Seen {
     this.map.show(frame.program); // before the source, which it leaves the rest of the height
     this.source.show(frame.source, step.line, `${frame.function} · ${frame.place}`);
     const isFault = this.data.fault_step === this.at;
-    const words = [`line ${step.line}`, ...(isFault ? ["the fault"] : []), ...(step.operation ? [step.operation] : []), ...this.reader.calls(step.frame).map((place) => `called from ${place}`), ...step.turns];
+    const words = [
+      `line ${step.line}`,
+      ...(isFault ? ["the fault"] : []),
+      ...(step.operation ? [step.operation] : []),
+      ...this.reader.calls(step.frame).map((place) => `called from ${place}`),
+      ...step.turns,
+    ];
     this.where.textContent = words.join(" · ");
     this.where.classList.toggle("kl-at-fault", isFault);
     this.values.show(this.at);
@@ -287,7 +437,7 @@ export class StepperExplorer implements Seen {
     this.accesses.textContent = step.accesses.map((one) => one.words).join("\n");
     this.accesses.hidden = step.accesses.length === 0;
     this.tensors.show(this.at);
-    // What the step did stands on top.
+    // What the step did is on top.
     if (isOther) this.scrolled.scrollTop = 0;
     this.leftOut.look([...this.values.inSight, ...this.watch.inSight(this.at)]);
     this.status.textContent = this.pointed === null ? this.late : this.pointed();
@@ -305,9 +455,16 @@ export class StepperExplorer implements Seen {
 }
 
 function legend(): HTMLElement {
-  const entry = (name: string, words: string): HTMLElement => element("span", {}, element("i", { class: `kl-touch-${name}` }), words);
+  const entry = (name: string, words: string): HTMLElement =>
+    element("span", {}, element("i", { class: `kl-touch-${name}` }), words);
   return element(
-    "div", { class: "kl-legend" }, entry("scale", "smallest to largest"), entry("nan", "NaN"), entry("infinite", "infinite"),
-    entry("read", "read by this step"), entry("written", "written by it"), entry("faint", "not touched so far"),
+    "div",
+    { class: "kl-legend" },
+    entry("scale", "smallest to largest"),
+    entry("nan", "NaN"),
+    entry("infinite", "infinite"),
+    entry("read", "read by this step"),
+    entry("written", "written by it"),
+    entry("faint", "not touched so far"),
   );
 }

@@ -6,7 +6,7 @@ type Program = readonly [number, number, number];
 
 const MOST_CELLS = 1 << 18;
 const FOLD = 64;
-const ROOM = 260;
+const SPACE = 260;
 
 export class GridMap {
   readonly dom = element("div", { class: "kl-programs" });
@@ -20,22 +20,44 @@ export class GridMap {
   private current = -1;
 
   /** `onpick` hears which program was chosen. */
-  constructor(private readonly data: StepperView, onpick: (program: Program) => void) {
+  constructor(
+    private readonly data: StepperView,
+    onpick: (program: Program) => void,
+  ) {
     const [x, y, z] = data.grid;
     const isLine = y * z === 1;
     this.columns = isLine ? Math.min(x, FOLD) : x;
     this.rows = isLine ? Math.ceil(x / this.columns) : y * z;
-    this.cell = Math.max(1, Math.min(16, Math.floor(ROOM / Math.max(this.columns, this.rows))));
+    this.cell = Math.max(1, Math.min(16, Math.floor(SPACE / Math.max(this.columns, this.rows))));
     this.traced = new Set(data.programs.map((one) => this.place(one)));
-    const options = data.programs.map((one) => ({ value: one.join(","), words: `program (${one.join(", ")})` }));
-    this.picker = options.length > 1 ? choice("Program", options, options[0]!.value, (value) => onpick(value.split(",").map(Number) as unknown as Program)) : null;
-    this.dom.append(element("div", { class: "kl-pane-head" }, element("span", {}, "Programs"), ...(this.picker === null ? [] : [this.picker]), this.words));
+    const options = data.programs.map((one) => ({
+      value: one.join(","),
+      words: `program (${one.join(", ")})`,
+    }));
+    this.picker =
+      options.length > 1
+        ? choice("Program", options, options[0]!.value, (value) =>
+            onpick(value.split(",").map(Number) as unknown as Program),
+          )
+        : null;
+    this.dom.append(
+      element(
+        "div",
+        { class: "kl-pane-head" },
+        element("span", {}, "Programs"),
+        ...(this.picker === null ? [] : [this.picker]),
+        this.words,
+      ),
+    );
     if (this.rows * this.columns > MOST_CELLS || x * y * z < 2) return;
     this.canvas.width = this.columns * this.cell;
     this.canvas.height = this.rows * this.cell;
     this.canvas.addEventListener("click", (event) => {
-      const place = Math.floor(event.offsetY / this.cell) * this.columns + Math.floor(event.offsetX / this.cell);
-      if (place >= 0 && place < x * y * z) onpick([place % x, Math.floor(place / x) % y, Math.floor(place / (x * y))]);
+      const place =
+        Math.floor(event.offsetY / this.cell) * this.columns +
+        Math.floor(event.offsetX / this.cell);
+      if (place >= 0 && place < x * y * z)
+        onpick([place % x, Math.floor(place / x) % y, Math.floor(place / (x * y))]);
     });
     this.dom.append(element("div", { class: "kl-map" }, this.canvas));
   }
@@ -54,13 +76,20 @@ export class GridMap {
     const context = this.canvas.getContext("2d");
     if (context === null || this.current < 0) return;
     const style = getComputedStyle(this.dom);
-    const inks = ["--kl-line", "--kl-changed", "--kl-mark"].map((name) => style.getPropertyValue(name));
+    const inks = ["--kl-line", "--kl-changed", "--kl-mark"].map((name) =>
+      style.getPropertyValue(name),
+    );
     const [x, y, z] = this.data.grid;
     const side = this.cell > 2 ? this.cell - 1 : this.cell;
     context.clearRect(0, 0, this.canvas.width, this.canvas.height);
     for (let place = 0; place < x * y * z; place++) {
       context.fillStyle = inks[place === this.current ? 2 : this.traced.has(place) ? 1 : 0]!;
-      context.fillRect((place % this.columns) * this.cell, Math.floor(place / this.columns) * this.cell, side, side);
+      context.fillRect(
+        (place % this.columns) * this.cell,
+        Math.floor(place / this.columns) * this.cell,
+        side,
+        side,
+      );
     }
   }
 

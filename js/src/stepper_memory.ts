@@ -1,5 +1,5 @@
 // What the tensors hold after a step, and how often each element was touched by then; goes forwards and backwards.
-import type { ArgumentData, PlacesData, StepAccess, TensorPart } from "./data";
+import type { ArgumentData, ElementsData, PlacesData, StepAccess, TensorPart } from "./data";
 import { countOf, eachRun, type Numbers, numbersOf, type TraceReader } from "./stepper_trace";
 
 interface Accessed {
@@ -19,7 +19,7 @@ export interface Whole {
 }
 
 export class TensorMemory {
-  /** What the picture shows: elements, or the means of neighbours; null where there is none. */
+  /** What the picture shows: elements, or the means of neighbors; null where there is none. */
   readonly shown: Numbers | null;
   /** Whether `shown` has every element. */
   readonly isExact: boolean;
@@ -37,13 +37,20 @@ export class TensorMemory {
   /** What was in memory before a write, from its first time on; by where its new contents are and the step. */
   private readonly before = new Map<string, Numbers>();
 
-  constructor(private readonly reader: TraceReader, private readonly number: number, whole: Whole | null = null) {
+  constructor(
+    private readonly reader: TraceReader,
+    private readonly number: number,
+    whole: Whole | null = null,
+  ) {
     const known = reader.data.arguments[number]!;
     this.buffer = whole?.buffer ?? reader.buffer;
     this.part = whole?.part ?? null;
     this.data = whole === null ? known : { ...known, elements: whole.part.elements };
     const { elements, shape } = this.data;
-    this.shown = elements === null ? null : numbersOf(this.buffer, elements.dtype, elements.at, countOf(elements, shape)).slice();
+    this.shown =
+      elements === null
+        ? null
+        : numbersOf(this.buffer, elements.dtype, elements.at, countOf(elements, shape)).slice();
     this.isExact = elements !== null && !elements.averaged;
     this.reads = new Uint32Array(this.shown?.length ?? 0);
     this.writes = new Uint32Array(this.shown?.length ?? 0);
@@ -58,9 +65,14 @@ export class TensorMemory {
 
   /** What a step reads and writes of it. */
   accesses(number: number): Accessed[] {
-    const mine = this.reader.step(number).accesses.filter(({ argument }) => argument === this.number);
+    const mine = this.reader
+      .step(number)
+      .accesses.filter(({ argument }) => argument === this.number);
     const sent = this.part?.steps[number - this.reader.first]?.places;
-    return mine.map(({ operation, places }, at) => ({ operation, places: this.placesOf(sent === undefined ? places : sent[at] ?? null) }));
+    return mine.map(({ operation, places }, at) => ({
+      operation,
+      places: this.placesOf(sent === undefined ? places : (sent[at] ?? null)),
+    }));
   }
 
   /** Calls `each` with every run of elements, or cells, among places. */
@@ -73,8 +85,13 @@ export class TensorMemory {
   }
 
   private written(number: number): Written[] {
-    const writes = this.part === null ? this.reader.step(number).writes : (this.part.steps[number - this.reader.first]?.writes ?? []);
-    return writes.filter(({ argument }) => argument === this.number).map(({ places, at }) => ({ places: this.placesOf(places)!, at }));
+    const writes =
+      this.part === null
+        ? this.reader.step(number).writes
+        : (this.part.steps[number - this.reader.first]?.writes ?? []);
+    return writes
+      .filter(({ argument }) => argument === this.number)
+      .map(({ places, at }) => ({ places: this.placesOf(places)!, at }));
   }
 
   private forwards(number: number): void {
@@ -115,7 +132,10 @@ export class TensorMemory {
   private count(number: number, by: 1 | -1): void {
     for (const { places, operation } of this.accesses(number)) {
       if (places === null) continue;
-      for (const counts of [operation === "store" ? null : this.reads, operation === "load" ? null : this.writes]) {
+      for (const counts of [
+        operation === "store" ? null : this.reads,
+        operation === "load" ? null : this.writes,
+      ]) {
         if (counts === null) continue;
         this.eachRun(places, (first, length) => {
           for (let at = first; at < first + length; at++) counts[at]! += by;
@@ -125,14 +145,51 @@ export class TensorMemory {
   }
 }
 
-/** In words, which elements a cell of a small picture stands for; drawn as by `thumbnail_of` of kernellab/tracing/values.py. */
-export function cellWords(shape: readonly number[], rows: number, columns: number, cell: number): string {
+/** The pixel of an element in a tensor's picture, as `cellWords` counts them. */
+export function pixelOf(
+  shape: readonly number[],
+  { averaged, rows, columns }: ElementsData,
+  number: number,
+): number {
+  if (!averaged) return number;
+  const width = widthOf(shape, columns);
+  const height = Math.ceil(shape.reduce((product, extent) => product * extent, 1) / width);
+  const cellOf = (place: number, extent: number, cells: number): number => {
+    let cell = Math.floor((place * cells) / extent);
+    while (Math.floor(((cell + 1) * extent) / cells) <= place) cell++;
+    return cell;
+  };
+  const [row, column] = [Math.floor(number / width), number % width];
+  return cellOf(row, height, rows) * columns + cellOf(column, width, columns);
+}
+
+/** Elements in a row of a tensor's picture, before neighbors become one cell. */
+function widthOf(shape: readonly number[], columns: number): number {
   const size = shape.reduce((product, extent) => product * extent, 1);
-  const width = shape.length >= 2 ? shape[shape.length - 1]! : size <= columns ? size : 2 ** Math.ceil(Math.log2(Math.sqrt(size)));
+  if (shape.length >= 2) return shape[shape.length - 1]!;
+  return size <= columns ? size : 2 ** Math.ceil(Math.log2(Math.sqrt(size)));
+}
+
+/** In words, which elements a cell of a small picture represents; drawn as by `thumbnail_of` of kernellab/tracing/values.py. */
+export function cellWords(
+  shape: readonly number[],
+  rows: number,
+  columns: number,
+  cell: number,
+): string {
+  const size = shape.reduce((product, extent) => product * extent, 1);
+  const width = widthOf(shape, columns);
   const height = Math.ceil(size / width);
-  const within = (place: number, extent: number, cells: number): [number, number] => [Math.floor((place * extent) / cells), Math.floor(((place + 1) * extent) / cells)];
-  const [down, across] = [within(Math.floor(cell / columns), height, rows), within(cell % columns, width, columns)];
-  const slice = ([first, end]: [number, number]): string => (end - first === 1 ? String(first) : `${first}:${end}`);
+  const within = (place: number, extent: number, cells: number): [number, number] => [
+    Math.floor((place * extent) / cells),
+    Math.floor(((place + 1) * extent) / cells),
+  ];
+  const [down, across] = [
+    within(Math.floor(cell / columns), height, rows),
+    within(cell % columns, width, columns),
+  ];
+  const slice = ([first, end]: [number, number]): string =>
+    end - first === 1 ? String(first) : `${first}:${end}`;
   if (shape.length === 2) return `[${slice(down)}, ${slice(across)}]`;
   const index: number[] = [];
   let rest = Math.min(down[0] * width + across[0], size - 1);
@@ -140,5 +197,5 @@ export function cellWords(shape: readonly number[], rows: number, columns: numbe
     index.unshift(rest % extent);
     rest = Math.floor(rest / extent);
   }
-  return `[${index.join(", ")}] and its neighbours`;
+  return `[${index.join(", ")}] and its neighbors`;
 }

@@ -1,17 +1,21 @@
 // Numbers as a small picture: one pixel an element, enlarged.
 import { element } from "./dom";
-import { ANCHORS, type Colour, INFINITE, NAN, READ, WRITTEN } from "./palette";
+import { ANCHORS, type Color, INFINITE, NAN, READ, WRITTEN } from "./palette";
 import type { Numbers } from "./stepper_trace";
 
 const LEVELS = 250;
 
-const packed = ([red, green, blue]: Colour): number => (0xff000000 | (blue << 16) | (green << 8) | red) >>> 0;
+const packed = ([red, green, blue]: Color): number =>
+  (0xff000000 | (blue << 16) | (green << 8) | red) >>> 0;
 
 /** Viridis, as pixels of little-endian machines, which browsers run on. */
-const COLOURS = Uint32Array.from({ length: LEVELS }, (_, level) => {
+const COLORS = Uint32Array.from({ length: LEVELS }, (_, level) => {
   const at = (level / (LEVELS - 1)) * (ANCHORS.length - 1);
   const low = Math.min(ANCHORS.length - 2, Math.floor(at));
-  const channel = (number: 0 | 1 | 2): number => Math.round(ANCHORS[low]![number] + (ANCHORS[low + 1]![number] - ANCHORS[low]![number]) * (at - low));
+  const channel = (number: 0 | 1 | 2): number =>
+    Math.round(
+      ANCHORS[low]![number] + (ANCHORS[low + 1]![number] - ANCHORS[low]![number]) * (at - low),
+    );
   return packed([channel(0), channel(1), channel(2)]);
 });
 const NAN_PIXEL = packed(NAN);
@@ -30,18 +34,28 @@ export function rangeOf(numbers: Numbers): [number, number] {
 }
 
 /** The scale of pictures of a type: a mask's is off to on whatever is in it, of others it goes from their smallest to their largest number. */
-export const scaleOf = (type: string): [number, number] | null => (type.startsWith("bool") ? [0, 1] : null);
+export const scaleOf = (type: string): [number, number] | null =>
+  type.startsWith("bool") ? [0, 1] : null;
 
 /** The pixels of numbers; where `touched` is given, an element that is 0 in all of its lists is faint. */
-export function paintNumbers(pixels: Uint32Array, numbers: Numbers, fixed: [number, number] | null = null, touched: readonly Uint32Array[] = []): void {
+export function paintNumbers(
+  pixels: Uint32Array,
+  numbers: Numbers,
+  fixed: [number, number] | null = null,
+  touched: readonly Uint32Array[] = [],
+): void {
   const [low, high] = fixed ?? rangeOf(numbers);
   const scale = high > low ? (LEVELS - 1) / (high - low) : 0;
   for (let at = 0; at < numbers.length; at++) {
     const number = Number(numbers[at]!);
     const level = scale === 0 ? LEVELS >> 1 : Math.round((number - low) * scale);
-    const colour = Number.isFinite(number) ? COLOURS[level]! : Number.isNaN(number) ? NAN_PIXEL : INFINITE_PIXEL;
+    const color = Number.isFinite(number)
+      ? COLORS[level]!
+      : Number.isNaN(number)
+        ? NAN_PIXEL
+        : INFINITE_PIXEL;
     const faint = touched.length > 0 && touched.every((counts) => counts[at] === 0);
-    pixels[at] = faint ? ((colour & 0x00ffffff) | 0x55000000) >>> 0 : colour;
+    pixels[at] = faint ? ((color & 0x00ffffff) | 0x55000000) >>> 0 : color;
   }
 }
 
@@ -55,12 +69,24 @@ export class Picture {
 
   /** `onpoint` hears which element is pointed at, by pointer or arrow keys; null when the pointer leaves. */
   constructor(
-    label: string, readonly rows: number, readonly columns: number, private readonly count: number, room: number, onpoint: (number: number | null) => void,
+    label: string,
+    readonly rows: number,
+    readonly columns: number,
+    private readonly count: number,
+    space: number,
+    onpoint: (number: number | null) => void,
   ) {
-    const scale = Math.min(room / Math.max(rows, columns), 18);
+    const scale = Math.min(space / Math.max(rows, columns), 18);
     const size = (extent: number): number => Math.max(4, Math.round(extent * scale));
     const style = `width: ${size(columns)}px; height: ${Math.max(size(rows), 8)}px`;
-    this.canvas = element("canvas", { width: columns, height: rows, style, tabindex: "0", role: "img", "aria-label": label });
+    this.canvas = element("canvas", {
+      width: columns,
+      height: rows,
+      style,
+      tabindex: "0",
+      role: "img",
+      "aria-label": label,
+    });
     this.dom = element("span", { class: "kl-heat" }, this.canvas);
     this.context = this.canvas.getContext("2d")!;
     this.image = this.context.createImageData(columns, rows);
@@ -73,13 +99,24 @@ export class Picture {
     };
     this.canvas.addEventListener("pointermove", (event) => {
       const box = this.canvas.getBoundingClientRect();
-      const column = Math.min(columns - 1, Math.max(0, Math.floor(((event.clientX - box.left) / box.width) * columns)));
-      const row = Math.min(rows - 1, Math.max(0, Math.floor(((event.clientY - box.top) / box.height) * rows)));
+      const column = Math.min(
+        columns - 1,
+        Math.max(0, Math.floor(((event.clientX - box.left) / box.width) * columns)),
+      );
+      const row = Math.min(
+        rows - 1,
+        Math.max(0, Math.floor(((event.clientY - box.top) / box.height) * rows)),
+      );
       go(row * columns + column);
     });
     this.canvas.addEventListener("pointerleave", () => onpoint(null));
     this.canvas.addEventListener("keydown", (event) => {
-      const by: Record<string, number> = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };
+      const by: Record<string, number> = {
+        ArrowLeft: -1,
+        ArrowRight: 1,
+        ArrowUp: -columns,
+        ArrowDown: columns,
+      };
       const step = by[event.key];
       if (step === undefined) return;
       event.preventDefault();
@@ -88,8 +125,32 @@ export class Picture {
     });
   }
 
-  /** Draw numbers; `marks` then colours pixels above them. */
-  draw(numbers: Numbers | null, scale: [number, number] | null, touched: readonly Uint32Array[] = [], marks: ((pixels: Uint32Array) => void) | null = null): void {
+  /** Put a ring around a pixel that stays whatever is drawn. */
+  mark(pixel: number, title: string): void {
+    const [row, column] = [Math.floor(pixel / this.columns), pixel % this.columns];
+    const part = (place: number, of: number): string => `${(100 * place) / of}%`;
+    const style = [
+      `left: ${part(column + 0.5, this.columns)}`,
+      `top: ${part(row + 0.5, this.rows)}`,
+      `width: max(11px, ${part(1, this.columns)} + 4px)`,
+      `height: max(11px, ${part(1, this.rows)} + 4px)`,
+    ];
+    this.dom.append(
+      element("span", {
+        class: "kl-ring",
+        style: style.join("; "),
+        "aria-label": `${title} is wrong`,
+      }),
+    );
+  }
+
+  /** Draw numbers; `marks` then colors pixels above them. */
+  draw(
+    numbers: Numbers | null,
+    scale: [number, number] | null,
+    touched: readonly Uint32Array[] = [],
+    marks: ((pixels: Uint32Array) => void) | null = null,
+  ): void {
     if (numbers === null) this.pixels.fill(0);
     else paintNumbers(this.pixels, numbers, scale, touched);
     marks?.(this.pixels);
@@ -100,7 +161,11 @@ export class Picture {
 const READ_PIXEL = packed(READ);
 const WRITTEN_PIXEL = packed(WRITTEN);
 
-/** The colour of an element that a step touches. */
-export function markPixel(pixels: Uint32Array, at: number, operation: "load" | "store" | "atomic"): void {
+/** The color of an element that a step touches. */
+export function markPixel(
+  pixels: Uint32Array,
+  at: number,
+  operation: "load" | "store" | "atomic",
+): void {
   pixels[at] = operation === "load" ? READ_PIXEL : WRITTEN_PIXEL;
 }

@@ -8,10 +8,11 @@ export interface SourceListener {
   toggled(source: number, line: number, isOn: boolean): void;
 }
 
-const TOKENS = /(?<comment>#.*)|(?<string>"""[^]*?(?:"""|$)|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?<symbol>@[\w.]+)|(?<keyword>\b(?:def|return|for|in|if|elif|else|while|not|and|or|is|pass|import|from|as|assert|lambda|with|True|False|None)\b)|(?<type>\btl(?:\.\w+)+)|(?<number>(?<![\w.])(?:0x[\da-fA-F]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\b)/g;
+const TOKENS =
+  /(?<comment>#.*)|(?<string>"""[^]*?(?:"""|$)|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?<symbol>@[\w.]+)|(?<keyword>\b(?:def|return|for|in|if|elif|else|while|not|and|or|is|pass|import|from|as|assert|lambda|with|True|False|None)\b)|(?<type>\btl(?:\.\w+)+)|(?<number>(?<![\w.])(?:0x[\da-fA-F]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\b)/g;
 
-/** A line of Python with its colours. */
-function coloured(text: string): (Node | string)[] {
+/** A line of Python with its colors. */
+function colored(text: string): (Node | string)[] {
   const parts: (Node | string)[] = [];
   let at = 0;
   for (const match of text.matchAll(TOKENS)) {
@@ -22,14 +23,19 @@ function coloured(text: string): (Node | string)[] {
   return [...parts, text.slice(at)];
 }
 
-/** Panes of a page, each with lines of its own. */
+/** Panes of a page, each with separate lines. */
 let panes = 0;
 
 export class SourcePane {
   private readonly name = ++panes;
   readonly dom = element("div", { class: "kl-source", role: "group", "aria-label": "Source" });
   private readonly title = element("div", { class: "kl-pane-head" });
-  private readonly lines = element("div", { class: "kl-source-lines", tabindex: "0", role: "listbox", "aria-label": "Lines: arrows choose one, Enter runs to it" });
+  private readonly lines = element("div", {
+    class: "kl-source-lines",
+    tabindex: "0",
+    role: "listbox",
+    "aria-label": "Lines: arrows choose one, Enter runs to it",
+  });
   private readonly size: ResizeObserver;
   private readonly drawn = new Map<number, Map<number, HTMLElement>>();
   private readonly breakpoints = new Set<string>();
@@ -38,7 +44,10 @@ export class SourcePane {
   /** The line that keys have chosen; null until they are used. */
   private cursor: HTMLElement | null = null;
 
-  constructor(private readonly sources: readonly StepSource[], private readonly listener: SourceListener) {
+  constructor(
+    private readonly sources: readonly StepSource[],
+    private readonly listener: SourceListener,
+  ) {
     this.dom.append(this.title, this.lines);
     this.lines.addEventListener("keydown", (event) => this.key(event));
     this.lines.addEventListener("blur", () => this.moveCursor(null));
@@ -56,7 +65,11 @@ export class SourcePane {
     if (this.title.textContent !== title) this.title.textContent = title;
     if (source !== this.shown) {
       this.shown = source;
-      this.lines.replaceChildren(...(source === null ? [element("div", { class: "kl-wait" }, "The source of this function was not recorded.")] : this.linesOf(source).values()));
+      this.lines.replaceChildren(
+        ...(source === null
+          ? [element("div", { class: "kl-wait" }, "The source of this function was not recorded.")]
+          : this.linesOf(source).values()),
+      );
     }
     const next = source === null ? null : (this.linesOf(source).get(line) ?? null);
     if (next === this.current) return;
@@ -74,7 +87,8 @@ export class SourcePane {
   private reveal(line: HTMLElement): void {
     const { offsetTop: top, offsetHeight: height } = line;
     const { scrollTop, clientHeight } = this.lines;
-    if (top < scrollTop + height || top + 2 * height > scrollTop + clientHeight) this.lines.scrollTop = top - clientHeight / 2;
+    if (top < scrollTop + height || top + 2 * height > scrollTop + clientHeight)
+      this.lines.scrollTop = top - clientHeight / 2;
   }
 
   /** In the source, arrows choose a line, which can be run to. */
@@ -83,7 +97,8 @@ export class SourcePane {
     const at = lines.indexOf(this.cursor ?? this.current ?? lines[0]!);
     const line = Number(lines[at]?.dataset["line"]);
     const source = this.shown;
-    if (event.ctrlKey || event.metaKey || event.altKey || source === null || Number.isNaN(line)) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || source === null || Number.isNaN(line))
+      return;
     const actions: Record<string, () => void> = {
       ArrowUp: () => this.moveCursor(lines[Math.max(0, at - 1)]!),
       ArrowDown: () => this.moveCursor(lines[Math.min(lines.length - 1, at + 1)]!),
@@ -113,7 +128,10 @@ export class SourcePane {
     const key = `${source}:${line}`;
     const isOn = !this.breakpoints.delete(key);
     if (isOn) this.breakpoints.add(key);
-    this.linesOf(source).get(line)?.querySelector(".kl-stop")?.setAttribute("aria-pressed", String(isOn));
+    this.linesOf(source)
+      .get(line)
+      ?.querySelector(".kl-stop")
+      ?.setAttribute("aria-pressed", String(isOn));
     this.listener.toggled(source, line, isOn);
   }
 
@@ -121,23 +139,53 @@ export class SourcePane {
     let known = this.drawn.get(source);
     if (known === undefined) {
       const { first_line, lines } = this.sources[source]!;
-      known = new Map(lines.map((text, place) => [first_line + place, this.line(source, first_line + place, text)]));
+      known = new Map(
+        lines.map((text, place) => [
+          first_line + place,
+          this.line(source, first_line + place, text),
+        ]),
+      );
       this.drawn.set(source, known);
     }
     return known;
   }
 
   private line(source: number, line: number, text: string): HTMLElement {
-    const stop = element("button", {
-      type: "button", class: "kl-stop", tabindex: "-1", "aria-pressed": "false", "aria-label": `Breakpoint at line ${line}`, title: "Breakpoint",
-      onclick: () => this.toggle(source, line),
-    }, String(line));
-    const code = element("code", {
-      title: "Click: run to this line; with shift, back to it",
-      onclick: (event) => {
-        if (getSelection()?.isCollapsed ?? true) this.listener.runTo(source, line, !(event as MouseEvent).shiftKey);
+    const stop = element(
+      "button",
+      {
+        type: "button",
+        class: "kl-stop",
+        tabindex: "-1",
+        "aria-pressed": "false",
+        "aria-label": `Breakpoint at line ${line}`,
+        title: "Breakpoint",
+        onclick: () => this.toggle(source, line),
       },
-    }, ...coloured(text));
-    return element("div", { class: "kl-source-line", role: "option", id: `kl-line-${this.name}-${source}-${line}`, "data-line": line, "aria-label": `line ${line}: ${text.trim()}` }, stop, code);
+      String(line),
+    );
+    const code = element(
+      "code",
+      {
+        title: "Click: run to this line; with shift, back to it",
+        onclick: (event) => {
+          if (getSelection()?.isCollapsed ?? true)
+            this.listener.runTo(source, line, !(event as MouseEvent).shiftKey);
+        },
+      },
+      ...colored(text),
+    );
+    return element(
+      "div",
+      {
+        class: "kl-source-line",
+        role: "option",
+        id: `kl-line-${this.name}-${source}-${line}`,
+        "data-line": line,
+        "aria-label": `line ${line}: ${text.trim()}`,
+      },
+      stop,
+      code,
+    );
   }
 }

@@ -1,7 +1,7 @@
 // The tensors of the launch after a step: touched now in orange and blue, never touched so far faint.
 import { element } from "./dom";
 import type { LeftOut } from "./stepper_left_out";
-import { cellWords, TensorMemory, type Whole } from "./stepper_memory";
+import { cellWords, pixelOf, TensorMemory, type Whole } from "./stepper_memory";
 import { markPixel, Picture, rangeOf, scaleOf } from "./stepper_picture";
 import { indexOf, numberText, type TraceReader } from "./stepper_trace";
 import type { Pointed } from "./stepper_values";
@@ -11,22 +11,31 @@ interface Pane {
   dom: HTMLElement;
   picture: Picture | null;
   words: HTMLElement;
+  /** What the wrong element holds and should hold; null for a tensor without one. */
+  wrong: HTMLElement | null;
   version: number;
   /** Whether the step that was drawn last touched it. */
   wasTouched: boolean;
 }
 
-const ROOM = 190;
+const SPACE = 190;
 
-const times = (count: number): string => (count === 0 ? "never" : count === 1 ? "once" : `${count.toLocaleString("en")} times`);
+const times = (count: number): string =>
+  count === 0 ? "never" : count === 1 ? "once" : `${count.toLocaleString("en")} times`;
 
 export class TensorsPane {
   readonly dom = element("div", { class: "kl-tensors", role: "group", "aria-label": "Tensors" });
   private readonly panes: Pane[];
   private step = -1;
 
-  constructor(private readonly reader: TraceReader, private readonly leftOut: () => LeftOut, private readonly onpoint: (pointed: Pointed | null) => void) {
-    this.panes = reader.data.arguments.map((_, number) => this.pane(new TensorMemory(reader, number), number));
+  constructor(
+    private readonly reader: TraceReader,
+    private readonly leftOut: () => LeftOut,
+    private readonly onpoint: (pointed: Pointed | null) => void,
+  ) {
+    this.panes = reader.data.arguments.map((_, number) =>
+      this.pane(new TensorMemory(reader, number), number),
+    );
     this.dom.append(...this.panes.map(({ dom }) => dom));
   }
 
@@ -39,8 +48,10 @@ export class TensorsPane {
       pane.tensor.goTo(number);
       const mine = pane.tensor.accesses(number);
       pane.dom.classList.toggle("kl-touched", mine.length > 0);
-      const wasTouched = pane.wasTouched || (last >= this.reader.first && pane.tensor.accesses(last).length > 0);
-      if (isFar || mine.length > 0 || wasTouched || pane.version !== pane.tensor.version) this.draw(pane, mine);
+      const wasTouched =
+        pane.wasTouched || (last >= this.reader.first && pane.tensor.accesses(last).length > 0);
+      if (isFar || mine.length > 0 || wasTouched || pane.version !== pane.tensor.version)
+        this.draw(pane, mine);
     }
   }
 
@@ -48,7 +59,10 @@ export class TensorsPane {
   fill(number: number, whole: Whole): void {
     const old = this.panes[number]!;
     const hadFocus = old.picture?.canvas.matches(":focus") ?? false;
-    const pane = (this.panes[number] = this.pane(new TensorMemory(this.reader, number, whole), number));
+    const pane = (this.panes[number] = this.pane(
+      new TensorMemory(this.reader, number, whole),
+      number,
+    ));
     old.dom.replaceWith(pane.dom);
     if (this.step < 0) return;
     pane.tensor.goTo(this.step);
@@ -59,20 +73,27 @@ export class TensorsPane {
   private draw(pane: Pane, mine: ReturnType<TensorMemory["accesses"]>): void {
     const { tensor, picture } = pane;
     pane.wasTouched = mine.length > 0;
-    picture?.draw(tensor.shown, scaleOf(tensor.data.type), [tensor.reads, tensor.writes], (pixels) => {
-      for (const { places, operation } of mine) {
-        if (places !== null) tensor.eachRun(places, (first, count) => {
-          for (let at = first; at < first + count; at++) markPixel(pixels, at, operation);
-        });
-      }
-    });
+    picture?.draw(
+      tensor.shown,
+      scaleOf(tensor.data.type),
+      [tensor.reads, tensor.writes],
+      (pixels) => {
+        for (const { places, operation } of mine) {
+          if (places !== null)
+            tensor.eachRun(places, (first, count) => {
+              for (let at = first; at < first + count; at++) markPixel(pixels, at, operation);
+            });
+        }
+      },
+    );
     if (pane.version !== tensor.version) pane.words.textContent = this.rangeWords(tensor);
+    if (pane.wrong !== null) pane.wrong.textContent = this.wrongWords(tensor);
     pane.version = tensor.version;
   }
 
   private rangeWords(tensor: TensorMemory): string {
     const { shown, data } = tensor;
-    if (!tensor.isExact || shown === null) return `${data.words} at first; neighbours are averaged`;
+    if (!tensor.isExact || shown === null) return `${data.words} at first; neighbors are averaged`;
     const { dtype } = data.elements!;
     let [nans, infinities] = [0, 0];
     for (let at = 0; at < shown.length; at++) {
@@ -80,7 +101,11 @@ export class TensorsPane {
       if (Number.isNaN(number)) nans++;
       else if (!Number.isFinite(number)) infinities++;
     }
-    const [low, high] = rangeOf(shown).map((end) => (dtype === "float32" || dtype === "float64" ? String(Number(end.toPrecision(6))) : numberText(end, dtype)));
+    const [low, high] = rangeOf(shown).map((end) =>
+      dtype === "float32" || dtype === "float64"
+        ? String(Number(end.toPrecision(6)))
+        : numberText(end, dtype),
+    );
     const words = nans === shown.length ? [] : [low === high ? low! : `${low} .. ${high}`];
     if (nans > 0) words.push(`${nans.toLocaleString("en")} NaN`);
     if (infinities > 0) words.push(`${infinities.toLocaleString("en")} infinite`);
@@ -89,22 +114,67 @@ export class TensorsPane {
 
   private pane(tensor: TensorMemory, number: number): Pane {
     const { data } = tensor;
-    const words = element("span", {}, tensor.isExact || data.elements === null ? data.words : this.rangeWords(tensor));
-    const picture = data.elements === null ? null : new Picture(
-      `Elements of ${data.name}`, data.elements.rows, data.elements.columns, tensor.shown!.length, ROOM,
-      (place) => this.onpoint(place === null ? null : () => this.elementWords(tensor, place)),
+    const words = element(
+      "span",
+      {},
+      tensor.isExact || data.elements === null ? data.words : this.rangeWords(tensor),
     );
-    if (!tensor.isExact) for (const event of ["pointerenter", "focus"]) picture?.canvas.addEventListener(event, () => this.leftOut().lookAtTensor(number));
-    const head = element("figcaption", {}, element("b", {}, data.name), " ", element("span", { class: "kl-soft" }, data.type), element("br"), words);
-    const dom = element("figure", { "data-name": data.name }, head, picture === null ? element("span", { class: "kl-soft" }, "no elements") : picture.dom);
-    return { tensor, dom, picture, words, version: tensor.version, wasTouched: false };
+    const picture =
+      data.elements === null
+        ? null
+        : new Picture(
+            `Elements of ${data.name}`,
+            data.elements.rows,
+            data.elements.columns,
+            tensor.shown!.length,
+            SPACE,
+            (place) => this.onpoint(place === null ? null : () => this.elementWords(tensor, place)),
+          );
+    if (!tensor.isExact)
+      for (const event of ["pointerenter", "focus"])
+        picture?.canvas.addEventListener(event, () => this.leftOut().lookAtTensor(number));
+    const mine = this.reader.data.wrong?.argument === number ? this.reader.data.wrong : null;
+    const wrong = mine === null ? null : element("div", { class: "kl-wrong" });
+    if (mine !== null && data.elements !== null)
+      picture?.mark(pixelOf(data.shape, data.elements, mine.element), mine.name);
+    const head = element(
+      "figcaption",
+      {},
+      element("b", {}, data.name),
+      " ",
+      element("span", { class: "kl-soft" }, data.type),
+      element("br"),
+      words,
+      ...(wrong === null ? [] : [wrong]),
+    );
+    const dom = element(
+      "figure",
+      { "data-name": data.name },
+      head,
+      picture === null ? element("span", { class: "kl-soft" }, "no elements") : picture.dom,
+    );
+    return { tensor, dom, picture, words, wrong, version: tensor.version, wasTouched: false };
+  }
+
+  /** What the wrong element holds after this step, and what it should hold in the end. */
+  private wrongWords(tensor: TensorMemory): string {
+    const { name, element: number, expected, actual } = this.reader.data.wrong!;
+    const { dtype } = tensor.data.elements ?? { dtype: "" };
+    const isKnown = tensor.isExact && tensor.shown !== null;
+    const now = isKnown ? numberText(tensor.shown![number]!, dtype) : actual;
+    return `✗ ${name} is ${now}, ${expected} is expected`;
   }
 
   private elementWords(tensor: TensorMemory, number: number): string {
     const { name, shape, elements, left_out, in_kernel } = tensor.data;
     const touched = `read ${times(tensor.reads[number]!)}, written ${times(tensor.writes[number]!)} so far`;
     const text = numberText(tensor.shown![number]!, elements!.dtype);
-    if (tensor.isExact) return `${name}[${indexOf(shape, number).join(", ")}] = ${text} · ${touched}`;
+    const { wrong } = this.reader.data;
+    const isWrong =
+      wrong?.element === number && this.reader.data.arguments[wrong.argument]!.name === name;
+    const expected = isWrong ? ` · ${wrong.expected} is expected` : "";
+    if (tensor.isExact)
+      return `${name}[${indexOf(shape, number).join(", ")}] = ${text}${expected} · ${touched}`;
     const place = cellWords(shape, elements!.rows, elements!.columns, number);
     return `${name}${place}: ${text} on average · ${touched} · ${this.leftOut().words(left_out, in_kernel)}; trace.memory("${name}", ${this.step}) has every element`;
   }

@@ -1,13 +1,32 @@
 // Questions about recorded steps, answered from the data alone. Steps have the numbers of the whole trace.
 import type { ElementsData, PlacesData, StepData, StepFrame, StepperView, StepValue } from "./data";
 
-export type Numbers = Float32Array | Float64Array | Int8Array | Int16Array | Int32Array | Uint8Array | Uint16Array | Uint32Array | BigInt64Array | BigUint64Array;
+export type Numbers =
+  | Float32Array
+  | Float64Array
+  | Int8Array
+  | Int16Array
+  | Int32Array
+  | Uint8Array
+  | Uint16Array
+  | Uint32Array
+  | BigInt64Array
+  | BigUint64Array;
 
 type Maker = new (buffer: ArrayBuffer, at: number, count: number) => Numbers;
 
 const MAKERS: Readonly<Record<string, Maker>> = {
-  float32: Float32Array, float64: Float64Array, bool: Uint8Array, int8: Int8Array, int16: Int16Array, int32: Int32Array, int64: BigInt64Array,
-  uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array, uint64: BigUint64Array,
+  float32: Float32Array,
+  float64: Float64Array,
+  bool: Uint8Array,
+  int8: Int8Array,
+  int16: Int16Array,
+  int32: Int32Array,
+  int64: BigInt64Array,
+  uint8: Uint8Array,
+  uint16: Uint16Array,
+  uint32: Uint32Array,
+  uint64: BigUint64Array,
 };
 
 /** Elements, without a copy. */
@@ -17,9 +36,10 @@ export function numbersOf(buffer: ArrayBuffer, dtype: string, at: number, count:
   return new maker(buffer, at, count);
 }
 
-const sizeOf = (shape: readonly number[]): number => shape.reduce((product, extent) => product * extent, 1);
+const sizeOf = (shape: readonly number[]): number =>
+  shape.reduce((product, extent) => product * extent, 1);
 
-/** How many elements are kept: those of the value, or of the small picture that stands for them. */
+/** How many elements are kept: those of the value, or of the small picture that represents them. */
 export function countOf(elements: ElementsData, shape: readonly number[]): number {
   return elements.averaged ? elements.rows * elements.columns : sizeOf(shape);
 }
@@ -60,12 +80,17 @@ export function numberText(value: number | bigint, dtype: string): string {
 
 function numberWords(value: number | bigint): string {
   if (Object.is(value, -0)) return "-0";
-  if (typeof value === "number" && !Number.isFinite(value)) return Number.isNaN(value) ? "NaN" : value > 0 ? "∞" : "-∞";
+  if (typeof value === "number" && !Number.isFinite(value))
+    return Number.isNaN(value) ? "NaN" : value > 0 ? "∞" : "-∞";
   return String(value);
 }
 
-/** Calls `each` with every run of neighbours among places. */
-export function eachRun(buffer: ArrayBuffer, places: PlacesData, each: (first: number, count: number) => void): void {
+/** Calls `each` with every run of neighbors among places. */
+export function eachRun(
+  buffer: ArrayBuffer,
+  places: PlacesData,
+  each: (first: number, count: number) => void,
+): void {
   const runs = new Int32Array(buffer, places.at, 2 * places.runs);
   for (let at = 0; at < runs.length; at += 2) each(runs[at]!, runs[at + 1]!);
 }
@@ -81,7 +106,7 @@ export interface Watched {
   index: number[] | null;
 }
 
-/** What somebody wrote into the watch list; null where it is no name. */
+/** What somebody wrote into the watch list; null where it is not a name. */
 export function readWatched(text: string): Watched | null {
   const match = /^\s*([\p{L}_][\p{L}\p{N}_]*)\s*(?:\[([-\d\s,]*)\])?\s*$/u.exec(text);
   if (match === null) return null;
@@ -100,11 +125,20 @@ export class TraceReader {
   /** Of each frame how many calls led to it. */
   readonly depths: number[] = [];
 
-  constructor(readonly data: StepperView, readonly buffer: ArrayBuffer) {
+  constructor(
+    readonly data: StepperView,
+    readonly buffer: ArrayBuffer,
+  ) {
     this.first = data.first;
     this.last = data.first + data.steps.length - 1;
-    this.histories = data.frames.map(({ given }) => new Map(Object.entries(given).map(([name, value]) => [name, { steps: [-1], values: [value] }])));
-    for (const { caller } of data.frames) this.depths.push(caller === null ? 0 : this.depths[caller]! + 1);
+    this.histories = data.frames.map(
+      ({ given }) =>
+        new Map(
+          Object.entries(given).map(([name, value]) => [name, { steps: [-1], values: [value] }]),
+        ),
+    );
+    for (const { caller } of data.frames)
+      this.depths.push(caller === null ? 0 : this.depths[caller]! + 1);
     data.steps.forEach((step, place) => {
       const known = this.histories[step.frame]!;
       for (const [name, value] of Object.entries(step.changed)) {
@@ -131,7 +165,8 @@ export class TraceReader {
   /** The lines of the calls that led to a frame, the innermost first. */
   calls(frame: number): string[] {
     const found: string[] = [];
-    for (let at = this.data.frames[frame]!; at.caller !== null; at = this.data.frames[at.caller]!) found.push(at.called_from);
+    for (let at = this.data.frames[frame]!; at.caller !== null; at = this.data.frames[at.caller]!)
+      found.push(at.called_from);
     return found;
   }
 
@@ -147,7 +182,11 @@ export class TraceReader {
 
   /** The number of the value that a name has after a step, in the function of the step or in one that called it. */
   valueNumber(name: string, number: number): number | null {
-    for (let frame: number | null = this.step(number).frame; frame !== null; frame = this.data.frames[frame]!.caller) {
+    for (
+      let frame: number | null = this.step(number).frame;
+      frame !== null;
+      frame = this.data.frames[frame]!.caller
+    ) {
       const history = this.histories[frame]!.get(name);
       const at = history === undefined ? -1 : upTo(history.steps, number);
       if (at >= 0) return history!.values[at]!;
@@ -177,7 +216,14 @@ export class TraceReader {
 
   numbers(value: StepValue): Numbers | null {
     const elements = this.elements(value);
-    return elements === null ? null : numbersOf(this.filled.get(value)?.buffer ?? this.buffer, elements.dtype, elements.at, countOf(elements, value.shape));
+    return elements === null
+      ? null
+      : numbersOf(
+          this.filled.get(value)?.buffer ?? this.buffer,
+          elements.dtype,
+          elements.at,
+          countOf(elements, value.shape),
+        );
   }
 
   isFilled(number: number): boolean {
@@ -198,12 +244,17 @@ export class TraceReader {
     if (place === null) return `no such element: it is ${value.type}`;
     const numbers = this.numbers(value);
     const elements = this.elements(value);
-    if (numbers === null || elements === null || elements.averaged) return `not in this view: trace.at(${number})["${watched.name}"] has it`;
+    if (numbers === null || elements === null || elements.averaged)
+      return `not in this view: trace.at(${number})["${watched.name}"] has it`;
     return numberText(numbers[place]!, elements.dtype);
   }
 
   /** The next step, or backwards the last one before, of which something holds; null where there is none. */
-  find(from: number, forwards: boolean, holds: (step: StepData, number: number) => boolean): number | null {
+  find(
+    from: number,
+    forwards: boolean,
+    holds: (step: StepData, number: number) => boolean,
+  ): number | null {
     const by = forwards ? 1 : -1;
     for (let number = from + by; number >= this.first && number <= this.last; number += by) {
       if (holds(this.step(number), number)) return number;
@@ -218,7 +269,11 @@ export class TraceReader {
 
   /** The first step of a program; null where it was not traced, or its steps are not here. */
   firstOf(program: readonly number[]): number | null {
-    return this.find(this.first - 1, true, (step) => String(this.data.frames[step.frame]!.program) === String(program));
+    return this.find(
+      this.first - 1,
+      true,
+      (step) => String(this.data.frames[step.frame]!.program) === String(program),
+    );
   }
 }
 

@@ -20,10 +20,17 @@ interface Row {
   elements: ElementsData | null;
 }
 
-const ROOM = 80;
+const SPACE = 80;
 
 /** What an element of a value is, in words. */
-function elementWords(reader: TraceReader, leftOut: LeftOut, name: string, value: StepValue | null, number: number, step: number): string {
+function elementWords(
+  reader: TraceReader,
+  leftOut: LeftOut,
+  name: string,
+  value: StepValue | null,
+  number: number,
+  step: number,
+): string {
   const elements = value === null ? null : reader.elements(value);
   if (value === null || elements === null) return "";
   const text = numberText(reader.numbers(value)![number]!, elements.dtype);
@@ -45,9 +52,26 @@ export class ValuesPane {
   /** The numbers of the values in sight. */
   readonly inSight = new Set<number>();
 
-  constructor(private readonly reader: TraceReader, private readonly leftOut: () => LeftOut, private readonly onpoint: (pointed: Pointed | null) => void, private readonly onwatch: (name: string) => void) {
-    this.first = element("table", { class: "kl-vars kl-vars-changed", "aria-label": "Variables that the step changed" }, this.changed);
-    this.dom.append(this.first, element("div", { class: "kl-rest" }, element("table", { class: "kl-vars", "aria-label": "Variables" }, this.body), this.below));
+  constructor(
+    private readonly reader: TraceReader,
+    private readonly leftOut: () => LeftOut,
+    private readonly onpoint: (pointed: Pointed | null) => void,
+    private readonly onwatch: (name: string) => void,
+  ) {
+    this.first = element(
+      "table",
+      { class: "kl-vars kl-vars-changed", "aria-label": "Variables that the step changed" },
+      this.changed,
+    );
+    this.dom.append(
+      this.first,
+      element(
+        "div",
+        { class: "kl-rest" },
+        element("table", { class: "kl-vars", "aria-label": "Variables" }, this.body),
+        this.below,
+      ),
+    );
   }
 
   show(number: number): void {
@@ -59,7 +83,8 @@ export class ValuesPane {
     this.inSight.clear();
     for (const [name, at] of this.reader.variables(step.frame, number)) {
       const value = this.reader.data.values[at]!;
-      if (Object.hasOwn(given, name) && given[name] === at && value.shape.length === 0) constants.push(`${name} = ${value.words}`);
+      if (Object.hasOwn(given, name) && given[name] === at && value.shape.length === 0)
+        constants.push(`${name} = ${value.words}`);
       else {
         shown.push(name);
         this.inSight.add(at);
@@ -67,7 +92,10 @@ export class ValuesPane {
       }
     }
     // What the step changed comes first: it is what a reader looks for.
-    const [changed, others] = [shown.filter((name) => Object.hasOwn(step.changed, name)), shown.filter((name) => !Object.hasOwn(step.changed, name))];
+    const [changed, others] = [
+      shown.filter((name) => Object.hasOwn(step.changed, name)),
+      shown.filter((name) => !Object.hasOwn(step.changed, name)),
+    ];
     const order = `${changed.join("\n")}\n\n${others.join("\n")}`;
     if (order !== this.order) {
       this.order = order;
@@ -75,7 +103,8 @@ export class ValuesPane {
       this.changed.replaceChildren(...changed.map((name) => this.rows.get(name)!.dom));
       this.body.replaceChildren(...others.map((name) => this.rows.get(name)!.dom));
       this.first.hidden = changed.length === 0;
-      if (focused instanceof HTMLElement && this.dom.contains(focused)) focused.focus({ preventScroll: true });
+      if (focused instanceof HTMLElement && this.dom.contains(focused))
+        focused.focus({ preventScroll: true });
     }
     const words = constants.join(", ");
     if (this.below.textContent !== words) this.below.textContent = words;
@@ -98,14 +127,42 @@ export class ValuesPane {
     if (elements === null) {
       row.picture = null;
       // Scalars have none either.
-      row.holder.replaceChildren(...(value.left_out === "" ? [] : [element("span", { class: "kl-soft", title: `${value.left_out}; trace.at(${this.step})["${name}"] has every element` }, "not here")]));
+      row.holder.replaceChildren(
+        ...(value.left_out === ""
+          ? []
+          : [
+              element(
+                "span",
+                {
+                  class: "kl-soft",
+                  title: `${value.left_out}; trace.at(${this.step})["${name}"] has every element`,
+                },
+                "not here",
+              ),
+            ]),
+      );
       return;
     }
-    if (row.picture === null || row.picture.rows !== elements.rows || row.picture.columns !== elements.columns) {
+    if (
+      row.picture === null ||
+      row.picture.rows !== elements.rows ||
+      row.picture.columns !== elements.columns
+    ) {
       const hadFocus = row.picture?.canvas.matches(":focus") ?? false;
-      row.picture = new Picture(`Elements of ${name}`, elements.rows, elements.columns, countOf(elements, value.shape), ROOM, (number) => {
-        this.onpoint(number === null ? null : () => elementWords(this.reader, this.leftOut(), name, row.value, number, this.step));
-      });
+      row.picture = new Picture(
+        `Elements of ${name}`,
+        elements.rows,
+        elements.columns,
+        countOf(elements, value.shape),
+        SPACE,
+        (number) => {
+          this.onpoint(
+            number === null
+              ? null
+              : () => elementWords(this.reader, this.leftOut(), name, row.value, number, this.step),
+          );
+        },
+      );
       row.holder.replaceChildren(row.picture.dom);
       if (hadFocus) row.picture.canvas.focus();
     }
@@ -113,9 +170,31 @@ export class ValuesPane {
   }
 
   private row(name: string): Row {
-    const [type, words, holder] = [element("td", { class: "kl-soft" }), element("td", { class: "kl-value-words" }), element("td")];
-    const watch = element("button", { type: "button", class: "kl-link", title: `Watch ${name}`, "aria-label": `Watch ${name}`, onclick: () => this.onwatch(name) }, "◉");
-    const dom = element("tr", { "data-name": name }, element("th", { scope: "row" }, name), type, words, holder, element("td", {}, watch));
+    const [type, words, holder] = [
+      element("td", { class: "kl-soft" }),
+      element("td", { class: "kl-value-words" }),
+      element("td"),
+    ];
+    const watch = element(
+      "button",
+      {
+        type: "button",
+        class: "kl-link",
+        title: `Watch ${name}`,
+        "aria-label": `Watch ${name}`,
+        onclick: () => this.onwatch(name),
+      },
+      "◉",
+    );
+    const dom = element(
+      "tr",
+      { "data-name": name },
+      element("th", { scope: "row" }, name),
+      type,
+      words,
+      holder,
+      element("td", {}, watch),
+    );
     return { dom, type, words, holder, picture: null, value: null, elements: null };
   }
 }

@@ -14,16 +14,40 @@ const MOST_NAMED = 20;
 export class WatchList {
   readonly dom = element("div", { class: "kl-watch", role: "group", "aria-label": "Watch list" });
   private readonly list = element("div", { class: "kl-watched" });
-  private readonly input = element("input", { class: "kl-input", type: "text", placeholder: "watch: acc, or acc[0, 3]", "aria-label": "Watch a variable or an element", spellcheck: "false" });
+  private readonly input = element("input", {
+    class: "kl-input",
+    type: "text",
+    placeholder: "watch: acc, or acc[0, 3]",
+    "aria-label": "Watch a variable or an element",
+    spellcheck: "false",
+  });
   private readonly stops = element("input", { type: "checkbox" });
   private readonly entries = new Map<string, Entry>();
 
-  constructor(private readonly reader: TraceReader, private readonly onchange: () => void, private readonly say: (words: string) => void) {
-    const stops = element("label", { class: "kl-soft", title: "Running stops where a watched value changes" }, this.stops, " stop at changes");
+  constructor(
+    private readonly reader: TraceReader,
+    private readonly onchange: () => void,
+    private readonly say: (words: string) => void,
+  ) {
+    const stops = element(
+      "label",
+      { class: "kl-soft", title: "Running stops where a watched value changes" },
+      this.stops,
+      " stop at changes",
+    );
     this.input.addEventListener("keydown", (event) => {
       if (event.key === "Enter") this.add(this.input.value);
     });
-    this.dom.append(element("div", { class: "kl-watch-head" }, this.input, button("Watch", "Add to the watch list", () => this.add(this.input.value)), stops), this.list);
+    this.dom.append(
+      element(
+        "div",
+        { class: "kl-watch-head" },
+        this.input,
+        button("Watch", "Add to the watch list", () => this.add(this.input.value)),
+        stops,
+      ),
+      this.list,
+    );
   }
 
   /** Watch what is written there. */
@@ -35,17 +59,26 @@ export class WatchList {
     }
     const names = this.reader.allNames();
     if (!names.includes(watched.name)) {
-      this.say(`No variable is called ${watched.name}. There are: ${names.slice(0, MOST_NAMED).join(", ")}${names.length > MOST_NAMED ? ", ..." : ""}.`);
+      this.say(
+        `No variable is called ${watched.name}. There are: ${names.slice(0, MOST_NAMED).join(", ")}${names.length > MOST_NAMED ? ", ..." : ""}.`,
+      );
       return;
     }
-    const key = watched.index === null ? watched.name : `${watched.name}[${watched.index.join(", ")}]`;
+    const key =
+      watched.index === null ? watched.name : `${watched.name}[${watched.index.join(", ")}]`;
     this.input.value = "";
     if (this.entries.has(key)) return;
     const words = element("span");
-    const dom = element("div", { "data-watch": key }, element("code", {}, key), words, button("×", `Stop watching ${key}`, () => {
-      this.entries.delete(key);
-      dom.remove();
-    }));
+    const dom = element(
+      "div",
+      { "data-watch": key },
+      element("code", {}, key),
+      words,
+      button("×", `Stop watching ${key}`, () => {
+        this.entries.delete(key);
+        dom.remove();
+      }),
+    );
     this.entries.set(key, { watched, dom, words });
     this.list.append(dom);
     this.onchange();
@@ -61,17 +94,26 @@ export class WatchList {
 
   /** The numbers of the values that watched names have. */
   inSight(number: number): number[] {
-    return [...this.entries.values()].map(({ watched }) => this.reader.valueNumber(watched.name, number)).filter((found) => found !== null);
+    return [...this.entries.values()]
+      .map(({ watched }) => this.reader.valueNumber(watched.name, number))
+      .filter((found) => found !== null);
   }
 
   /** Whether running has to stop at a step because a watched value is another one after it. */
   isStop(number: number): boolean {
-    return this.stops.checked && [...this.entries.values()].some(({ watched }) => this.changes(watched, number));
+    return (
+      this.stops.checked &&
+      [...this.entries.values()].some(({ watched }) => this.changes(watched, number))
+    );
   }
 
   private changes(watched: Watched, number: number): boolean {
-    // A step that gives the name no value cannot change it; coming back from a helper is no change either.
+    // A step that gives the name no value cannot change it; nor does coming back from a helper.
     if (!Object.hasOwn(this.reader.step(number).changed, watched.name)) return false;
-    return number === this.reader.first || this.reader.watchedText(watched, number) !== this.reader.watchedText(watched, number - 1) || watched.index === null;
+    return (
+      number === this.reader.first ||
+      this.reader.watchedText(watched, number) !== this.reader.watchedText(watched, number - 1) ||
+      watched.index === null
+    );
   }
 }

@@ -1,13 +1,36 @@
-// A pane that shows one text: numbers, colours, lit lines, bars, notes in the margin, and what a name is when it is hovered.
-import { highlightSelectionMatches, openSearchPanel, search, searchKeymap } from "@codemirror/search";
-import { EditorState, type Extension, RangeSet, StateEffect, StateField, Text as Doc } from "@codemirror/state";
+// A pane that shows one text: numbers, colors, lit lines, bars, notes in the margin, and what a name is when it is hovered.
 import {
-  type BlockInfo, closeHoverTooltips, Decoration, type DecorationSet, EditorView, gutter, GutterMarker, hoverTooltip, keymap, lineNumbers, showTooltip, type Tooltip,
+  highlightSelectionMatches,
+  openSearchPanel,
+  search,
+  searchKeymap,
+} from "@codemirror/search";
+import {
+  EditorState,
+  type Extension,
+  RangeSet,
+  StateEffect,
+  StateField,
+  Text as Doc,
+} from "@codemirror/state";
+import {
+  type BlockInfo,
+  closeHoverTooltips,
+  Decoration,
+  type DecorationSet,
+  EditorView,
+  gutter,
+  GutterMarker,
+  hoverTooltip,
+  keymap,
+  lineNumbers,
+  showTooltip,
+  type Tooltip,
 } from "@codemirror/view";
 import type { MarginNote } from "./data";
 import { element } from "./dom";
 import { foundWords } from "./found_words";
-import { colours } from "./highlight";
+import { colors } from "./highlight";
 import { type Bars, shortNumber } from "./metrics";
 import { allWords, markOf } from "./notes";
 import { factsOf, firstName, layoutOf, nameAt } from "./names";
@@ -44,19 +67,46 @@ const lights = StateField.define<DecorationSet>({
 });
 
 const THEME = EditorView.theme({
-  "&": { height: "100%", fontSize: "12px", backgroundColor: "var(--kl-paper)", color: "var(--kl-ink)" },
+  "&": {
+    height: "100%",
+    fontSize: "12px",
+    backgroundColor: "var(--kl-paper)",
+    color: "var(--kl-ink)",
+  },
   "&.cm-focused": { outline: "2px solid var(--kl-focus)", outlineOffset: "-2px" },
   ".cm-scroller": { fontFamily: "var(--kl-mono)", lineHeight: "1.5", overflow: "auto" },
-  ".cm-gutters": { backgroundColor: "var(--kl-shade)", color: "var(--kl-soft)", borderRight: "1px solid var(--kl-line)" },
+  ".cm-gutters": {
+    backgroundColor: "var(--kl-shade)",
+    color: "var(--kl-soft)",
+    borderRight: "1px solid var(--kl-line)",
+  },
   ".cm-content": { caretColor: "var(--kl-ink)" },
   ".cm-cursor": { borderLeftColor: "var(--kl-ink)" },
-  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground, .cm-content ::selection": {
-    backgroundColor: "var(--kl-selection) !important",
+  "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground, .cm-content ::selection":
+    {
+      backgroundColor: "var(--kl-selection) !important",
+    },
+  ".cm-panels": {
+    backgroundColor: "var(--kl-shade)",
+    color: "var(--kl-ink)",
+    borderColor: "var(--kl-line)",
   },
-  ".cm-panels": { backgroundColor: "var(--kl-shade)", color: "var(--kl-ink)", borderColor: "var(--kl-line)" },
-  ".cm-textfield": { backgroundColor: "var(--kl-paper)", color: "var(--kl-ink)", border: "1px solid var(--kl-line)" },
-  ".cm-button": { backgroundImage: "none", backgroundColor: "var(--kl-paper)", color: "var(--kl-ink)", border: "1px solid var(--kl-line)" },
-  ".cm-tooltip": { backgroundColor: "var(--kl-paper)", color: "var(--kl-ink)", border: "1px solid var(--kl-line)" },
+  ".cm-textfield": {
+    backgroundColor: "var(--kl-paper)",
+    color: "var(--kl-ink)",
+    border: "1px solid var(--kl-line)",
+  },
+  ".cm-button": {
+    backgroundImage: "none",
+    backgroundColor: "var(--kl-paper)",
+    color: "var(--kl-ink)",
+    border: "1px solid var(--kl-line)",
+  },
+  ".cm-tooltip": {
+    backgroundColor: "var(--kl-paper)",
+    color: "var(--kl-ink)",
+    border: "1px solid var(--kl-line)",
+  },
   ".cm-searchMatch": { backgroundColor: "var(--kl-match)" },
   ".cm-selectionMatch": { backgroundColor: "transparent" },
   "&.cm-focused .cm-selectionMatch": { backgroundColor: "var(--kl-match)" },
@@ -73,15 +123,27 @@ export function documentOf(text: Text): Doc {
 
 /** What every text of the explorer has, in a pane or on a side of a diff. */
 export function textExtensions(
-  text: Text, label: string, margin: Margin, wrap: boolean, onLine: (shown: number) => void,
+  text: Text,
+  label: string,
+  margin: Margin,
+  wrap: boolean,
+  onLine: (shown: number) => void,
 ): Extension[] {
   return [
     ...(wrap ? [EditorView.lineWrapping] : []),
     gaps(text),
     nameAtCursor,
-    keymap.of([{ key: "i", run: (view) => showName(view, text, margin) }, { key: "d", run: (view) => goToDefinition(view, text) }]),
+    keymap.of([
+      { key: "i", run: (view) => showName(view, text, margin) },
+      { key: "d", run: (view) => goToDefinition(view, text) },
+    ]),
     EditorState.readOnly.of(true),
-    EditorView.contentAttributes.of({ "aria-label": label, "aria-readonly": "true", spellcheck: "false", tabindex: "0" }),
+    EditorView.contentAttributes.of({
+      "aria-label": label,
+      "aria-readonly": "true",
+      spellcheck: "false",
+      tabindex: "0",
+    }),
     notesGutter(text, margin, onLine),
     lineNumbers({ formatNumber: (line) => String(text.number(line)) }),
     barGutter(text, margin),
@@ -90,11 +152,15 @@ export function textExtensions(
     search({ top: true }),
     foundWords,
     keymap.of(searchKeymap),
-    colours(text.data.language),
+    colors(text.data.language),
     lights,
     THEME,
-    // What a key asked for stays alone.
-    hoverTooltip((view, position) => (view.state.field(nameAtCursor) === null ? nameTooltip(view, position, text, margin) : null), { hoverTime: 200 }),
+    // What a key opened stays alone.
+    hoverTooltip(
+      (view, position) =>
+        view.state.field(nameAtCursor) === null ? nameTooltip(view, position, text, margin) : null,
+      { hoverTime: 200 },
+    ),
     EditorView.updateListener.of((update) => {
       if (update.selectionSet && update.transactions.some((one) => one.isUserEvent("select"))) {
         onLine(update.state.doc.lineAt(update.state.selection.main.head).number);
@@ -104,7 +170,12 @@ export function textExtensions(
 }
 
 /** Light lines (as shown, from 1); `scroll` brings the first of them into view. */
-export function lightLines(view: EditorView, lines: readonly number[], chosen: number, scroll: boolean): void {
+export function lightLines(
+  view: EditorView,
+  lines: readonly number[],
+  chosen: number,
+  scroll: boolean,
+): void {
   const effects: StateEffect<unknown>[] = [light.of({ lit: lines, chosen })];
   const first = lines[0];
   if (scroll && first !== undefined && first <= view.state.doc.lines) {
@@ -134,11 +205,15 @@ export class TextPane {
   readonly view: EditorView;
   private text: Text | null = null;
   private readonly ruler = new Ruler((line) => scrollTo(this.view, line));
-  /** The first line of each run of lit lines, and at which of them the pane stands. */
+  /** The first line of each run of lit lines, and at which of them the pane is. */
   private runs: readonly number[] = [];
   private run = 0;
 
-  constructor(parent: HTMLElement, root: Document | ShadowRoot, private readonly onLine: (shown: number) => void) {
+  constructor(
+    parent: HTMLElement,
+    root: Document | ShadowRoot,
+    private readonly onLine: (shown: number) => void,
+  ) {
     this.view = new EditorView({ parent, root });
     parent.append(this.ruler.dom);
   }
@@ -163,7 +238,10 @@ export class TextPane {
     if (this.text !== null && this.text !== text) this.view.scrollDOM.scrollTop = 0;
     this.text = text;
     this.view.setState(
-      EditorState.create({ doc: documentOf(text), extensions: textExtensions(text, label, margin, wrap, this.onLine) }),
+      EditorState.create({
+        doc: documentOf(text),
+        extensions: textExtensions(text, label, margin, wrap, this.onLine),
+      }),
     );
   }
 
@@ -179,7 +257,11 @@ export class TextPane {
 // Margins
 
 class BarMarker extends GutterMarker {
-  constructor(readonly value: number, readonly share: number, readonly unit: string) {
+  constructor(
+    readonly value: number,
+    readonly share: number,
+    readonly unit: string,
+  ) {
     super();
   }
   override eq(other: BarMarker): boolean {
@@ -189,7 +271,8 @@ class BarMarker extends GutterMarker {
     const width = Math.max(4, Math.round(100 * this.share));
     const title = `${shortNumber(this.value)} ${this.unit}`;
     return element(
-      "span", { class: "kl-bar", title, style: `--kl-width: ${width}%` },
+      "span",
+      { class: "kl-bar", title, style: `--kl-width: ${width}%` },
       element("span", { class: "kl-bar-number" }, shortNumber(this.value)),
     );
   }
@@ -209,14 +292,22 @@ function barGutter(text: Text, margin: Margin): Extension {
 }
 
 class WordMarker extends GutterMarker {
-  constructor(readonly word: string, readonly title: string, readonly kind: string) {
+  constructor(
+    readonly word: string,
+    readonly title: string,
+    readonly kind: string,
+  ) {
     super();
   }
   override eq(other: WordMarker): boolean {
     return this.word === other.word && this.title === other.title;
   }
   override toDOM(): HTMLElement {
-    return element("span", { class: this.kind, title: this.title, "aria-label": this.title }, this.word);
+    return element(
+      "span",
+      { class: this.kind, title: this.title, "aria-label": this.title },
+      this.word,
+    );
   }
 }
 
@@ -258,7 +349,13 @@ function notesGutter(text: Text, margin: Margin, onLine: (shown: number) => void
 
 /** "B0-----:R-:W1:Y:S04" in words. */
 export function controlWords(codes: string): string {
-  const [waits, read, write, yields, stall] = codes.split(":") as [string, string, string, string, string];
+  const [waits, read, write, yields, stall] = codes.split(":") as [
+    string,
+    string,
+    string,
+    string,
+    string,
+  ];
   const boards = [...waits.slice(1)].filter((one) => one !== "-");
   const cycles = Number(stall.slice(1));
   const words = [];
@@ -266,7 +363,9 @@ export function controlWords(codes: string): string {
   if (read !== "R-") words.push(`sets scoreboard ${read.slice(1)} until its operands are read`);
   if (write !== "W-") words.push(`sets scoreboard ${write.slice(1)} until its result is there`);
   if (yields === "Y") words.push("lets another warp go first");
-  words.push(`the warp's next instruction follows after ${cycles} ${cycles === 1 ? "cycle" : "cycles"}`);
+  words.push(
+    `the warp's next instruction follows after ${cycles} ${cycles === 1 ? "cycle" : "cycles"}`,
+  );
   return words.join("; ");
 }
 
@@ -278,7 +377,11 @@ const GAP = Decoration.line({ class: "kl-gap" });
 function gaps(text: Text): Extension {
   if (text.data.language !== "python") return [];
   const ranges = [];
-  for (let line = 1, from = 0; line <= text.lines.length; from += text.lines[line - 1]!.length + 1, line++) {
+  for (
+    let line = 1, from = 0;
+    line <= text.lines.length;
+    from += text.lines[line - 1]!.length + 1, line++
+  ) {
     if (line > 1 && text.number(line) !== text.number(line - 1) + 1) ranges.push(GAP.range(from));
   }
   return EditorView.decorations.of(RangeSet.of(ranges));
@@ -288,7 +391,7 @@ function gaps(text: Text): Extension {
 
 const showsName = StateEffect.define<Tooltip | null>();
 
-/** What the reader asked by a key about the name at the cursor; it goes when the cursor does. */
+/** What the reader opened by a key about the name at the cursor; it goes when the cursor does. */
 const nameAtCursor = StateField.define<Tooltip | null>({
   create: () => null,
   update(shown, transaction) {
@@ -297,7 +400,14 @@ const nameAtCursor = StateField.define<Tooltip | null>({
   },
   provide: (field) => [
     showTooltip.from(field),
-    keymap.of([{ key: "Escape", run: (view) => view.state.field(field) !== null && (view.dispatch({ effects: showsName.of(null) }), true) }]),
+    keymap.of([
+      {
+        key: "Escape",
+        run: (view) =>
+          view.state.field(field) !== null &&
+          (view.dispatch({ effects: showsName.of(null) }), true),
+      },
+    ]),
   ],
 });
 
@@ -311,13 +421,16 @@ function showName(view: EditorView, text: Text, margin: Margin): boolean {
 function goToDefinition(view: EditorView, text: Text): boolean {
   const { head } = view.state.selection.main;
   const line = view.state.doc.lineAt(head);
-  const found = nameAt(text.data.language, line.text, head - line.from) ?? firstName(text.data.language, line.text);
+  const found =
+    nameAt(text.data.language, line.text, head - line.from) ??
+    firstName(text.data.language, line.text);
   if (found === null) return true;
   const { definition } = factsOf(text.data.language, text.lines, found.name, line.number);
   if (definition === 0) return true;
   const there = view.state.doc.line(definition);
   view.dispatch({
-    selection: { anchor: there.from + Math.max(0, there.text.indexOf(found.name)) }, userEvent: "select",
+    selection: { anchor: there.from + Math.max(0, there.text.indexOf(found.name)) },
+    userEvent: "select",
     effects: EditorView.scrollIntoView(there.from, { y: "center" }),
   });
   return true;
@@ -327,28 +440,57 @@ function goToDefinition(view: EditorView, text: Text): boolean {
 const MOST_USES = 12;
 
 /** The layouts of some types, each once. */
-function layoutsOf(types: readonly string[], lines: readonly string[]): { shape: string; encoding: string }[] {
+function layoutsOf(
+  types: readonly string[],
+  lines: readonly string[],
+): { shape: string; encoding: string }[] {
   const found = types.map((type) => layoutOf(type, lines)).filter((one) => one !== null);
-  return found.filter((one, at) => found.findIndex(({ shape, encoding }) => shape === one.shape && encoding === one.encoding) === at);
+  return found.filter(
+    (one, at) =>
+      found.findIndex(({ shape, encoding }) => shape === one.shape && encoding === one.encoding) ===
+      at,
+  );
 }
 
-/** What is known of the name at a position; `anywhere` takes the first of its line where none stands there. */
-function nameTooltip(view: EditorView, position: number, text: Text, margin: Margin, anywhere = false): Tooltip | null {
+/** What is known of the name at a position; `anywhere` takes the first of its line where none is there. */
+function nameTooltip(
+  view: EditorView,
+  position: number,
+  text: Text,
+  margin: Margin,
+  anywhere = false,
+): Tooltip | null {
   const line = view.state.doc.lineAt(position);
   const { language } = text.data;
-  const found = nameAt(language, line.text, position - line.from) ?? (anywhere ? firstName(language, line.text) : null);
+  const found =
+    nameAt(language, line.text, position - line.from) ??
+    (anywhere ? firstName(language, line.text) : null);
   if (found === null) return null;
   const facts = factsOf(text.data.language, text.lines, found.name, line.number);
   return {
     pos: line.from + found.from,
     above: true,
     create: () => {
-      const box = element("div", { class: "kl-name", role: anywhere ? "status" : "tooltip" }, element("b", {}, facts.name));
+      const box = element(
+        "div",
+        { class: "kl-name", role: anywhere ? "status" : "tooltip" },
+        element("b", {}, facts.name),
+      );
       const several = facts.types.length > 1;
-      box.append(...facts.types.map((type, at) => element("code", { class: "kl-name-type" }, several ? `#${at}: ${type}` : type)));
+      box.append(
+        ...facts.types.map((type, at) =>
+          element("code", { class: "kl-name-type" }, several ? `#${at}: ${type}` : type),
+        ),
+      );
       const defined = facts.definition;
       if (defined > 0 && defined !== line.number) {
-        box.append(element("code", { class: "kl-name-line" }, `${text.number(defined)}: ${text.lines[defined - 1]!.trim()}`));
+        box.append(
+          element(
+            "code",
+            { class: "kl-name-line" },
+            `${text.number(defined)}: ${text.lines[defined - 1]!.trim()}`,
+          ),
+        );
       } else if (defined === 0) box.append(element("span", {}, "not defined in this text"));
       box.append(element("span", {}, usesInWords(facts.uses.map((use) => text.number(use)))));
       for (const layout of layoutsOf(facts.types, text.lines)) {

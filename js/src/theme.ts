@@ -29,7 +29,8 @@ export function followTheme(target: HTMLElement, signal: AbortSignal): void {
     target.dataset["theme"] = declared() ?? (system.matches ? "dark" : "light");
   };
   const observer = new MutationObserver(apply);
-  for (const place of [document.body, document.documentElement]) observer.observe(place, { attributes: true });
+  for (const place of [document.body, document.documentElement])
+    observer.observe(place, { attributes: true });
   for (const wish of [system, contrast]) wish.addEventListener("change", apply, { signal });
   signal.addEventListener("abort", () => observer.disconnect());
   apply();

@@ -9,7 +9,7 @@ export interface Column {
   name: string;
   /** What it is, for those who hover. */
   title: string;
-  /** Words stand to the left, numbers to the right. */
+  /** Words are on the left, numbers on the right. */
   isWords?: boolean;
   value(config: ConfigData): Value;
   words(config: ConfigData): string;
@@ -48,7 +48,7 @@ export class TuningState {
     this.listeners.push(listener);
   }
 
-  tell(what: Change): void {
+  notify(what: Change): void {
     for (const listener of this.listeners) listener(what);
   }
 
@@ -67,7 +67,11 @@ export class TuningState {
 
   /** Those that the filters leave, in the order of the table. */
   get shown(): readonly Entry[] {
-    return sorted(this.all.filter(({ config }) => this.passes(config)), this.columns(), this.sorting);
+    return sorted(
+      this.all.filter(({ config }) => this.passes(config)),
+      this.columns(),
+      this.sorting,
+    );
   }
 
   /** The timed ones, dropped ones left out, the fastest first. */
@@ -77,12 +81,16 @@ export class TuningState {
 
   passes(config: ConfigData): boolean {
     const { parameters } = this.current;
-    for (const [name, wanted] of this.filters) if ((config.values[parameters.indexOf(name)] ?? null) !== wanted) return false;
+    for (const [name, wanted] of this.filters)
+      if ((config.values[parameters.indexOf(name)] ?? null) !== wanted) return false;
     return true;
   }
 
   columns(): readonly Column[] {
-    return columnsOf(this.current, this.all.map((one) => one.config));
+    return columnsOf(
+      this.current,
+      this.all.map((one) => one.config),
+    );
   }
 
   // Changes
@@ -91,35 +99,39 @@ export class TuningState {
     if (sweep === this.sweep) return;
     this.sweep = sweep;
     this.filters.clear();
-    this.tell("shown");
+    this.notify("shown");
   }
 
   filter(name: string, value: Value | undefined): void {
     if (value === undefined) this.filters.delete(name);
     else this.filters.set(name, value);
-    this.tell("shown");
+    this.notify("shown");
   }
 
   sortBy(column: string): void {
     const again = this.sorting.column === column;
     this.sorting = { column, descending: again ? !this.sorting.descending : false };
-    this.tell("sorted");
+    this.notify("sorted");
   }
 
   point(place: number | null): void {
     if (place === this.pointed) return;
     this.pointed = place;
-    this.tell("pointed");
+    this.notify("pointed");
   }
 
   select(places: readonly number[]): void {
     this.selected = places;
-    this.tell("selected");
+    this.notify("selected");
   }
 
   /** Add a config to the selection, or take it out. */
   toggle(place: number): void {
-    this.select(this.selected.includes(place) ? this.selected.filter((one) => one !== place) : [...this.selected, place]);
+    this.select(
+      this.selected.includes(place)
+        ? this.selected.filter((one) => one !== place)
+        : [...this.selected, place],
+    );
   }
 }
 
@@ -131,14 +143,22 @@ export function ranked(entries: readonly Entry[]): Entry[] {
 }
 
 /** Sorted by a column; what has no value comes last in either direction, and equal ones keep the order of the sweep. */
-export function sorted(entries: readonly Entry[], columns: readonly Column[], { column, descending }: Sorting): Entry[] {
+export function sorted(
+  entries: readonly Entry[],
+  columns: readonly Column[],
+  { column, descending }: Sorting,
+): Entry[] {
   const known = columns.find((one) => one.name === column);
-  if (known === undefined && column === "us") return [...entries].sort((a, b) => a.config.untimed_rank - b.config.untimed_rank || a.place - b.place);
+  if (known === undefined && column === "us")
+    return [...entries].sort(
+      (a, b) => a.config.untimed_rank - b.config.untimed_rank || a.place - b.place,
+    );
   const found = known ?? columns[0]!;
   const sign = descending ? -1 : 1;
   return [...entries].sort((a, b) => {
     const [left, right] = [found.value(a.config), found.value(b.config)];
-    if (left === null || right === null) return left === right ? a.place - b.place : left === null ? 1 : -1;
+    if (left === null || right === null)
+      return left === right ? a.place - b.place : left === null ? 1 : -1;
     return sign * compared(left, right) || a.place - b.place;
   });
 }
@@ -153,7 +173,9 @@ export function compared(left: string | number, right: string | number): number 
 /** The different values of a parameter, in order. */
 export function levels(entries: readonly Entry[], parameter: number): Value[] {
   const found = [...new Set(entries.map(({ config }) => config.values[parameter] ?? null))];
-  return found.sort((a, b) => (a === null || b === null ? (a === b ? 0 : a === null ? 1 : -1) : compared(a, b)));
+  return found.sort((a, b) =>
+    a === null || b === null ? (a === b ? 0 : a === null ? 1 : -1) : compared(a, b),
+  );
 }
 
 export const valueWords = (value: Value): string => (value === null ? "–" : String(value));
@@ -168,7 +190,9 @@ export interface Measure {
 
 /** Those configs of which a resource is known, the ones that take least first; the highest occupancy. */
 export function byResource(entries: readonly Entry[], { name, of }: Measure): Entry[] {
-  const known = entries.filter(({ config }) => of(config) !== null && config.standing !== "dropped");
+  const known = entries.filter(
+    ({ config }) => of(config) !== null && config.standing !== "dropped",
+  );
   const sign = name === "occupancy" ? -1 : 1;
   return known.sort((a, b) => sign * (of(a.config)! - of(b.config)!) || a.place - b.place);
 }
@@ -183,31 +207,75 @@ export const RESOURCES: readonly Measure[] = [
 
 const percent = (share: number): string => `${Number((100 * share).toPrecision(3))} %`;
 
-function numeric(name: string, title: string, value: (config: ConfigData) => number | null, words: (value: number) => string = numberWords): Column {
-  return { name, title, value, words: (config) => { const found = value(config); return found === null ? "" : words(found); } };
+function numeric(
+  name: string,
+  title: string,
+  value: (config: ConfigData) => number | null,
+  words: (value: number) => string = numberWords,
+): Column {
+  return {
+    name,
+    title,
+    value,
+    words: (config) => {
+      const found = value(config);
+      return found === null ? "" : words(found);
+    },
+  };
 }
 
 /** The reason, and the first line of who refused it. */
-const droppedWords = ({ dropped, why }: ConfigData): string => (dropped ? `${dropped}: ${why.split("\n")[0]}` : "");
+const droppedWords = ({ dropped, why }: ConfigData): string =>
+  dropped ? `${dropped}: ${why.split("\n")[0]}` : "";
 
-const inWords = (name: string, title: string, words: (config: ConfigData) => string): Column =>
-  ({ name, title, isWords: true, value: (config) => words(config) || null, words });
+const inWords = (name: string, title: string, words: (config: ConfigData) => string): Column => ({
+  name,
+  title,
+  isWords: true,
+  value: (config) => words(config) || null,
+  words,
+});
 
 const TIME = numeric("us", "median time in microseconds", (config) => config.us);
 
 const KNOWN: readonly Column[] = [
   {
-    name: "quartiles", title: "a quarter of the runs took less, a quarter took more", value: (config) => config.lower,
-    words: ({ lower, upper }) => (lower === null || upper === null ? "" : `${numberWords(lower)} to ${numberWords(upper)}`),
+    name: "quartiles",
+    title: "a quarter of the runs took less, a quarter took more",
+    value: (config) => config.lower,
+    words: ({ lower, upper }) =>
+      lower === null || upper === null ? "" : `${numberWords(lower)} to ${numberWords(upper)}`,
   },
   numeric("GB/s", "bytes of a launch over the median time", (config) => config.gb_per_s),
   numeric("TFLOP/s", "operations of a launch over the median time", (config) => config.tflop_per_s),
   numeric("registers", "of a thread", (config) => config.registers),
-  numeric("spilled", "bytes of a thread that did not fit into registers", (config) => config.spills),
-  numeric("shared", "bytes of shared memory of a program", (config) => config.shared, (value) => value.toLocaleString("en")),
-  numeric("occupancy", "warps on a multiprocessor over the most possible, by the model", (config) => config.occupancy, percent),
-  inWords("matrix instruction", "the one with the most work in the PTX, or AMD's assembly", (config) => config.matrix),
-  inWords("same result as", "what its results were compared with", (config) => config.checked || (config.unchecked && "not checked")),
+  numeric(
+    "spilled",
+    "bytes of a thread that did not fit into registers",
+    (config) => config.spills,
+  ),
+  numeric(
+    "shared",
+    "bytes of shared memory of a program",
+    (config) => config.shared,
+    (value) => value.toLocaleString("en"),
+  ),
+  numeric(
+    "occupancy",
+    "warps on a multiprocessor over the most possible, by the model",
+    (config) => config.occupancy,
+    percent,
+  ),
+  inWords(
+    "matrix instruction",
+    "the one with the most work in the PTX, or AMD's assembly",
+    (config) => config.matrix,
+  ),
+  inWords(
+    "same result as",
+    "what its results were compared with",
+    (config) => config.checked || (config.unchecked && "not checked"),
+  ),
   inWords("dropped", "why it is out of the race", droppedWords),
 ];
 
@@ -217,17 +285,25 @@ export function columnsOf(sweep: SweepData, configs: readonly ConfigData[]): Col
   const parameters = shown.map((name): Column => {
     const at = sweep.parameters.indexOf(name);
     const value = (config: ConfigData): Value => config.values[at] ?? null;
-    return { name, title: `the parameter ${name}`, value, words: (config) => valueWords(value(config)) };
+    return {
+      name,
+      title: `the parameter ${name}`,
+      value,
+      words: (config) => valueWords(value(config)),
+    };
   });
   const number = numeric("config", "its number in the sweep", (config) => config.number, String);
-  const known = (column: Column): boolean => configs.some((config) => column.value(config) !== null);
-  // The time stands first: in a narrow cell the table's right part is out of sight.
+  const known = (column: Column): boolean =>
+    configs.some((config) => column.value(config) !== null);
+  // The time comes first: in a narrow cell the table's right part is out of sight.
   return [number, ...[TIME].filter(known), ...parameters, ...KNOWN.filter(known)];
 }
 
 /** "BLOCK=128, num_warps=4". */
 export function configWords(sweep: SweepData, config: ConfigData): string {
-  const given = sweep.parameters.flatMap((name, at) => (config.values[at] == null ? [] : [`${name}=${config.values[at]}`]));
+  const given = sweep.parameters.flatMap((name, at) =>
+    config.values[at] == null ? [] : [`${name}=${config.values[at]}`],
+  );
   return given.join(", ") || "no parameters";
 }
 
@@ -244,13 +320,32 @@ export function factsOf(config: ConfigData): [string, string][] {
   const facts: [string, string][] = [];
   const add = (name: string, words: string): void => void (words && facts.push([name, words]));
   if (config.us !== null) {
-    const quartiles = config.lower !== null && config.upper !== null ? ` (${numberWords(config.lower)} to ${numberWords(config.upper)})` : "";
+    const quartiles =
+      config.lower !== null && config.upper !== null
+        ? ` (${numberWords(config.lower)} to ${numberWords(config.upper)})`
+        : "";
     add("time", `${numberWords(config.us)} us${quartiles}, ${config.runs} runs`);
   }
-  add("rate", [config.gb_per_s === null ? "" : `${numberWords(config.gb_per_s)} GB/s`, config.tflop_per_s === null ? "" : `${numberWords(config.tflop_per_s)} TFLOP/s`].filter(Boolean).join(", "));
-  if (config.registers !== null) add("registers", `${config.registers}${config.spills ? `, ${numberWords(config.spills)} bytes spilled` : ""}`);
+  add(
+    "rate",
+    [
+      config.gb_per_s === null ? "" : `${numberWords(config.gb_per_s)} GB/s`,
+      config.tflop_per_s === null ? "" : `${numberWords(config.tflop_per_s)} TFLOP/s`,
+    ]
+      .filter(Boolean)
+      .join(", "),
+  );
+  if (config.registers !== null)
+    add(
+      "registers",
+      `${config.registers}${config.spills ? `, ${numberWords(config.spills)} bytes spilled` : ""}`,
+    );
   if (config.shared !== null) add("shared memory", `${config.shared.toLocaleString("en")} bytes`);
-  if (config.occupancy !== null) add("occupancy", `${percent(config.occupancy)}${config.limited_by ? `, limited by ${config.limited_by}` : ""}`);
+  if (config.occupancy !== null)
+    add(
+      "occupancy",
+      `${percent(config.occupancy)}${config.limited_by ? `, limited by ${config.limited_by}` : ""}`,
+    );
   add("matrix", config.matrix);
   add("same result as", config.checked);
   add("not checked", config.unchecked);

@@ -16,8 +16,16 @@ export class ConfigTable {
   private readonly rows = new Map<number, HTMLTableRowElement>();
   private order: number[] = [];
 
-  constructor(private readonly state: TuningState, private readonly events: TableEvents) {
-    const table = element("table", { class: "kl-table", role: "grid", "aria-label": "Configs", "aria-multiselectable": "true" }, this.head, this.body);
+  constructor(
+    private readonly state: TuningState,
+    private readonly events: TableEvents,
+  ) {
+    const table = element(
+      "table",
+      { class: "kl-table", role: "grid", "aria-label": "Configs", "aria-multiselectable": "true" },
+      this.head,
+      this.body,
+    );
     this.dom.append(this.count, element("div", { class: "kl-configs-rows" }, table));
     this.body.addEventListener("click", (event) => this.click(event));
     this.body.addEventListener("pointerover", (event) => this.state.point(placeOf(event)));
@@ -33,14 +41,29 @@ export class ConfigTable {
 
   draw(): void {
     const { state } = this;
-    const columns = state.columns().filter(({ name }) => name !== "dropped"); // in a row of its own
+    const columns = state.columns().filter(({ name }) => name !== "dropped"); // in a separate row
     const entries = state.shown;
     const all = state.all.length;
-    this.count.textContent = entries.length === all ? `${all} config${all === 1 ? "" : "s"}` : `${entries.length} of ${all} configs`;
-    this.head.replaceChildren(element("tr", {}, element("th", { class: "kl-mark-cell", "aria-label": "standing" }), ...columns.map((column) => this.heading(column))));
+    this.count.textContent =
+      entries.length === all
+        ? `${all} config${all === 1 ? "" : "s"}`
+        : `${entries.length} of ${all} configs`;
+    this.head.replaceChildren(
+      element(
+        "tr",
+        {},
+        element("th", { class: "kl-mark-cell", "aria-label": "standing" }),
+        ...columns.map((column) => this.heading(column)),
+      ),
+    );
     this.rows.clear();
     this.order = entries.map((one) => one.place);
-    this.body.replaceChildren(...entries.flatMap((entry) => [this.row(entry, columns), ...whyDropped(entry, columns.length)]));
+    this.body.replaceChildren(
+      ...entries.flatMap((entry) => [
+        this.row(entry, columns),
+        ...whyDropped(entry, columns.length),
+      ]),
+    );
     const first = this.body.querySelector("tr");
     if (first) first.tabIndex = 0;
     this.relight();
@@ -51,27 +74,55 @@ export class ConfigTable {
     const is = sorting.column === column.name;
     const arrow = is ? (sorting.descending ? " ▼" : " ▲") : "";
     const order = is ? (sorting.descending ? "descending" : "ascending") : "none";
-    const made = element("button", { type: "button", class: "kl-sort", title: `Sort by ${column.name}: ${column.title}`, onclick: () => this.sort(column.name) }, column.name + arrow);
-    return element("th", { scope: "col", "aria-sort": order, class: column.isWords ? "kl-words-cell" : undefined }, made);
+    const made = element(
+      "button",
+      {
+        type: "button",
+        class: "kl-sort",
+        title: `Sort by ${column.name}: ${column.title}`,
+        onclick: () => this.sort(column.name),
+      },
+      column.name + arrow,
+    );
+    return element(
+      "th",
+      { scope: "col", "aria-sort": order, class: column.isWords ? "kl-words-cell" : undefined },
+      made,
+    );
   }
 
   private sort(column: string): void {
     this.state.sortBy(column);
-    [...this.head.querySelectorAll("button")].find((one) => one.textContent!.replace(/ [▲▼]$/, "") === column)?.focus();
+    [...this.head.querySelectorAll("button")]
+      .find((one) => one.textContent!.replace(/ [▲▼]$/, "") === column)
+      ?.focus();
   }
 
   private row({ place, config }: Entry, columns: readonly Column[]): HTMLTableRowElement {
     const { mark, words } = STANDING[config.standing];
-    const here = this.events.isHere(place) ? element("span", { class: "kl-here", title: "Its IR is here" }, "◆") : "";
+    const here = this.events.isHere(place)
+      ? element("span", { class: "kl-here", title: "Its IR is here" }, "◆")
+      : "";
     const cells = columns.map((column) => {
-      const cell = element("td", column.isWords ? { class: "kl-words-cell" } : {}, column.words(config));
+      const cell = element(
+        "td",
+        column.isWords ? { class: "kl-words-cell" } : {},
+        column.words(config),
+      );
       const more = { "same result as": config.unchecked }[column.name];
       if (more) cell.title = more;
       return cell;
     });
     const made = element(
-      "tr", { "data-place": place, class: `kl-${config.standing}`, tabindex: "-1", "aria-label": `config ${config.number}: ${configWords(this.state.current, config)}` },
-      element("td", { class: "kl-mark-cell", title: words }, mark, here), ...cells,
+      "tr",
+      {
+        "data-place": place,
+        class: `kl-${config.standing}`,
+        tabindex: "-1",
+        "aria-label": `config ${config.number}: ${configWords(this.state.current, config)}`,
+      },
+      element("td", { class: "kl-mark-cell", title: words }, mark, here),
+      ...cells,
     );
     this.rows.set(place, made);
     return made;
@@ -101,7 +152,9 @@ export class ConfigTable {
     const place = placeOf(event);
     if (place === null) return;
     const at = this.order.indexOf(place);
-    const next = { ArrowUp: at - 1, ArrowDown: at + 1, Home: 0, End: this.order.length - 1 }[event.key];
+    const next = { ArrowUp: at - 1, ArrowDown: at + 1, Home: 0, End: this.order.length - 1 }[
+      event.key
+    ];
     if (next !== undefined) {
       const row = this.rows.get(this.order[Math.max(0, Math.min(this.order.length - 1, next))]!)!;
       for (const other of this.rows.values()) other.tabIndex = -1;
@@ -118,11 +171,23 @@ export class ConfigTable {
 /** Why a config is out of the race, whole, below its row. */
 function whyDropped({ place, config }: Entry, columns: number): HTMLElement[] {
   if (!config.dropped) return [];
-  const words = element("td", { class: "kl-why", colspan: String(columns) }, `${config.dropped}: ${config.why}`);
-  return [element("tr", { "data-place": place, class: "kl-dropped" }, element("td", { class: "kl-mark-cell" }), words)];
+  const words = element(
+    "td",
+    { class: "kl-why", colspan: String(columns) },
+    `${config.dropped}: ${config.why}`,
+  );
+  return [
+    element(
+      "tr",
+      { "data-place": place, class: "kl-dropped" },
+      element("td", { class: "kl-mark-cell" }),
+      words,
+    ),
+  ];
 }
 
 function placeOf(event: Event): number | null {
-  const row = event.target instanceof Element ? event.target.closest<HTMLElement>("tr[data-place]") : null;
+  const row =
+    event.target instanceof Element ? event.target.closest<HTMLElement>("tr[data-place]") : null;
   return row === null ? null : Number(row.dataset["place"]);
 }

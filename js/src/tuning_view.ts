@@ -5,13 +5,30 @@ import { ChartFrame } from "./chart_frame";
 import type { SizesData, TuningView } from "./data";
 import { button, choice, element } from "./dom";
 import { Explorer } from "./explorer";
-import { type Ask, Silence } from "./kernel";
+import { type KernelRequest, Silence } from "./kernel";
 import { Openings } from "./openings";
 import { isWide, numberWords } from "./scales";
 import { splitter } from "./splitter";
-import { againstChart, heatChart, parallelChart, resourceChart, timesChart, type Wishes } from "./tuning_charts";
+import {
+  againstChart,
+  heatChart,
+  parallelChart,
+  resourceChart,
+  timesChart,
+  type Wishes,
+} from "./tuning_charts";
 import { sizesChart } from "./tuning_sizes";
-import { byResource, type Change, configWords, levels, type Measure, RESOURCES, ranked, TuningState, valueWords } from "./tuning_state";
+import {
+  byResource,
+  type Change,
+  configWords,
+  levels,
+  type Measure,
+  RESOURCES,
+  ranked,
+  TuningState,
+  valueWords,
+} from "./tuning_state";
 import { ConfigTable } from "./tuning_table";
 
 /** What the view needs from the place where it is shown. */
@@ -19,7 +36,7 @@ export interface TuningHost {
   root: Document | ShadowRoot;
   bytes(part: number): Promise<ArrayBuffer>;
   /** Null where there is no kernel. */
-  ask: Ask | null;
+  request: KernelRequest | null;
 }
 
 type Plot = "sizes" | "times" | "heatmap" | "parallel" | "resource";
@@ -27,9 +44,21 @@ type Plot = "sizes" | "times" | "heatmap" | "parallel" | "resource";
 const PLOTS: readonly { plot: Plot; words: string; title: string }[] = [
   { plot: "sizes", words: "Sizes", title: "Each kernel's fastest config against the size" },
   { plot: "times", words: "Times", title: "Every config, the fastest first" },
-  { plot: "heatmap", words: "Heat map", title: "The fastest config for each two values of two parameters" },
-  { plot: "parallel", words: "Parallel", title: "A line for each config through its values to its time" },
-  { plot: "resource", words: "Resources", title: "Time against occupancy, registers, spills, shared memory" },
+  {
+    plot: "heatmap",
+    words: "Heat map",
+    title: "The fastest config for each two values of two parameters",
+  },
+  {
+    plot: "parallel",
+    words: "Parallel",
+    title: "A line for each config through its values to its time",
+  },
+  {
+    plot: "resource",
+    words: "Resources",
+    title: "Time against occupancy, registers, spills, shared memory",
+  },
 ];
 
 const HELP: readonly (readonly [string, string])[] = [
@@ -41,7 +70,8 @@ const HELP: readonly (readonly [string, string])[] = [
   ["?", "these keys"],
 ];
 
-const ASKS = "This sweep was read from a file. Opening a config runs the source that the file holds; the first one asks before.";
+const NEEDS_CONSENT =
+  "This sweep was read from a file. Opening a config runs the source that the file holds; the first one needs your consent.";
 
 export class TuningExplorer {
   private readonly state: TuningState;
@@ -56,9 +86,17 @@ export class TuningExplorer {
   private down = "";
   /** Whether times are on a logarithmic axis; null until the reader says. */
   private log: boolean | null = null;
-  private readonly tabs = element("span", { class: "kl-modes", role: "radiogroup", "aria-label": "Plot" });
+  private readonly tabs = element("span", {
+    class: "kl-modes",
+    role: "radiogroup",
+    "aria-label": "Plot",
+  });
   private readonly options = element("span", { class: "kl-group" });
-  private readonly filters = element("div", { class: "kl-tools kl-filters", role: "toolbar", "aria-label": "Filters" });
+  private readonly filters = element("div", {
+    class: "kl-tools kl-filters",
+    role: "toolbar",
+    "aria-label": "Filters",
+  });
   private readonly head = element("div", { class: "kl-head" });
   private readonly words = element("div", { class: "kl-general kl-words" });
   private readonly help = element("div", { class: "kl-help", hidden: true });
@@ -68,28 +106,57 @@ export class TuningExplorer {
   private readonly overview: HTMLElement;
   private readonly opened = element("div", { class: "kl-opened", hidden: true });
   private explorer: Explorer | null = null;
-  /** Counts what was asked for: the answer to an earlier question comes too late. */
-  private asked = 0;
+  /** Counts the requests: the answer to an earlier question comes too late. */
+  private requested = 0;
   private ticking: ReturnType<typeof setInterval> | undefined;
   private readonly resized: ResizeObserver;
   private frameRequest = 0;
 
-  constructor(private readonly dom: HTMLElement, private readonly data: TuningView, private readonly host: TuningHost) {
+  constructor(
+    private readonly dom: HTMLElement,
+    private readonly data: TuningView,
+    private readonly host: TuningHost,
+  ) {
     this.state = new TuningState(data);
-    this.openings = new Openings(data, host.bytes, host.ask);
+    this.openings = new Openings(data, host.bytes, host.request);
     const click = (place: number, adding: boolean): void => this.click(place, adding);
     this.frame = new ChartFrame(this.state, { click });
-    this.table = new ConfigTable(this.state, { click, isHere: (place) => this.openings.isHere(place) });
+    this.table = new ConfigTable(this.state, {
+      click,
+      isHere: (place) => this.openings.isHere(place),
+    });
     this.plots = this.offered();
     const isResource = RESOURCES.some(({ name }) => name === data.plot);
-    this.resource = isResource ? data.plot : this.resources()[0] ?? "registers";
+    this.resource = isResource ? data.plot : (this.resources()[0] ?? "registers");
     const wanted = isResource ? "resource" : (data.plot as Plot);
-    this.plot = this.plots.includes(wanted) ? wanted : this.plots[0] ?? "times";
+    this.plot = this.plots.includes(wanted) ? wanted : (this.plots[0] ?? "times");
     const plots = this.plots.map((_, at) => String(at + 1)).join(" ");
-    const help = this.plots.length > 1 ? [...HELP.slice(0, -2), [plots, "the plots"] as const, ...HELP.slice(-2)] : HELP;
-    this.help.append(...help.map(([keys, words]) => element("div", {}, ...keys.split(" ").map((key) => element("kbd", {}, key)), words)));
-    this.main = element("div", { class: "kl-main kl-tuning-main" }, this.frame.dom, splitter("Width of the plot"), this.table.dom);
-    this.overview = element("div", { class: "kl-overview" }, this.words, this.toolbar(), this.help, this.filters, this.main, this.chosen);
+    const help =
+      this.plots.length > 1
+        ? [...HELP.slice(0, -2), [plots, "the plots"] as const, ...HELP.slice(-2)]
+        : HELP;
+    this.help.append(
+      ...help.map(([keys, words]) =>
+        element("div", {}, ...keys.split(" ").map((key) => element("kbd", {}, key)), words),
+      ),
+    );
+    this.main = element(
+      "div",
+      { class: "kl-main kl-tuning-main" },
+      this.frame.dom,
+      splitter("Width of the plot"),
+      this.table.dom,
+    );
+    this.overview = element(
+      "div",
+      { class: "kl-overview" },
+      this.words,
+      this.toolbar(),
+      this.help,
+      this.filters,
+      this.main,
+      this.chosen,
+    );
     dom.append(this.head, this.overview, this.opened);
     dom.classList.toggle("kl-no-plots", this.plots.length === 0);
     this.frame.dom.hidden = this.plots.length === 0;
@@ -118,12 +185,17 @@ export class TuningExplorer {
 
   private offered(): Plot[] {
     const untimed = this.state.entries.every(({ config }) => config.us === null);
-    if (untimed) return this.resources().length > 0 && this.data.configs.length > 1 ? ["resource"] : [];
-    return PLOTS.map(({ plot }) => plot).filter((plot) => plot !== "sizes" || this.sizes.length > 0);
+    if (untimed)
+      return this.resources().length > 0 && this.data.configs.length > 1 ? ["resource"] : [];
+    return PLOTS.map(({ plot }) => plot).filter(
+      (plot) => plot !== "sizes" || this.sizes.length > 0,
+    );
   }
 
   private resources(): string[] {
-    return RESOURCES.filter((resource) => byResource(this.state.all, resource).length > 0).map(({ name }) => name);
+    return RESOURCES.filter((resource) => byResource(this.state.all, resource).length > 0).map(
+      ({ name }) => name,
+    );
   }
 
   private toolbar(): HTMLElement {
@@ -134,8 +206,12 @@ export class TuningExplorer {
       this.tabs.append(made);
     }
     return element(
-      "div", { class: "kl-tools", role: "toolbar", "aria-label": "Plots" }, ...(this.plots.length > 0 ? [this.tabs] : []), this.options,
-      element("span", { class: "kl-space" }), button("?", "Keys (?)", () => this.toggleHelp()),
+      "div",
+      { class: "kl-tools", role: "toolbar", "aria-label": "Plots" },
+      ...(this.plots.length > 0 ? [this.tabs] : []),
+      this.options,
+      element("span", { class: "kl-space" }),
+      button("?", "Keys (?)", () => this.toggleHelp()),
     );
   }
 
@@ -154,7 +230,12 @@ export class TuningExplorer {
   private changed(what: Change): void {
     if (what === "shown") this.drawAll();
     if (what === "selected") this.drawChosen();
-    if (what === "pointed" && this.state.pointed !== null && this.frame.dom.matches(":focus, :hover")) this.table.reveal(this.state.pointed);
+    if (
+      what === "pointed" &&
+      this.state.pointed !== null &&
+      this.frame.dom.matches(":focus, :hover")
+    )
+      this.table.reveal(this.state.pointed);
   }
 
   private drawAll(): void {
@@ -167,31 +248,67 @@ export class TuningExplorer {
   private drawHead(): void {
     const { current, data } = { current: this.state.current, data: this.data };
     const several = data.sweeps.length > 1;
-    const sweeps = choice("Sweep", data.sweeps.map(({ name }, at) => ({ value: String(at), words: name })), String(this.state.sweep), (value) => this.state.choose(Number(value)));
+    const sweeps = choice(
+      "Sweep",
+      data.sweeps.map(({ name }, at) => ({ value: String(at), words: name })),
+      String(this.state.sweep),
+      (value) => this.state.choose(Number(value)),
+    );
     this.head.replaceChildren(
-      element("b", {}, data.title), element("span", { class: "kl-soft" }, `${current.machine}${several ? "" : `; ${current.launch}`}`), ...(several ? [sweeps] : []),
+      element("b", {}, data.title),
+      element(
+        "span",
+        { class: "kl-soft" },
+        `${current.machine}${several ? "" : `; ${current.launch}`}`,
+      ),
+      ...(several ? [sweeps] : []),
     );
     const none = this.openings.whyNone();
-    const asks = this.openings.toRun(this.state.all.map(({ place }) => place)) === null ? [] : [ASKS];
-    this.words.replaceChildren(...[...data.notes, ...current.words, ...(none === null ? asks : [none])].map((line) => element("div", {}, line)));
+    const question =
+      this.openings.toRun(this.state.all.map(({ place }) => place)) === null ? [] : [NEEDS_CONSENT];
+    this.words.replaceChildren(
+      ...[...data.notes, ...current.words, ...(none === null ? question : [none])].map((line) =>
+        element("div", {}, line),
+      ),
+    );
     this.words.hidden = this.words.childElementCount === 0;
   }
 
   private drawFilters(): void {
     const { state } = this;
     const { varying, parameters } = state.current;
-    this.filters.replaceChildren(...varying.map((name) => {
-      const values = levels(state.all, parameters.indexOf(name));
-      const chosen = state.filters.has(name) ? String(values.indexOf(state.filters.get(name)!)) : "";
-      const options = [{ value: "", words: "all" }, ...values.map((value, at) => ({ value: String(at), words: valueWords(value) }))];
-      const made = choice(`Show only configs with one value of ${name}`, options, chosen, (value) => {
-        state.filter(name, value === "" ? undefined : values[Number(value)]!);
-        this.filters.querySelector<HTMLElement>(`[data-parameter="${CSS.escape(name)}"]`)?.focus();
-      });
-      made.dataset["parameter"] = name;
-      return element("label", { class: `kl-group${chosen ? " kl-filtered" : ""}` }, name, made);
-    }));
-    if (state.filters.size > 0) this.filters.append(button("show all", "Take all filters away", () => { state.filters.clear(); state.tell("shown"); }));
+    this.filters.replaceChildren(
+      ...varying.map((name) => {
+        const values = levels(state.all, parameters.indexOf(name));
+        const chosen = state.filters.has(name)
+          ? String(values.indexOf(state.filters.get(name)!))
+          : "";
+        const options = [
+          { value: "", words: "all" },
+          ...values.map((value, at) => ({ value: String(at), words: valueWords(value) })),
+        ];
+        const made = choice(
+          `Show only configs with one value of ${name}`,
+          options,
+          chosen,
+          (value) => {
+            state.filter(name, value === "" ? undefined : values[Number(value)]!);
+            this.filters
+              .querySelector<HTMLElement>(`[data-parameter="${CSS.escape(name)}"]`)
+              ?.focus();
+          },
+        );
+        made.dataset["parameter"] = name;
+        return element("label", { class: `kl-group${chosen ? " kl-filtered" : ""}` }, name, made);
+      }),
+    );
+    if (state.filters.size > 0)
+      this.filters.append(
+        button("show all", "Take all filters away", () => {
+          state.filters.clear();
+          state.notify("shown");
+        }),
+      );
     this.filters.hidden = varying.length === 0;
   }
 
@@ -201,7 +318,8 @@ export class TuningExplorer {
   }
 
   private drawPlot(): void {
-    for (const tab of this.tabs.children) tab.setAttribute("aria-checked", String((tab as HTMLElement).dataset["plot"] === this.plot));
+    for (const tab of this.tabs.children)
+      tab.setAttribute("aria-checked", String((tab as HTMLElement).dataset["plot"] === this.plot));
     if (this.plots.length === 0) return;
     this.drawOptions();
     const [width, height] = [this.frame.dom.clientWidth, this.frame.dom.clientHeight];
@@ -214,13 +332,16 @@ export class TuningExplorer {
   private chart(wishes: Wishes): Chart | string {
     const { state } = this;
     if (this.plot === "sizes") return sizesChart(this.sizes[this.unit]!, wishes);
-    if (this.plot === "resource" && state.ranked.length === 0) return resourceChart(state, this.measure, wishes);
-    if (state.ranked.length === 0) return "Nothing of this sweep was timed: there is nothing to draw.";
+    if (this.plot === "resource" && state.ranked.length === 0)
+      return resourceChart(state, this.measure, wishes);
+    if (state.ranked.length === 0)
+      return "Nothing of this sweep was timed: there is nothing to draw.";
     if (this.plot === "times") return timesChart(state, wishes);
     if (this.plot === "parallel") return parallelChart(state, wishes);
     if (this.plot === "resource") return againstChart(state, this.measure, wishes);
     const [across, down] = this.axes();
-    if (down === undefined) return `A heat map needs two parameters that vary, and here ${across ?? "nothing"} does.`;
+    if (down === undefined)
+      return `A heat map needs two parameters that vary, and here ${across ?? "nothing"} does.`;
     const { parameters } = state.current;
     return heatChart(state, parameters.indexOf(across!), parameters.indexOf(down), wishes);
   }
@@ -232,10 +353,12 @@ export class TuningExplorer {
   /** The parameters of the heat map; at first those two with the most values. */
   private axes(): string[] {
     const { varying, parameters } = this.state.current;
-    const count = (name: string): number => levels(this.state.ranked, parameters.indexOf(name)).length;
+    const count = (name: string): number =>
+      levels(this.state.ranked, parameters.indexOf(name)).length;
     const free = [...varying].filter((name) => count(name) > 1).sort((a, b) => count(b) - count(a));
     if (!free.includes(this.across)) this.across = free.find((name) => name !== this.down) ?? "";
-    if (!free.includes(this.down) || this.down === this.across) this.down = free.find((name) => name !== this.across) ?? "";
+    if (!free.includes(this.down) || this.down === this.across)
+      this.down = free.find((name) => name !== this.across) ?? "";
     return [this.across, this.down].filter(Boolean);
   }
 
@@ -246,24 +369,71 @@ export class TuningExplorer {
   }
 
   private drawOptions(): void {
-    const focused = this.host.root.activeElement instanceof HTMLElement ? this.host.root.activeElement.getAttribute("aria-label") : null;
-    const pick = (label: string, names: readonly string[], chosen: string, then: (value: string) => void): HTMLElement =>
-      choice(label, names.map((name) => ({ value: name, words: name })), chosen, (value) => { then(value); this.drawPlot(); });
+    const focused =
+      this.host.root.activeElement instanceof HTMLElement
+        ? this.host.root.activeElement.getAttribute("aria-label")
+        : null;
+    const pick = (
+      label: string,
+      names: readonly string[],
+      chosen: string,
+      then: (value: string) => void,
+    ): HTMLElement =>
+      choice(
+        label,
+        names.map((name) => ({ value: name, words: name })),
+        chosen,
+        (value) => {
+          then(value);
+          this.drawPlot();
+        },
+      );
     const made: (HTMLElement | string)[] = [];
     if (this.plot === "heatmap" && this.axes().length === 2) {
       const { varying } = this.state.current;
-      made.push(pick("Across", varying, this.across, (name) => { if (name === this.down) this.down = this.across; this.across = name; }), "×",
-        pick("Down", varying, this.down, (name) => { if (name === this.across) this.across = this.down; this.down = name; }));
+      made.push(
+        pick("Across", varying, this.across, (name) => {
+          if (name === this.down) this.down = this.across;
+          this.across = name;
+        }),
+        "×",
+        pick("Down", varying, this.down, (name) => {
+          if (name === this.across) this.across = this.down;
+          this.down = name;
+        }),
+      );
     }
-    if (this.plot === "resource") made.push(this.state.ranked.length > 0 ? "time against" : "of each config:", pick("Resource", this.resources(), this.resource, (name) => (this.resource = name)));
-    if (this.plot === "sizes") made.push(pick("Unit", this.sizes.map(({ unit }) => unit), this.sizes[this.unit]!.unit, (unit) => (this.unit = this.sizes.findIndex((one) => one.unit === unit))));
+    if (this.plot === "resource")
+      made.push(
+        this.state.ranked.length > 0 ? "time against" : "of each config:",
+        pick("Resource", this.resources(), this.resource, (name) => (this.resource = name)),
+      );
+    if (this.plot === "sizes")
+      made.push(
+        pick(
+          "Unit",
+          this.sizes.map(({ unit }) => unit),
+          this.sizes[this.unit]!.unit,
+          (unit) => (this.unit = this.sizes.findIndex((one) => one.unit === unit)),
+        ),
+      );
     if (this.plot !== "heatmap" && (this.plot === "sizes" || this.state.ranked.length > 0)) {
-      const box = element("input", { type: "checkbox", "aria-label": "Logarithmic axis", onchange: () => { this.log = box.checked; this.drawPlot(); } });
+      const box = element("input", {
+        type: "checkbox",
+        "aria-label": "Logarithmic axis",
+        onchange: () => {
+          this.log = box.checked;
+          this.drawPlot();
+        },
+      });
       box.checked = this.isLog();
       made.push(element("label", { class: "kl-group" }, box, "logarithmic"));
     }
     this.options.replaceChildren(...made);
-    if (focused !== null) [...this.options.querySelectorAll<HTMLElement>("[aria-label]")].find((one) => one.getAttribute("aria-label") === focused)?.focus();
+    if (focused !== null)
+      [...this.options.querySelectorAll<HTMLElement>("[aria-label]")]
+        .find((one) => one.getAttribute("aria-label") === focused)
+        ?.focus();
   }
 
   // What is selected, and its IR
@@ -275,7 +445,8 @@ export class TuningExplorer {
     this.table.reveal(place);
     const { selected } = this.state;
     if (this.openings.whyNone() !== null) return;
-    if ((selected.length === 1 && !adding) || (adding && selected.length === 2)) this.open(selected);
+    if ((selected.length === 1 && !adding) || (adding && selected.length === 2))
+      this.open(selected);
   }
 
   private name(place: number): string {
@@ -284,58 +455,107 @@ export class TuningExplorer {
   }
 
   private drawChosen(): void {
-    this.asked++;
+    this.requested++;
     clearInterval(this.ticking);
     const { selected } = this.state;
     if (selected.length === 0) {
       this.chosen.replaceChildren(element("span", { class: "kl-soft" }, this.invitation()));
       return;
     }
-    const words = selected.length === 1 ? this.name(selected[0]!) : `${selected.length} configs selected`;
-    const open = selected.length > 2 || this.openings.whyNone() !== null ? [] : [button(selected.length === 1 ? "Open its IR" : "Compare their IR", "Open the IR explorer", () => this.open(selected))];
-    this.chosen.replaceChildren(element("span", {}, words), ...open, button("Clear", "Select nothing (Esc)", () => this.state.select([])));
+    const words =
+      selected.length === 1 ? this.name(selected[0]!) : `${selected.length} configs selected`;
+    const open =
+      selected.length > 2 || this.openings.whyNone() !== null
+        ? []
+        : [
+            button(
+              selected.length === 1 ? "Open its IR" : "Compare their IR",
+              "Open the IR explorer",
+              () => this.open(selected),
+            ),
+          ];
+    this.chosen.replaceChildren(
+      element("span", {}, words),
+      ...open,
+      button("Clear", "Select nothing (Esc)", () => this.state.select([])),
+    );
   }
 
-  /** What a click is for; where no IR can be had, nobody is invited to open it. */
+  /** What a click is for; where no IR can be had, no one is invited to open it. */
   private invitation(): string {
     const opens = this.openings.whyNone() === null;
-    return opens ? "Click a config for its IR, Shift+click a second one to compare them." : "Click a config to select it, Shift+click another one as well.";
+    return opens
+      ? "Click a config for its IR, Shift+click a second one to compare them."
+      : "Click a config to select it, Shift+click another one as well.";
   }
 
   private open(places: readonly number[]): void {
-    const asked = ++this.asked;
+    const requested = ++this.requested;
     const problem = this.openings.whyNot(places);
     if (problem !== null) return this.say(problem, "kl-problem");
     const sweep = this.openings.toRun(places);
     if (sweep !== null) return this.confirm(sweep, places);
     const numbers = places.map((place) => this.data.configs[place]!.number).join(" and ");
-    this.wait(`Asking the notebook's kernel to compile config ${numbers}`);
-    this.openings.open(places, () => asked === this.asked && this.wait(`The notebook's kernel compiles config ${numbers}, recording every pass`)).then(
-      (found) => {
-        if (asked !== this.asked) return;
-        clearInterval(this.ticking);
-        this.drawChosen();
-        this.showExplorer(places, (dom) => new Explorer(dom, found.data, { sources: found.sources, root: this.host.root }));
-      },
-      (error: unknown) => asked === this.asked && this.fail(error),
-    );
+    this.wait(`Waiting for the notebook's kernel to compile config ${numbers}`);
+    this.openings
+      .open(
+        places,
+        () =>
+          requested === this.requested &&
+          this.wait(`The notebook's kernel compiles config ${numbers}, recording every pass`),
+      )
+      .then(
+        (found) => {
+          if (requested !== this.requested) return;
+          clearInterval(this.ticking);
+          this.drawChosen();
+          this.showExplorer(
+            places,
+            (dom) =>
+              new Explorer(dom, found.data, { sources: found.sources, root: this.host.root }),
+          );
+        },
+        (error: unknown) => requested === this.requested && this.fail(error),
+      );
   }
 
   private fail(error: unknown): void {
-    this.say(error instanceof Silence ? silent(error.message) : String(error instanceof Error ? error.message : error), "kl-problem");
+    this.say(
+      error instanceof Silence
+        ? silent(error.message)
+        : String(error instanceof Error ? error.message : error),
+      "kl-problem",
+    );
   }
 
-  /** Ask whether the source that a sweep's file holds may run; nothing of it has run before. */
+  /** Confirm whether the source that a sweep's file holds may run; nothing of it has run before. */
   private confirm(sweep: number, places: readonly number[]): void {
     const { kernel, source } = this.data.sweeps[sweep]!;
-    const run = button("Run it", "Run this source in the notebook's kernel, and open the config", () => { this.back(); this.run(sweep, places); });
+    const run = button(
+      "Run it",
+      "Run this source in the notebook's kernel, and open the config",
+      () => {
+        this.back();
+        this.run(sweep, places);
+      },
+    );
     const cancel = button("Cancel", "Run nothing (Esc)", () => this.back());
     const words = `This runs the source that the file holds of ${kernel}, in the notebook's kernel. It is Python, and can do whatever you can: run it only if you trust the file.`;
-    const asks = element("div", { class: "kl-words" }, words);
+    const question = element("div", { class: "kl-words" }, words);
     this.explorer?.destroy();
     this.explorer = null;
     this.opened.replaceChildren(
-      element("div", { class: "kl-asks", role: "alertdialog", "aria-label": "Run the source that the file holds?" }, asks, element("pre", { class: "kl-source-to-run", tabindex: "0" }, source), element("div", { class: "kl-tools" }, run, cancel)),
+      element(
+        "div",
+        {
+          class: "kl-asks",
+          role: "alertdialog",
+          "aria-label": "Run the source that the file holds?",
+        },
+        question,
+        element("pre", { class: "kl-source-to-run", tabindex: "0" }, source),
+        element("div", { class: "kl-tools" }, run, cancel),
+      ),
     );
     this.overview.hidden = this.head.hidden = true;
     this.opened.hidden = false;
@@ -343,15 +563,24 @@ export class TuningExplorer {
   }
 
   private run(sweep: number, places: readonly number[]): void {
-    const asked = ++this.asked;
-    this.wait("Asking the notebook's kernel to run the source of the file");
-    this.openings.run(sweep, () => asked === this.asked && this.wait("The notebook's kernel runs the source of the file (interrupt the kernel to stop it)")).then(
-      () => {
-        this.drawHead();
-        if (asked === this.asked) this.open(places);
-      },
-      (error: unknown) => asked === this.asked && this.fail(error),
-    );
+    const requested = ++this.requested;
+    this.wait("Waiting for the notebook's kernel to run the source of the file");
+    this.openings
+      .run(
+        sweep,
+        () =>
+          requested === this.requested &&
+          this.wait(
+            "The notebook's kernel runs the source of the file (interrupt the kernel to stop it)",
+          ),
+      )
+      .then(
+        () => {
+          this.drawHead();
+          if (requested === this.requested) this.open(places);
+        },
+        (error: unknown) => requested === this.requested && this.fail(error),
+      );
   }
 
   /** What is going on, with the seconds that it takes. */
@@ -360,7 +589,11 @@ export class TuningExplorer {
     const begin = performance.now();
     const show = (): void => {
       const seconds = ((performance.now() - begin) / 1000).toFixed(1);
-      this.say(`${words} … ${seconds} s`, "kl-progress", button("Cancel", "Do not open it", () => this.drawChosen()));
+      this.say(
+        `${words} … ${seconds} s`,
+        "kl-progress",
+        button("Cancel", "Do not open it", () => this.drawChosen()),
+      );
     };
     show();
     this.ticking = setInterval(show, 200);
@@ -369,7 +602,10 @@ export class TuningExplorer {
   private say(words: string, style: string, ...more: HTMLElement[]): void {
     if (style === "kl-problem") clearInterval(this.ticking);
     const close = button("Close", "Select nothing (Esc)", () => this.state.select([]));
-    this.chosen.replaceChildren(element("span", { class: style }, words), ...(more.length > 0 ? more : [close]));
+    this.chosen.replaceChildren(
+      element("span", { class: style }, words),
+      ...(more.length > 0 ? more : [close]),
+    );
     if (!this.opened.hidden) this.back();
   }
 
@@ -377,20 +613,42 @@ export class TuningExplorer {
     this.explorer?.destroy();
     const nested = element("div", { class: "kl-nested", tabindex: "-1" });
     const back = button("◀ Back to the sweep", "Back (Esc)", () => this.back());
-    const names = places.map((place) => element("span", { class: "kl-opened-name", title: this.name(place) }, `${this.nameBeside(place, places)}${this.timeWords(place)}`));
-    this.opened.replaceChildren(element("div", { class: "kl-tools" }, back, ...names, element("span", { class: "kl-space" }), this.beside(places)), nested);
+    const names = places.map((place) =>
+      element(
+        "span",
+        { class: "kl-opened-name", title: this.name(place) },
+        `${this.nameBeside(place, places)}${this.timeWords(place)}`,
+      ),
+    );
+    this.opened.replaceChildren(
+      element(
+        "div",
+        { class: "kl-tools" },
+        back,
+        ...names,
+        element("span", { class: "kl-space" }),
+        this.beside(places),
+      ),
+      nested,
+    );
     this.overview.hidden = this.head.hidden = true;
     this.opened.hidden = false;
     this.explorer = make(nested);
     nested.focus({ preventScroll: true });
   }
 
-  /** A config by the values that tell it from those beside it. */
+  /** A config by the values that distinguish it from those beside it. */
   private nameBeside(place: number, places: readonly number[]): string {
     const config = this.data.configs[place]!;
     const { parameters } = this.state.sweepOf(place);
-    const others = places.map((other) => this.data.configs[other]!).filter((other) => other !== config && other.sweep === config.sweep);
-    const differs = parameters.flatMap((name, at) => (others.some((other) => other.values[at] !== config.values[at]) ? [`${name}=${valueWords(config.values[at] ?? null)}`] : []));
+    const others = places
+      .map((other) => this.data.configs[other]!)
+      .filter((other) => other !== config && other.sweep === config.sweep);
+    const differs = parameters.flatMap((name, at) =>
+      others.some((other) => other.values[at] !== config.values[at])
+        ? [`${name}=${valueWords(config.values[at] ?? null)}`]
+        : [],
+    );
     return differs.length > 0 ? `${config.number}: ${differs.join(", ")}` : this.name(place);
   }
 
@@ -404,13 +662,26 @@ export class TuningExplorer {
     const { state } = this;
     const first = places[0]!;
     const order = [...state.ranked, ...state.all.filter(({ config }) => config.us === null)];
-    const others = order.filter(({ place }) => place !== first && this.openings.whyNot([place]) === null);
-    const options = [{ value: "", words: "nothing" }, ...others.map(({ place }) => ({ value: String(place), words: `${this.name(place)}${this.timeWords(place)}` }))];
-    const made = choice("Compare with", options, places.length === 2 ? String(places[1]) : "", (value) => {
-      const chosen = value === "" ? [first] : [first, Number(value)];
-      this.state.select(chosen);
-      this.open(chosen);
-    });
+    const others = order.filter(
+      ({ place }) => place !== first && this.openings.whyNot([place]) === null,
+    );
+    const options = [
+      { value: "", words: "nothing" },
+      ...others.map(({ place }) => ({
+        value: String(place),
+        words: `${this.name(place)}${this.timeWords(place)}`,
+      })),
+    ];
+    const made = choice(
+      "Compare with",
+      options,
+      places.length === 2 ? String(places[1]) : "",
+      (value) => {
+        const chosen = value === "" ? [first] : [first, Number(value)];
+        this.state.select(chosen);
+        this.open(chosen);
+      },
+    );
     return element("label", { class: "kl-group kl-beside" }, "compare with", made);
   }
 
@@ -428,7 +699,11 @@ export class TuningExplorer {
   // Keys
 
   private escape(event: KeyboardEvent): void {
-    if (event.key !== "Escape" || (event.target instanceof HTMLElement && event.target.closest(".cm-panel, input, select"))) return;
+    if (
+      event.key !== "Escape" ||
+      (event.target instanceof HTMLElement && event.target.closest(".cm-panel, input, select"))
+    )
+      return;
     if (!this.opened.hidden) this.back();
     else if (this.state.selected.length > 0) this.state.select([]);
     else return;
@@ -438,7 +713,7 @@ export class TuningExplorer {
 
   private key(event: KeyboardEvent): void {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    event.stopPropagation(); // a notebook's command mode has keys of its own
+    event.stopPropagation(); // a notebook's command mode has its own keys
     if (event.target instanceof HTMLElement && event.target.closest("input, select")) return;
     const plot = this.plots[Number(event.key) - 1];
     if (event.key === "?") this.toggleHelp();

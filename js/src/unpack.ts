@@ -3,7 +3,7 @@ import type { ViewData } from "./data";
 
 export interface Unpacked {
   data: ViewData;
-  /** The long text that is a part of its own. */
+  /** The long text that is a separate part. */
   part(number: number): Promise<string>;
   /** A part as it is. */
   bytes(number: number): Promise<ArrayBuffer>;
@@ -15,11 +15,17 @@ export async function unpack(bytes: Uint8Array): Promise<Unpacked> {
   const header = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const count = header.getUint32(0, true);
   const starts = [4 * (count + 1)];
-  for (let part = 0; part < count; part++) starts.push(starts[part]! + header.getUint32(4 * (part + 1), true));
+  for (let part = 0; part < count; part++)
+    starts.push(starts[part]! + header.getUint32(4 * (part + 1), true));
   const read = (part: number): Response => unzipped(bytes.subarray(starts[part], starts[part + 1]));
   const data = (await read(0).json()) as ViewData;
   const numbers = data.kind === "steps" ? await read(1).arrayBuffer() : new ArrayBuffer(0);
-  return { data, part: (number) => read(number).text(), bytes: (number) => read(number).arrayBuffer(), numbers };
+  return {
+    data,
+    part: (number) => read(number).text(),
+    bytes: (number) => read(number).arrayBuffer(),
+    numbers,
+  };
 }
 
 function unzipped(bytes: Uint8Array): Response {

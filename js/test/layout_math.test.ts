@@ -11,7 +11,9 @@ interface Fixture {
   moved: Record<string, number>;
 }
 
-const fixture = JSON.parse(readFileSync(new URL("../../test/layouts.json", import.meta.url), "utf8")) as Fixture;
+const fixture = JSON.parse(
+  readFileSync(new URL("../../test/layouts.json", import.meta.url), "utf8"),
+) as Fixture;
 const made = fixture.layouts.map(({ tile }) => new TileLayout(tile, 2));
 
 const INPUTS: Record<TileData["memory"], readonly string[]> = {
@@ -25,10 +27,14 @@ test("every element has the holders that Python names", () => {
     const layout = made[at]!;
     assert.equal(layout.replication, replication, tile.name);
     for (const [index, expected] of Object.entries(holders)) {
-      const number = index.split(",").reduce((sum, position, dim) => sum * tile.shape[dim]! + Number(position), 0);
+      const number = index
+        .split(",")
+        .reduce((sum, position, dim) => sum * tile.shape[dim]! + Number(position), 0);
       assert.deepEqual(layout.index(number).join(","), index);
       const found = [...layout.holders(number)].map((holder) =>
-        INPUTS[tile.memory].map((input) => (input === "offset" ? layout.offset(holder) : layout.part(holder, input))),
+        INPUTS[tile.memory].map((input) =>
+          input === "offset" ? layout.offset(holder) : layout.part(holder, input),
+        ),
       );
       assert.deepEqual(found, expected, `${tile.name} ${index}`);
     }
@@ -41,7 +47,10 @@ test("the hardware's picture has one cell for each holder", () => {
     const cells = new Set<string>();
     layout.elements.forEach((_, number) => {
       const { x, y } = layout.place(number);
-      assert.ok(x >= 0 && x < size.x && y >= 0 && y < size.y, `${layout.data.name} ${x},${y} of ${size.x},${size.y}`);
+      assert.ok(
+        x >= 0 && x < size.x && y >= 0 && y < size.y,
+        `${layout.data.name} ${x},${y} of ${size.x},${size.y}`,
+      );
       cells.add(`${x},${y}`);
       assert.equal(layout.at({ x, y }), number);
     });
@@ -69,8 +78,14 @@ test("a layout moves nothing to itself", () => {
 test("runs are the PTX manual's pairs: T0 has c0 and c1 at (0,0..1), c2 and c3 at (8,0..1)", () => {
   const found = runs(made[0]!, 0, 16, 16);
   assert.deepEqual(found[0], { row: 0, column: 0, length: 2, thread: 0, register: 0 });
-  assert.deepEqual(found.find((run) => run.row === 8 && run.column === 0), { row: 8, column: 0, length: 2, thread: 0, register: 2 });
-  assert.equal(found.reduce((sum, run) => sum + run.length, 0), 256);
+  assert.deepEqual(
+    found.find((run) => run.row === 8 && run.column === 0),
+    { row: 8, column: 0, length: 2, thread: 0, register: 2 },
+  );
+  assert.equal(
+    found.reduce((sum, run) => sum + run.length, 0),
+    256,
+  );
 });
 
 test("a scale runs from dark to light, and its ink is legible at both ends", () => {

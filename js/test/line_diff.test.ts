@@ -29,7 +29,9 @@ function commonLines(a: readonly string[], b: readonly string[]): number {
   let row = new Array<number>(b.length + 1).fill(0);
   for (const line of a) {
     const next = [0];
-    b.forEach((other, at) => next.push(line === other ? row[at]! + 1 : Math.max(row[at + 1]!, next[at]!)));
+    b.forEach((other, at) =>
+      next.push(line === other ? row[at]! + 1 : Math.max(row[at + 1]!, next[at]!)),
+    );
     row = next;
   }
   return row[b.length]!;
@@ -39,7 +41,11 @@ test("the hunks lead from one text to the other", () => {
   const random = numbers(7);
   for (let round = 0; round < 300; round++) {
     const letters = 1 + Math.floor(random() * 12);
-    const text = (): string[] => Array.from({ length: Math.floor(random() * 40) }, () => `line ${Math.floor(random() * letters)}`);
+    const text = (): string[] =>
+      Array.from(
+        { length: Math.floor(random() * 40) },
+        () => `line ${Math.floor(random() * letters)}`,
+      );
     const [a, b] = [text(), text()];
     assert.deepEqual(applied(a, b), b);
   }
@@ -48,9 +54,13 @@ test("the hunks lead from one text to the other", () => {
 test("where no line is unique the script is the shortest", () => {
   const random = numbers(11);
   for (let round = 0; round < 200; round++) {
-    const text = (): string[] => Array.from({ length: 6 + Math.floor(random() * 14) }, () => "ab"[Math.floor(random() * 2)]!);
+    const text = (): string[] =>
+      Array.from({ length: 6 + Math.floor(random() * 14) }, () => "ab"[Math.floor(random() * 2)]!);
     const [a, b] = [text(), text()];
-    const edits = hunksOf(a, b).reduce((sum, hunk) => sum + hunk.toA - hunk.fromA + hunk.toB - hunk.fromB, 0);
+    const edits = hunksOf(a, b).reduce(
+      (sum, hunk) => sum + hunk.toA - hunk.fromA + hunk.toB - hunk.fromB,
+      0,
+    );
     assert.equal(edits, a.length + b.length - 2 * commonLines(a, b));
   }
 });
@@ -78,7 +88,10 @@ function rebuilt(a: string, b: string): string {
   let out = "";
   let last = 0;
   for (const change of changes(a, b)) {
-    assert.ok(change.fromA >= last && change.toA <= a.length && change.toB <= b.length, "in order, inside the texts");
+    assert.ok(
+      change.fromA >= last && change.toA <= a.length && change.toB <= b.length,
+      "in order, inside the texts",
+    );
     out += a.slice(last, change.fromA) + b.slice(change.fromB, change.toB);
     last = change.toA;
   }
@@ -87,7 +100,8 @@ function rebuilt(a: string, b: string): string {
 
 test("after a value that is new, those that it renumbers are not marked", () => {
   const a = "%a = tt.load %p\n%b_62 = arith.cmpi slt, %a, %n\n%c_63 = tt.splat %b_62\ntt.return";
-  const b = "%a = tt.load %p\n%new = tt.splat %a\n%b_63 = arith.cmpi slt, %a, %n\n%c_64 = tt.splat %b_63\ntt.return";
+  const b =
+    "%a = tt.load %p\n%new = tt.splat %a\n%b_63 = arith.cmpi slt, %a, %n\n%c_64 = tt.splat %b_63\ntt.return";
   const [change, ...more] = changes(a, b);
   assert.deepEqual(more, []);
   assert.equal(b.slice(change!.fromB, change!.toB), "%new = tt.splat %a\n");
@@ -100,7 +114,11 @@ function withoutNames(text: string): string[] {
 test("changes lead from one text to the other, but for the names of values", () => {
   const random = numbers(23);
   for (let round = 0; round < 300; round++) {
-    const text = (): string => Array.from({ length: Math.floor(random() * 20) }, () => `%v${Math.floor(random() * 4)} = op${Math.floor(random() * 4)}`).join("\n");
+    const text = (): string =>
+      Array.from(
+        { length: Math.floor(random() * 20) },
+        () => `%v${Math.floor(random() * 4)} = op${Math.floor(random() * 4)}`,
+      ).join("\n");
     const [a, b] = [text(), text()];
     assert.deepEqual(withoutNames(rebuilt(a, b)), withoutNames(b));
   }
@@ -112,7 +130,12 @@ test("changes by characters stay inside the texts, in order", () => {
   let [lastA, lastB] = [0, 0];
   let rebuilt = "";
   for (const change of changes(a, b)) {
-    assert.ok(change.fromA >= lastA && change.fromB >= lastB && change.toA <= a.length && change.toB <= b.length);
+    assert.ok(
+      change.fromA >= lastA &&
+        change.fromB >= lastB &&
+        change.toA <= a.length &&
+        change.toB <= b.length,
+    );
     rebuilt += a.slice(lastA, change.fromA) + b.slice(change.fromB, change.toB);
     [lastA, lastB] = [change.toA, change.toB];
   }
@@ -126,6 +149,8 @@ test("of too many changes those near each other are one, but none goes on for ev
   assert.ok(found.coarse);
   const [one, other] = [a.join("\n"), b.join("\n")];
   assert.equal(rebuilt(one, other), other);
-  const lines = found.changes.map((change) => one.slice(change.fromA, change.toA).split("\n").length);
+  const lines = found.changes.map(
+    (change) => one.slice(change.fromA, change.toA).split("\n").length,
+  );
   assert.ok(lines.length < 100 && Math.max(...lines) < 320, `${lines}`);
 });

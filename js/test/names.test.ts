@@ -25,15 +25,25 @@ module attributes {"ttg.num-warps" = 4 : i32} {
 const facts = (name: string, line: number) => factsOf("mlir", MODULE, name, line);
 
 test("a name is found under the pointer, and nothing beside it", () => {
-  assert.deepEqual(nameAt("mlir", "    %rows_1 = tt.expand_dims %rows", 6), { name: "%rows_1", from: 4 });
+  assert.deepEqual(nameAt("mlir", "    %rows_1 = tt.expand_dims %rows", 6), {
+    name: "%rows_1",
+    from: 4,
+  });
   assert.equal(nameAt("mlir", "    tt.return", 6), null);
   assert.equal(nameAt("python", "x = 1", 0), null);
 });
 
 test("a result: its definition, its uses, its type", () => {
-  assert.deepEqual(facts("%rows_1", 6), { name: "%rows_1", definition: 6, uses: [], types: ["tensor<128x1xi32, #mma>"] });
+  assert.deepEqual(facts("%rows_1", 6), {
+    name: "%rows_1",
+    definition: 6,
+    uses: [],
+    types: ["tensor<128x1xi32, #mma>"],
+  });
   assert.deepEqual(facts("%rows", 6).uses, [6, 7]);
-  assert.deepEqual(facts("%rows", 6).types, ["tensor<128xi32, #ttg.slice<{dim = 1, parent = #mma}>>"]);
+  assert.deepEqual(facts("%rows", 6).types, [
+    "tensor<128xi32, #ttg.slice<{dim = 1, parent = #mma}>>",
+  ]);
   assert.deepEqual(facts("%b", 9).types, ["tensor<128x64xf32, #mma>"]);
 });
 
@@ -55,22 +65,45 @@ test("a name that is the beginning of another one is not that one", () => {
   assert.deepEqual(facts("%rows", 5).uses, [6, 7]);
 });
 
-test("a layout has its aliases spelt out", () => {
+test("a layout has its aliases spelled out", () => {
   assert.deepEqual(layoutOf("tensor<128xi32, #ttg.slice<{dim = 1, parent = #mma}>>", MODULE), {
     shape: "128",
-    encoding: "#ttg.slice<{dim = 1, parent = #ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>}>",
+    encoding:
+      "#ttg.slice<{dim = 1, parent = #ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>}>",
   });
   assert.equal(layoutOf("tensor<128xi32>", MODULE), null);
   assert.equal(layoutOf("i32", MODULE), null);
 });
 
 test("LLVM IR, PTX and SASS", () => {
-  const llvm = ["define void @k(ptr %0) {", "  %1 = load i32, ptr %0", "  %12 = add i32 %1, 1", "}"];
-  assert.deepEqual(factsOf("llvm", llvm, "%1", 3), { name: "%1", definition: 2, uses: [3], types: [] });
-  const ptx = ["\tmov.u32 \t%r1, %ctaid.x;", "\tadd.s32 \t%r2, %r1, 1;", "\tst.global.b32 [ %rd1 + 0 ], { %r2 };"];
+  const llvm = [
+    "define void @k(ptr %0) {",
+    "  %1 = load i32, ptr %0",
+    "  %12 = add i32 %1, 1",
+    "}",
+  ];
+  assert.deepEqual(factsOf("llvm", llvm, "%1", 3), {
+    name: "%1",
+    definition: 2,
+    uses: [3],
+    types: [],
+  });
+  const ptx = [
+    "\tmov.u32 \t%r1, %ctaid.x;",
+    "\tadd.s32 \t%r2, %r1, 1;",
+    "\tst.global.b32 [ %rd1 + 0 ], { %r2 };",
+  ];
   assert.equal(factsOf("ptx", ptx, "%r2", 3).definition, 2);
-  const sass = ["  /*0010*/  S2R R20, SR_TID.X ;", "  /*0040*/  LOP3.LUT R18, R20, 0x78, RZ, 0xc0, !PT ;"];
-  assert.deepEqual(factsOf("sass", sass, "R20", 2), { name: "R20", definition: 1, uses: [2], types: [] });
+  const sass = [
+    "  /*0010*/  S2R R20, SR_TID.X ;",
+    "  /*0040*/  LOP3.LUT R18, R20, 0x78, RZ, 0xc0, !PT ;",
+  ];
+  assert.deepEqual(factsOf("sass", sass, "R20", 2), {
+    name: "R20",
+    definition: 1,
+    uses: [2],
+    types: [],
+  });
 });
 
 test("control codes in words", () => {
@@ -78,5 +111,8 @@ test("control codes in words", () => {
     controlWords("B01----:R2:W-:Y:S04"),
     "waits until scoreboard 0 and 1 is clear; sets scoreboard 2 until its operands are read; lets another warp go first; the warp's next instruction follows after 4 cycles",
   );
-  assert.equal(controlWords("B------:R-:W-:-:S01"), "the warp's next instruction follows after 1 cycle");
+  assert.equal(
+    controlWords("B------:R-:W-:-:S01"),
+    "the warp's next instruction follows after 1 cycle",
+  );
 });

@@ -36,10 +36,13 @@ test("other tasks come between two slices", async () => {
   await sliced.finish(() => true);
   clearInterval(beside);
   assert.equal(sliced.result, 100);
-  assert.ok(heard.some((time) => time > 0 && time < 100), `${heard}`);
+  assert.ok(
+    heard.some((time) => time > 0 && time < 100),
+    `${heard}`,
+  );
 });
 
-test("work that nobody wants any more rests until somebody does", async () => {
+test("work that no one wants any more rests until somebody does", async () => {
   const { work, now } = counting(100);
   const sliced = new Sliced(work, now);
   await sliced.finish(() => now() < 30);

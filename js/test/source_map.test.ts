@@ -10,7 +10,9 @@ interface Fixture {
   answers: Record<string, Record<string, number[]>>;
 }
 
-const fixture = JSON.parse(readFileSync(new URL("../../test/source_map.json", import.meta.url), "utf8")) as Fixture;
+const fixture = JSON.parse(
+  readFileSync(new URL("../../test/source_map.json", import.meta.url), "utf8"),
+) as Fixture;
 
 test("lines lead where Python's source map leads them", () => {
   const map = new SourceMap(fixture.map);
@@ -33,9 +35,16 @@ test("a text that the map does not know leads nowhere", () => {
 
 /** Two calls of line 5 of a helper: SASS line 1 is of the first, line 2 names no call; the module's lines are of the first and the second. */
 const HELPER: SourceMapData = {
-  file: "kernel.py", files: ["kernel.py", "helper.py"],
-  chains: [[1, 5, 0, 0, 58, 0], [1, 5, 9, 0, 58, 3], [1, 5, 9, 0, 59, 3], [1, 5, 0]],
-  origins: { module: [2, 3], sass: [1, 4] }, links: {},
+  file: "kernel.py",
+  files: ["kernel.py", "helper.py"],
+  chains: [
+    [1, 5, 0, 0, 58, 0],
+    [1, 5, 9, 0, 58, 3],
+    [1, 5, 9, 0, 59, 3],
+    [1, 5, 0],
+  ],
+  origins: { module: [2, 3], sass: [1, 4] },
+  links: {},
 };
 
 test("two calls of one helper are told apart where both texts name their callers", () => {

@@ -13,27 +13,107 @@ function recorded(): { data: StepperView; buffer: ArrayBuffer } {
   new Float32Array(buffer, 32, 2).set([1, 2]);
   new Float32Array(buffer, 40, 1).set([5]);
   const whole = { left_out: "", in_kernel: false };
-  const scalar = (words: string): StepperView["values"][number] => ({ type: "int32", words, shape: [], kept: "exact", elements: null, ...whole });
-  const step = (more: Partial<StepData>): StepData => ({ frame: 0, line: 1, turns: [], operation: "", changed: {}, accesses: [], writes: [], ...more });
-  const frame = { function: "total", place: "total.py", source: 0, caller: null, called_from: "", parameters: [], given: {} };
+  const scalar = (words: string): StepperView["values"][number] => ({
+    type: "int32",
+    words,
+    shape: [],
+    kept: "exact",
+    elements: null,
+    ...whole,
+  });
+  const step = (more: Partial<StepData>): StepData => ({
+    frame: 0,
+    line: 1,
+    turns: [],
+    operation: "",
+    changed: {},
+    accesses: [],
+    writes: [],
+    ...more,
+  });
+  const frame = {
+    function: "total",
+    place: "total.py",
+    source: 0,
+    caller: null,
+    called_from: "",
+    parameters: [],
+    given: {},
+  };
   const data: StepperView = {
-    kind: "steps", title: "", kernel: "total", heading: "", target: "sm_90", unit: "step", grid: [2, 1, 1], programs: [[0, 0, 0], [1, 0, 0]], notes: [], fault: "", fault_step: null,
-    first: 10, step_count: 14, focus: 10,
+    kind: "steps",
+    title: "",
+    kernel: "total",
+    heading: "",
+    target: "sm_90",
+    unit: "step",
+    grid: [2, 1, 1],
+    programs: [
+      [0, 0, 0],
+      [1, 0, 0],
+    ],
+    notes: [],
+    fault: "",
+    fault_step: null,
+    first: 10,
+    step_count: 14,
+    focus: 10,
     sources: [{ place: "total.py", first_line: 1, lines: ["a", "b", "c"] }],
     frames: [
       { ...frame, program: [0, 0, 0], given: { n: 0 } },
-      { ...frame, function: "helper", program: [0, 0, 0], caller: 0, called_from: "total.py, line 1" },
+      {
+        ...frame,
+        function: "helper",
+        program: [0, 0, 0],
+        caller: 0,
+        called_from: "total.py, line 1",
+      },
       { ...frame, program: [1, 0, 0] },
     ],
-    values: [scalar("3"), scalar("4"), scalar("5"), { type: "float32[1, 2]", words: "1 .. 2", shape: [1, 2], kept: "exact", elements: { dtype: "float32", at: 32, averaged: false, rows: 1, columns: 2 }, ...whole }],
-    places: [{ at: 16, runs: 1, count: 2 }, { at: 24, runs: 1, count: 1 }],
-    arguments: [{ name: "z", type: "float32[4]", words: "9", shape: [4], elements: { dtype: "float32", at: 0, averaged: false, rows: 1, columns: 4 }, ...whole }],
+    values: [
+      scalar("3"),
+      scalar("4"),
+      scalar("5"),
+      {
+        type: "float32[1, 2]",
+        words: "1 .. 2",
+        shape: [1, 2],
+        kept: "exact",
+        elements: { dtype: "float32", at: 32, averaged: false, rows: 1, columns: 2 },
+        ...whole,
+      },
+    ],
+    places: [
+      { at: 16, runs: 1, count: 2 },
+      { at: 24, runs: 1, count: 1 },
+    ],
+    arguments: [
+      {
+        name: "z",
+        type: "float32[4]",
+        words: "9",
+        shape: [4],
+        elements: { dtype: "float32", at: 0, averaged: false, rows: 1, columns: 4 },
+        ...whole,
+      },
+    ],
     steps: [
       step({ changed: { acc: 1 } }),
       step({ frame: 1, line: 3, changed: { constructor: 2 } }),
-      step({ line: 2, changed: { acc: 3 }, accesses: [{ operation: "store", argument: 0, places: 0, words: "" }], writes: [{ argument: 0, places: 0, at: 32, words: "" }] }),
-      step({ frame: 2, line: 2, accesses: [{ operation: "atomic", argument: 0, places: 1, words: "" }], writes: [{ argument: 0, places: 1, at: 40, words: "" }] }),
+      step({
+        line: 2,
+        changed: { acc: 3 },
+        accesses: [{ operation: "store", argument: 0, places: 0, words: "" }],
+        writes: [{ argument: 0, places: 0, at: 32, words: "" }],
+      }),
+      step({
+        frame: 2,
+        line: 2,
+        accesses: [{ operation: "atomic", argument: 0, places: 1, words: "" }],
+        writes: [{ argument: 0, places: 1, at: 40, words: "" }],
+      }),
     ],
+    wrong: null,
     numbers: null,
   };
   return { data, buffer };
@@ -42,13 +122,28 @@ function recorded(): { data: StepperView; buffer: ArrayBuffer } {
 test("variables are those of the step's call, and a name is looked for in its callers too", () => {
   const { data, buffer } = recorded();
   const reader = new TraceReader(data, buffer);
-  assert.deepEqual([...reader.variables(0, 10)], [["n", 0], ["acc", 1]]);
+  assert.deepEqual(
+    [...reader.variables(0, 10)],
+    [
+      ["n", 0],
+      ["acc", 1],
+    ],
+  );
   assert.deepEqual([...reader.variables(1, 11)], [["constructor", 2]]);
-  assert.deepEqual([...reader.variables(0, 12)], [["n", 0], ["acc", 3]]);
+  assert.deepEqual(
+    [...reader.variables(0, 12)],
+    [
+      ["n", 0],
+      ["acc", 3],
+    ],
+  );
   assert.equal(reader.watchedText({ name: "acc", index: null }, 11), "4");
   assert.equal(reader.watchedText({ name: "acc", index: [0, 1] }, 12), "2");
   assert.equal(reader.watchedText({ name: "acc", index: [0, -1] }, 12), "2");
-  assert.match(reader.watchedText({ name: "acc", index: [2, 0] }, 12), /no such element: it is float32\[1, 2\]/);
+  assert.match(
+    reader.watchedText({ name: "acc", index: [2, 0] }, 12),
+    /no such element: it is float32\[1, 2\]/,
+  );
   assert.equal(reader.watchedText({ name: "acc", index: null }, 13), "not here");
 });
 
@@ -57,12 +152,18 @@ test("the calls that led to a step are told, the innermost first", () => {
   const deeper = { ...data.frames[1]!, caller: 1, called_from: "total.py, line 3" };
   const reader = new TraceReader({ ...data, frames: [...data.frames, deeper] }, buffer);
   assert.deepEqual(reader.depths, [0, 1, 0, 2]);
-  assert.deepEqual([reader.calls(0), reader.calls(1), reader.calls(3)], [[], ["total.py, line 1"], ["total.py, line 3", "total.py, line 1"]]);
+  assert.deepEqual(
+    [reader.calls(0), reader.calls(1), reader.calls(3)],
+    [[], ["total.py, line 1"], ["total.py, line 3", "total.py, line 1"]],
+  );
 });
 
 test("all names are those of every call, what it begins with included", () => {
   const { data, buffer } = recorded();
-  assert.deepEqual(new Set(new TraceReader(data, buffer).allNames()), new Set(["n", "acc", "constructor"]));
+  assert.deepEqual(
+    new Set(new TraceReader(data, buffer).allNames()),
+    new Set(["n", "acc", "constructor"]),
+  );
 });
 
 test("searches go both ways and end where the steps do", () => {
@@ -81,15 +182,32 @@ test("searches go both ways and end where the steps do", () => {
 test("memory goes forwards and backwards, however far", () => {
   const { data, buffer } = recorded();
   const tensor = new TensorMemory(new TraceReader(data, buffer), 0);
-  const after: Record<number, number[]> = { 10: [9, 9, 9, 9], 11: [9, 9, 9, 9], 12: [9, 1, 2, 9], 13: [9, 1, 5, 9] };
+  const after: Record<number, number[]> = {
+    10: [9, 9, 9, 9],
+    11: [9, 9, 9, 9],
+    12: [9, 1, 2, 9],
+    13: [9, 1, 5, 9],
+  };
   for (const number of [13, 12, 10, 13, 11, 12, 13, 10]) {
     tensor.goTo(number);
     assert.deepEqual([...tensor.shown!], after[number]);
   }
   tensor.goTo(13);
-  assert.deepEqual([[...tensor.reads], [...tensor.writes]], [[0, 0, 1, 0], [0, 1, 2, 0]]);
+  assert.deepEqual(
+    [[...tensor.reads], [...tensor.writes]],
+    [
+      [0, 0, 1, 0],
+      [0, 1, 2, 0],
+    ],
+  );
   tensor.goTo(10);
-  assert.deepEqual([[...tensor.reads], [...tensor.writes]], [[0, 0, 0, 0], [0, 0, 0, 0]]);
+  assert.deepEqual(
+    [[...tensor.reads], [...tensor.writes]],
+    [
+      [0, 0, 0, 0],
+      [0, 0, 0, 0],
+    ],
+  );
   assert.deepEqual([...new Float32Array(buffer, 0, 4)], [9, 9, 9, 9]);
 });
 
@@ -99,8 +217,14 @@ test("numbers are said in as few digits as are exact", () => {
   assert.equal(numberText(Math.fround(1 / 3), "float32"), "0.33333334");
   assert.equal(numberText(16777217n, "int64"), "16777217");
   assert.equal(numberText(9007199254740993n, "int64"), "9007199254740993");
-  assert.deepEqual([NaN, Infinity, -Infinity, -0].map((one) => numberText(one, "float32")), ["NaN", "∞", "-∞", "-0"]);
-  assert.deepEqual([1, 0].map((one) => numberText(one, "bool")), ["True", "False"]);
+  assert.deepEqual(
+    [NaN, Infinity, -Infinity, -0].map((one) => numberText(one, "float32")),
+    ["NaN", "∞", "-∞", "-0"],
+  );
+  assert.deepEqual(
+    [1, 0].map((one) => numberText(one, "bool")),
+    ["True", "False"],
+  );
 });
 
 test("indices lead to numbers in reading order and back", () => {
@@ -115,7 +239,8 @@ test("indices lead to numbers in reading order and back", () => {
 test("what is watched is a name, or an element", () => {
   assert.deepEqual(readWatched(" acc "), { name: "acc", index: null });
   assert.deepEqual(readWatched("acc[0, -3]"), { name: "acc", index: [0, -3] });
-  for (const bad of ["", "acc[", "acc[x]", "acc[1,]", "a b", "<b>"]) assert.equal(readWatched(bad), null);
+  for (const bad of ["", "acc[", "acc[x]", "acc[1,]", "a b", "<b>"])
+    assert.equal(readWatched(bad), null);
 });
 
 test("a tensor that a kernel sent is read from its own bytes", () => {
@@ -125,12 +250,19 @@ test("a tensor that a kernel sent is read from its own bytes", () => {
   new Int32Array(sent, 16, 2).set([1, 2]);
   new Float32Array(sent, 24, 2).set([6, 7]);
   const part = {
-    elements: data.arguments[0]!.elements!, places: [{ at: 16, runs: 1, count: 2 }],
+    elements: data.arguments[0]!.elements!,
+    places: [{ at: 16, runs: 1, count: 2 }],
     steps: { 2: { places: [0], writes: [{ argument: 0, places: 0, at: 24, words: "" }] } },
   };
   const tensor = new TensorMemory(new TraceReader(data, buffer), 0, { part, buffer: sent });
   tensor.goTo(12);
-  assert.deepEqual([[...tensor.shown!], [...tensor.writes]], [[9, 6, 7, 8], [0, 1, 1, 0]]);
+  assert.deepEqual(
+    [[...tensor.shown!], [...tensor.writes]],
+    [
+      [9, 6, 7, 8],
+      [0, 1, 1, 0],
+    ],
+  );
   tensor.goTo(11);
   assert.deepEqual([...tensor.shown!], [9, 9, 9, 8]);
 });
@@ -138,8 +270,8 @@ test("a tensor that a kernel sent is read from its own bytes", () => {
 test("a cell of a small picture says which elements it stands for", () => {
   assert.equal(cellWords([100, 70], 64, 64, 0), "[0, 0]");
   assert.equal(cellWords([128, 256], 64, 64, 65), "[2:4, 4:8]");
-  assert.equal(cellWords([1 << 20], 64, 64, 64), "[16384] and its neighbours");
-  assert.equal(cellWords([4, 64, 128], 64, 64, 64 * 16 + 1), "[1, 0, 2] and its neighbours");
+  assert.equal(cellWords([1 << 20], 64, 64, 64), "[16384] and its neighbors");
+  assert.equal(cellWords([4, 64, 128], 64, 64, 64 * 16 + 1), "[1, 0, 2] and its neighbors");
 });
 
 test("NaN and infinite stand out, and what was never touched is faint", () => {
@@ -154,6 +286,9 @@ test("NaN and infinite stand out, and what was never touched is faint", () => {
 test("a mask that is on everywhere looks on", () => {
   const pixels = new Uint32Array(2);
   paintNumbers(pixels, Uint8Array.of(1, 1), scaleOf("bool[2]"));
-  assert.deepEqual([...pixels].map((pixel) => pixel.toString(16)), ["ff25e7fd", "ff25e7fd"]);
+  assert.deepEqual(
+    [...pixels].map((pixel) => pixel.toString(16)),
+    ["ff25e7fd", "ff25e7fd"],
+  );
   assert.equal(scaleOf("float32[2]"), null);
 });

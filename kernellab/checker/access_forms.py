@@ -1,4 +1,4 @@
-"""How the kernel wrote an access to memory: each form has parameters, and so advice, of its own."""
+"""How the kernel wrote an access to memory, because the advice depends on it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ Form = Literal["pointers", "block pointer", "descriptor"]
 
 
 def form_of(op: Operation) -> Form:
-    """What an access goes through.
+    """Return how the kernel wrote an access.
 
-    Triton makes plain pointers of a block pointer, in front of its first access, and their
-    arithmetic stands at that access's own line and column; other pointers' has a column of its own.
+    Triton turns a block pointer into plain pointers in front of its first access, and gives their
+    arithmetic the line and column of that access; the arithmetic of other pointers has a different
+    column.
     """
     access = trait_of(op, GlobalAccess)
     if isinstance(access, DescriptorAccess):
@@ -30,7 +31,7 @@ def form_of(op: Operation) -> Form:
         made = made.operands[0].owner
     if not isinstance(made, tt.AddPtrOp):
         return "pointers"
-    others = (one for one in function_of(op).walk() if isinstance(one, tt.LoadOp | tt.StoreOp))
+    others = (o for o in function_of(op).walk() if isinstance(o, tt.LoadOp | tt.StoreOp))
     place = locate(made.location).frames
-    is_block = any(locate(one.location).frames == place for one in others)
+    is_block = any(locate(other.location).frames == place for other in others)
     return "block pointer" if is_block else "pointers"

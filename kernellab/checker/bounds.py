@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy
 
 from kernellab.checker.checked_run import Access
-from kernellab.interpreter.memory import boxes
-from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.layers import MemoryAccess
 from kernellab.interpreter.numerics.affine import AffineTile
 
@@ -83,7 +82,4 @@ def _is_inside(view: Buffer, access: Access) -> bool:
     low, high = request.offsets.low + view.origin, request.offsets.high + view.origin
     if view.first <= low and high < view.stop:
         return True
-    box = boxes.Box.of(view, request.offsets, request.mask)
-    if box is not None and access.active is not None and box.has_programs:
-        box = box.of_active(access.active)
-    return box is not None and box.is_inside(view)
+    return access.box is not None and access.box.is_inside(view)

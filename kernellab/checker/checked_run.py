@@ -1,9 +1,9 @@
-"""One checked run: what is known of it, and the events that detectors observe."""
+"""A checked run, and the events that detectors observe."""
 
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,7 @@ from kernellab.interpreter.execution.grid import Grid, Programs
 from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.interpreter.execution.provenance import calls_at, index_provenance
 from kernellab.interpreter.memory import boxes, global_memory
-from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.layers import (
     Atomic,
     CompareAndSwap,
@@ -32,6 +32,7 @@ from kernellab.interpreter.memory.layers import (
 from kernellab.interpreter.numerics.affine import AffineTile
 from kernellab.interpreter.numerics.tiles import Active, Value
 from kernellab.launch.argument_copies import tensors_in
+from kernellab.launch.right_results import Results as ExpectedResults
 from kernellab.records import Target
 
 
@@ -41,18 +42,18 @@ class CheckedRun:
 
     Attributes:
         kernel: the JIT function.
-        call: its arguments, the tensors being the copies that it runs on.
+        call: its arguments, with the tensors that it runs on, which are copies.
         code: its generated code.
-        grid: how many programs along x, y, z.
+        grid: the number of programs along x, y, z.
         target: the GPU that is emulated.
-        outputs: the arguments that it must write as a whole.
-        uninitialized: the arguments whose memory nobody has written.
-        most_turns: so many turns a loop may take.
+        outputs: the arguments of which it must write all elements.
+        uninitialized: the arguments that are uninitialized memory.
+        most_turns: the most iterations of a `while` loop.
         restrided: the arguments that may be read anywhere in their storage.
-        copies: the memory that the tensors of `call` lie in.
-        expected: right results, by argument, as far as somebody said them.
-        tolerances: how far off an element may be, relative to it and absolutely; None for what its
-            dtype allows.
+        copies: the memory of the tensors of `call`.
+        expected: the expected results, by argument.
+        tolerances: the relative and the absolute tolerance of an element; None for that of its
+            dtype.
     """
 
     kernel: Any
@@ -65,7 +66,7 @@ class CheckedRun:
     most_turns: int = 100_000
     restrided: frozenset[str] = frozenset()
     copies: LazyCopies = field(default_factory=LazyCopies)
-    expected: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    expected: ExpectedResults = field(default_factory=ExpectedResults)
     tolerances: tuple[float | None, float | None] = (None, None)
 
     @cached_property
@@ -75,44 +76,45 @@ class CheckedRun:
 
     @property
     def results(self) -> Results:
-        """The tensors in which runs are compared: the outputs where they are named, else all."""
+        """The tensors in which runs are compared: the outputs if they are named, else all."""
         named = {name: self.tensors[name] for name in self.outputs}
         return Results(named or self.tensors, self.copies)
 
     @cached_property
     def _names_by_start(self) -> dict[int, str]:
         return {
-            one.untyped_storage().data_ptr(): name for name, one in reversed(self.tensors.items())
+            tensor.untyped_storage().data_ptr(): name
+            for name, tensor in reversed(self.tensors.items())
         }
 
     def storage_of(self, tensor: torch.Tensor) -> str | int:
-        """What tells the storages of a launch apart in each of its runs: the name
-        of the first argument that lies there; of memory that is no argument's, its address.
+        """Return a key for a storage that is the same in each run of the launch: the name of its
+        first argument, or the address of memory that does not belong to an argument.
         """
         start = tensor.untyped_storage().data_ptr()
         return self._names_by_start.get(start, start)
 
     @property
     def programs(self) -> int:
-        """How many programs the grid has."""
+        """The number of programs in the grid."""
         return self.grid[0] * self.grid[1] * self.grid[2]
 
     def program_id(self, linear: int) -> tuple[int, int, int]:
-        """The id of a program along x, y, z."""
+        """Return the id of a program along x, y, z."""
         x, y, _ = self.grid
         return linear % x, linear // x % y, linear // (x * y)
 
 
 @dataclass(eq=False)
 class Event:
-    """Something that a batch of programs does.
+    """The execution of an operation by a batch of programs.
 
     Attributes:
         run: the launch.
-        operation: what does it.
-        programs: the batch; None for what is computed once, before any program runs.
-        active: which programs take part; None for all.
-        frame, instruction: where the generated code stands.
+        operation: the operation.
+        programs: the batch; None for values that are computed once, before any program runs.
+        active: which programs are active; None for all.
+        frame, instruction: the position in the generated code.
     """
 
     run: CheckedRun
@@ -123,8 +125,8 @@ class Event:
     instruction: int
 
     def calls(self) -> tuple[SourcePosition, ...]:
-        """The kernel's line, then that of each helper function that was inlined there;
-        Triton's own, `tl.sum` say, left out.
+        """Return the kernel's line, then the line in each helper function that was inlined there,
+        without Triton's own functions such as `tl.sum`.
         """
         code = self.run.code
         places = tuple(calls_at(self.frame.f_code, self.instruction, code.locations))
@@ -132,14 +134,21 @@ class Event:
         return places if own is None else places[: places.index(own) + 1]
 
     def values(self, place: tuple[int, ...], program: int) -> dict[str, Any]:
-        """What the index of the access was made of, at a lane of the program
-        at a position in the batch.
+        """Return the values that the index of an access was computed from.
+
+        Args:
+            place: the element's position in its tile.
+            program: the position of its program in the batch.
         """
         run = self.run
         return index_provenance(self.frame, self.instruction, place, program, run.code, run.call)
 
+    def taking_part(self, rank: int) -> Any:
+        """Return which programs are active, for tiles with programs first; True for all."""
+        return True if self.active is None else self.active.reshape((-1,) + (1,) * rank)
+
     def linear_ids(self, among: numpy.ndarray | None = None) -> numpy.ndarray:
-        """Linear ids of the programs that take part, or of those `among` the batch's."""
+        """Return the linear ids of the active programs, or of those that `among` selects."""
         if self.programs is None:
             return numpy.arange(0)
         chosen = self.active if among is None else among
@@ -148,18 +157,18 @@ class Event:
 
 @dataclass(eq=False)
 class Access(Event):
-    """An access to memory, its lanes outside every storage switched off already.
+    """An access to memory, of which elements outside the storage are already masked off.
 
     Attributes:
-        request: what is asked of memory.
+        request: the access to memory.
         buffer: the storage that it goes to.
-        asked: what the kernel asked for, where lanes of that were switched off; None where
-            `request` is that.
+        original: the kernel's own access, if elements of it were masked off; None if `request` is
+            the same.
     """
 
     request: MemoryAccess
     buffer: Buffer
-    asked: MemoryAccess | None = None
+    original: MemoryAccess | None = None
 
     @property
     def action(self) -> str:
@@ -168,12 +177,12 @@ class Access(Event):
 
     @property
     def rank(self) -> int:
-        """Dimensions of its tile."""
+        """The number of dimensions of its tile."""
         return self.request.rank
 
     @property
     def is_shared(self) -> bool:
-        """True where all programs of the batch make one and the same access."""
+        """True if all programs of the batch make the same access, which is made once."""
         request = self.request
         return isinstance(request, Load) and not global_memory.differs(
             request.rank, request.offsets, request.mask, request.other
@@ -181,21 +190,33 @@ class Access(Event):
 
     @cached_property
     def index(self) -> numpy.ndarray:
-        """Of each lane, in `buffer.elements`; programs first where they differ."""
+        """The index of each element in `buffer.elements`; programs first if they differ."""
         index: numpy.ndarray = numpy.asarray(self.request.offsets) + self.buffer.origin
         return index
 
     @cached_property
+    def written(self) -> numpy.ndarray:
+        """What a store or an atomic is given, as elements of the buffer."""
+        assert isinstance(self.request, Store | Atomic)
+        values = numpy.asarray(self.request.value)
+        kind = self.buffer.elements.dtype
+        return values if values.dtype == kind else values.view(kind)
+
+    @cached_property
     def on(self) -> numpy.ndarray | None:
-        """Which lanes take part, programs first where they differ; None where all do."""
+        """Which elements are enabled, programs first if they differ; None for all."""
         active = None if self.is_shared else self.active
         return global_memory.lanes_on(self.request.mask, active, self.rank)
 
     def element(
         self, among: numpy.ndarray, place: tuple[int, ...], program: int
     ) -> tuple[int, ...]:
-        """Where in its tensor a lane of a program goes, see `Finding.index`;
-        `among` is what was found of all lanes.
+        """Return the index in its tensor of an element that is accessed; see `Finding.index`.
+
+        Args:
+            among: an array over the tile, with programs first if they differ.
+            place: the element's position in its tile.
+            program: the position of its program in the batch.
         """
         index = numpy.broadcast_to(
             self.index, numpy.broadcast_shapes(self.index.shape, among.shape)
@@ -204,18 +225,16 @@ class Access(Event):
         return self.coordinates(int(index[place]))
 
     def coordinates(self, index: int) -> tuple[int, ...]:
-        """Of an element of `buffer`, in the tensor; one number where it has none there."""
+        """Return the coordinates in the tensor of an element of `buffer`; see `place_in`."""
         return place_in(self.buffer, index)
 
     def named(self, index: tuple[int, ...]) -> str:
-        """ "x_ptr[3, 4]"."""
+        """Return "x_ptr[3, 4]"."""
         return f"{self.buffer.name or 'memory'}[{', '.join(map(str, index))}]"
 
     @cached_property
     def box(self) -> boxes.Box | None:
-        """The lanes that are on, as a box of the programs that take part;
-        None where they are none.
-        """
+        """The enabled elements as a box of the active programs; None if they are not a box."""
         request = self.request
         if not isinstance(request.offsets, AffineTile):
             return None
@@ -226,24 +245,26 @@ class Access(Event):
 
 
 def place_in(buffer: Buffer, index: int) -> tuple[int, ...]:
-    """Where in its tensor an element of a buffer is; one number where it has no place there."""
+    """Return the coordinates in the tensor of an element of a buffer; a single number, counted from
+    the tensor's first element, if it has no coordinates.
+    """
     tensor, offset = buffer.tensor, index - buffer.origin
-    found = coordinates(tensor, offset) if tensor.element_size() == buffer.itemsize else None
-    return (offset,) if found is None else found
+    place = coordinates(tensor, offset) if tensor.element_size() == buffer.itemsize else None
+    return (offset,) if place is None else place
 
 
 def coordinates(tensor: torch.Tensor, offset: int) -> tuple[int, ...] | None:
-    """Of the element that lies `offset` elements from a tensor's first;
-    None where none of its own does.
+    """Return the coordinates of the element at `offset` elements from a tensor's first; None if
+    that is not an element of the tensor.
     """
-    found = [0] * tensor.ndim
+    index = [0] * tensor.ndim
     rest = offset
     for dimension in sorted(range(tensor.ndim), key=tensor.stride, reverse=True):
         step = tensor.stride(dimension)
         if step:
-            found[dimension], rest = divmod(rest, step)
-    inside = all(0 <= place < size for place, size in zip(found, tensor.shape))
-    return tuple(found) if inside and not rest else None
+            index[dimension], rest = divmod(rest, step)
+    inside = all(0 <= place < size for place, size in zip(index, tensor.shape))
+    return tuple(index) if inside and not rest else None
 
 
 _ACTIONS = {Load: "load", Store: "store", Atomic: "atomic", CompareAndSwap: "atomic"}
@@ -251,10 +272,10 @@ _ACTIONS = {Load: "load", Store: "store", Atomic: "atomic", CompareAndSwap: "ato
 
 @dataclass(eq=False)
 class Computed(Event):
-    """Values that an operation computed.
+    """The values of an operation.
 
     Attributes:
-        operands, results: its values, as the generated code has them; pointers are offsets.
+        operands, results: its values in the generated code; pointers are offsets.
     """
 
     operands: Sequence[Value]

@@ -1,9 +1,10 @@
-"""`kernellab.check`: run a launch with every detector on."""
+"""`kernellab.check`: run a launch with all detectors."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,165 +12,221 @@ from xdsl.ir import Operation
 
 from kernellab import triton_api
 from kernellab.checker.checked_run import CheckedRun
-from kernellab.checker.detector import Detector, overrides, that_define
-from kernellab.checker.detectors import DETECTORS
+from kernellab.checker.detector import Detector, that_define
+from kernellab.checker.detectors import DETECTORS, WITHOUT_PROGRAMS
 from kernellab.checker.failures import Failures
 from kernellab.checker.records import Finding, Findings
+from kernellab.checker.repairs.tried import Trial
 from kernellab.checker.restrided import restrided
 from kernellab.checker.session import CheckSession
 from kernellab.checker.uninitialized import is_uninitialized
 from kernellab.common.argument_checks import check_tolerance, check_whole, listed
-from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.subjects import subject_of
 from kernellab.errors import ArgumentError, suggestion
 from kernellab.interpreter.execution.program import program_code
-from kernellab.launch.argument_copies import tensors_in
-from kernellab.launch.preparation import (
-    EntryPoint,
-    Grid,
-    apart_from_parameters,
-    prepare,
-)
-from kernellab.launch.right_results import Reference, expected_results
-from kernellab.records import AskedLaunch, Target
+from kernellab.launch.argument_copies import copied, tensors_in
+from kernellab.launch.bound_launches import takes_launch
+from kernellab.launch.differences import Within, tolerance
+from kernellab.launch.preparation import EntryPoint, PreparedLaunch, prepare_bound
+from kernellab.launch.right_results import Reference, Results, expected_results
+from kernellab.launch.tile_kernel import run
+from kernellab.records import BoundLaunch, Target
 from kernellab.records.run_options import DEFAULT
 
 
-@names_bad_arguments
+@takes_launch
 def check(
-    kernel: Any,
-    grid: Grid,
-    *args: Any,
+    launch: BoundLaunch,
+    *,
     outputs: str | Sequence[str] = (),
     target: str | Target | None = None,
     most_turns: int = 100_000,
     expect: Reference | None = None,
     rtol: float | None = None,
     atol: float | None = None,
-    **keywords: Any,
 ) -> Findings:
-    """Run a launch with every detector on, and tell each fault that it finds once.
+    """Run a launch with all detectors, and report each fault once.
 
-    The interpreter runs the kernel on copies of the arguments, which stay as they are.
-    A fault does not stop the others from being found, as far as the run can go on.
+    The interpreter runs the kernel on copies of the arguments, so that the arguments do not change.
+    Tensors on a GPU, up to 1 GiB, are copied to the CPU, and a note of the findings says so.
+    After a fault, the run continues if it can, so that later faults are found too.
 
     Args:
-        kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the first
-            config counts. Arguments wrapped in `kernellab.uninitialized` are memory that nobody has
-            written. Of the interpreter's options, `stage` may be given.
-        outputs: names of arguments that the kernel must write as a whole.
-        target: the GPU to emulate, "sm_90", ...; None means the one that a launch would emulate.
-        most_turns: a `while` loop that takes more turns is stopped, and told as endless.
-        expect: right results by parameter, {"z_ptr": x + y}, or a function that computes them.
-            One whose parameters are named as some of the kernel's is called with these; any other
-            as the kernel is, or, where that does not fit it, with the tensors that the kernel reads
-            only, in their order: `torch.matmul`. It may return the one tensor that the kernel
-            writes, or a tuple of them. The first element that is off is a finding, with the line
-            and the program that wrote it.
-        rtol, atol: how far off elements may be, `atol + rtol * |expected|`; by default what sums in
-            another order may be in the dtype.
+        launch: kernel, grid, args and keywords as for `kernellab.run`, or a bound launch; an
+            autotuned kernel runs with its first config. Arguments wrapped in
+            `kernellab.uninitialized` count as uninitialized memory. Of the interpreter's options,
+            only `stage` may be given.
+        outputs: the name or the names of arguments of which the kernel must write all elements.
+        target: the GPU to emulate, such as "sm_90"; None for the one that a launch would emulate.
+        most_turns: a `while` loop with more iterations is stopped and reported as endless.
+        expect: the expected results by parameter, {"z_ptr": x + y}, or a function that computes
+            them. A function whose parameters have names of kernel parameters is called with these
+            arguments. Any other function is called as the kernel is, or else with the tensors that
+            the kernel only reads, in their order, as `torch.matmul` can be. It may return the
+            tensor that the kernel writes, or a tuple of tensors. The first wrong element is a
+            finding, with the line and the program that wrote it.
+        rtol, atol: how far elements may be off: `atol + rtol * |expected|`. The default is what the
+            order of a sum may change in the dtype.
 
-        A name that is also a parameter of the kernel is the parameter,
-        unless that is given by position.
+        A keyword that is also a parameter of the kernel is passed to the kernel, unless that
+        parameter is already given by position.
 
     Returns:
-        The Findings; docs/checking.md tells what each kind means, and what is no finding.
+        The Findings. docs/checking.md explains each kind, and what is not a finding. A grid of no
+        programs runs nothing, as in a launch, and has no findings.
 
     Raises:
-        ArgumentError: arguments that do not fit, tensors on a GPU, a name in `outputs` that is no
-            argument with memory, or what is expected fits no argument.
+        ArgumentError: the arguments do not fit, more than 1 GiB of them are on a GPU, a name in
+            `outputs` is not a tensor argument, or the expected results do not fit an argument.
         OptionError, GridError, CompileError, UnsupportedOperation: as `kernellab.run`.
-        KernelFault: what stops a run and is no finding: a gather from beyond its tile, a store
-            into a read-only array.
+        KernelFault: a fault that stops the run and is not a finding: a gather from outside its
+            tile, or a store to a read-only array.
     """
     __tracebackhide__ = True
-    given = _CheckOptions(outputs, target, most_turns, expect, rtol, atol)
-    own, keywords = apart_from_parameters(given, kernel, args, keywords)
-    launch = prepare(kernel, grid, args, keywords, own.target, _CHECK)
-    plain, call, chosen = launch.kernel, launch.call, launch.target
-    sizes = launch.sizes()
-    check_whole("most_turns", own.most_turns, least=1)
-    check_tolerance("rtol", own.rtol)
-    check_tolerance("atol", own.atol)
-    named = _outputs(plain, call, own.outputs)
-    stage = launch.options.stage
+    options = _Options(outputs, target, most_turns, expect, rtol, atol)
+    began = time.monotonic()
+    first = _examined(launch, options)
+    if not first.findings:
+        return first.findings
+    return _trial(launch, options, first, time.monotonic() - began).completed(first.findings)
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What `check` takes beside a launch."""
+
+    outputs: str | Sequence[str]
+    target: str | Target | None
+    most_turns: int
+    expect: Reference | None
+    rtol: float | None
+    atol: float | None
+
+
+@dataclass(frozen=True)
+class _Examined:
+    """What a check without tries returns.
+
+    Attributes:
+        prepared: the launch.
+        expected: the expected results.
+    """
+
+    findings: Findings
+    prepared: PreparedLaunch
+    expected: Results
+
+
+def _trial(launch: BoundLaunch, options: _Options, first: _Examined, seconds: float) -> Trial:
+    """Return the trial of changes of a kernel on the launch that was examined."""
+    values = first.prepared.call.values
+    expected = {}
+    for name, right in first.expected.items():
+        relative, absolute = tolerance(right, options.rtol, options.atol)
+        allowed = absolute + relative * right.double().abs()
+        expected[name] = Within(right, first.expected.allowed.get(name, allowed))
+    again = replace(options, expect=expected or None)  # a function is not called again
+
+    def results(kernel: Any) -> Mapping[str, Any]:
+        after = copied(values)
+        run(BoundLaunch(kernel, first.findings.grid, (), after))
+        return dict(tensors_in(after))
+
+    def examine(kernel: Any) -> Findings:
+        return _examined(replace(launch, kernel=kernel), again).findings
+
+    return Trial(first.prepared.kernel, values, examine, results, expected, seconds)
+
+
+def _examined(launch: BoundLaunch, options: _Options) -> _Examined:
+    """Run a launch with all detectors; no change of the kernel is tried."""
+    most_turns, rtol, atol = options.most_turns, options.rtol, options.atol
+    prepared = prepare_bound(launch, options.target, _CHECK)
+    plain, call, chosen = prepared.kernel, prepared.call, prepared.target
+    sizes = prepared.sizes(may_be_empty=True)
+    check_whole("most_turns", most_turns, least=1)
+    rtol = check_tolerance("rtol", rtol)
+    atol = check_tolerance("atol", atol)
+    named = _outputs(plain, call, options.outputs)
+    stage = prepared.options.stage
     if plain.is_gluon() and stage == DEFAULT.stage:
         stage = "ttgir"
     code = program_code(plain, call, chosen, stage)
-    marked = tuple(name for name, one in tensors_in(call.values) if is_uninitialized(one))
+    marked = tuple(name for name, tensor in tensors_in(call.values) if is_uninitialized(tensor))
 
     checked = CheckedRun(
-        plain, call, code, sizes, chosen, named, marked, own.most_turns, restrided(call.values),
-        expected=expected_results(own.expect, launch, code), tolerances=(own.rtol, own.atol),
+        plain, call, code, sizes, chosen, named, marked, most_turns, restrided(call.values),
+        expected=expected_results(options.expect, prepared, code), tolerances=(rtol, atol),
     )  # fmt: skip
-    session = CheckSession(checked, tuple(one for one in DETECTORS if one.guards))
+    session = CheckSession(checked, tuple(kind for kind in DETECTORS if kind.guards))
     with ProgressBar(f"check {plain.__name__}", len(DETECTORS) + 1, "steps", UNTOUCHED) as work:
         failures = Failures()
-        detectors, stopped = session.run_detectors(DETECTORS, failures)
+        kinds = WITHOUT_PROGRAMS if 0 in sizes else DETECTORS
+        detectors, stopped = session.run_detectors(kinds, failures)
         work.total = len(detectors) + 1
-        asking = that_define("ask", detectors) if stopped is None else []
+        asking = that_define("investigate", detectors) if stopped is None else []
         work.advance(len(detectors) - len(asking))
-        for one in asking:
+        for detector in asking:
             work.advance()
-            with failures.kept(type(one)):
-                one.ask(session)
-    found = _in_order([*_found(detectors, failures), *([] if stopped is None else [stopped])])
-    said = (note for one in detectors for note in one.notes)
-    notes = (*(() if stopped is None else (_UNASKED,)), *said, *failures.notes())
-    subject = subject_of(plain, launch.own_call, chosen)
+            with failures.kept(type(detector)):
+                detector.investigate(session)
+    findings = _in_order([*_findings(detectors, failures), *([] if stopped is None else [stopped])])
+    own_notes = (note for detector in detectors for note in detector.notes)
+    unchecked = () if stopped is None else (_UNCHECKED,)
+    notes = (*prepared.notes, *unchecked, *own_notes, *failures.notes())
+    subject = subject_of(plain, prepared.own_call, chosen)
     compared = tuple(checked.expected) if stopped is None else ()
-    asked = AskedLaunch(kernel, grid, args, keywords, chosen)
-    return Findings(plain.__name__, str(chosen), sizes, found, notes, subject, compared, asked)
+    launch_again = replace(launch, target=chosen, expect=options.expect)
+    made = Findings(
+        plain.__name__, str(chosen), sizes, findings, notes, subject, compared, launch_again
+    )
+    return _Examined(made, prepared, checked.expected)
 
 
-_UNASKED = (
-    "The run was stopped, since it would not have ended. Only what was seen until then is told: "
-    "not races, outputs left unwritten, the order of programs, or what masked loads leave open."
+_UNCHECKED = (
+    "The run was stopped because it would not have ended. The check reports only faults that "
+    "happened before: it did not look for races, unwritten outputs, effects of the order of "
+    "programs, or masked loads without other=."
 )
 
 
-def _found(detectors: Sequence[Detector], failures: Failures) -> Iterator[Finding]:
-    """What they found, but for what one of them knows to be another fault's consequence;
-    nothing of those that failed.
+def _findings(detectors: Sequence[Detector], failures: Failures) -> Iterator[Finding]:
+    """Yield the findings of all detectors that did not fail, without those that follow from another
+    fault.
     """
     explained: set[Operation] = set()
-    for one in that_define("explains", detectors):
-        with failures.kept(type(one)):
-            explained |= one.explains() if type(one) not in failures else frozenset()
-    for one in detectors:
-        if not one.collector and not overrides(type(one), "findings"):
-            continue
-        found: Sequence[Finding] = ()
-        with failures.kept(type(one)):
-            found = tuple(one.findings(explained))
-        yield from found if type(one) not in failures else ()
+    for detector in that_define("explains", detectors):
+        with failures.kept(type(detector)):
+            explained |= detector.explains() if type(detector) not in failures else frozenset()
+    for detector in detectors:
+        findings: Sequence[Finding] = ()
+        with failures.kept(type(detector)):
+            findings = tuple(detector.findings(explained))
+        yield from findings if type(detector) not in failures else ()
 
 
 def _in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """By file and line; those of one line in the order in which they were found.
-    A helper that is called several times has its fault told once.
+    """Return the findings by file and line, those of one line in the order of the detectors. A
+    fault in a helper that is called several times becomes one finding.
     """
 
-    def place(one: Finding) -> tuple[str, int]:
-        outermost = (*one.calls, one.position)[0]
+    def place(finding: Finding) -> tuple[str, int]:
+        outermost = (*finding.calls, finding.position)[0]
         return ("", 0) if outermost is None else (outermost.file, outermost.line)
 
-    told: dict[Hashable, Finding] = {}
-    for number, one in enumerate(findings):
-        key = (one.kind, one.argument, one.position or number)
-        told[key] = one.joined(told[key]) if key in told else one
-    return tuple(sorted(told.values(), key=place))
-
-
-# What was asked
+    distinct: dict[Hashable, Finding] = {}
+    for number, finding in enumerate(findings):
+        key = (finding.kind, finding.argument, finding.position or number)
+        distinct[key] = finding.joined(distinct[key]) if key in distinct else finding
+    return tuple(sorted(distinct.values(), key=place))
 
 
 _WHY_NOT = (
-    "check takes no {}, because it runs the kernel in several orders, and checks accesses "
-    "against storage and view"
+    "check has no option {}, because it runs the kernel in several orders and checks accesses "
+    "against both the storage and the view of a tensor"
 )
 _CHECK = EntryPoint(
     "check",
@@ -178,35 +235,23 @@ _CHECK = EntryPoint(
 )
 
 
-@dataclass(frozen=True)
-class _CheckOptions:
-    """What `check` itself is told; see there."""
-
-    outputs: Any = ()
-    target: Any = None
-    most_turns: Any = 100_000
-    expect: Any = None
-    rtol: Any = None
-    atol: Any = None
-
-
 def _outputs(kernel: Any, call: BoundCall, outputs: str | Sequence[str]) -> tuple[str, ...]:
-    """The names, each of which must be that of an argument with memory."""
-    given: Any = outputs  # whatever somebody wrote
+    """Return the names in `outputs`, after checking that each is the name of a tensor argument."""
+    given: Any = outputs  # the caller may have passed anything
     named = isinstance(given, Iterable) and not isinstance(given, bytes | torch.Tensor)
     names = (given,) if isinstance(given, str) else tuple(listed("outputs", given)) if named else ()
     if not named or not all(isinstance(name, str) for name in names):
         raise ArgumentError(
-            f"outputs={shown(outputs)} names no arguments of {kernel.__name__!r}",
-            advice='Give a name or a list of names: outputs="z_ptr", outputs=["y_ptr", "z_ptr"].',
+            f"outputs must be a name or a list of names of arguments, got {shown(outputs)}.",
+            advice='For example: outputs="z_ptr", or outputs=["y_ptr", "z_ptr"].',
         )
     known = dict(tensors_in(call.values))
     for name in names:
         if name in known:
             continue
-        problem = f"outputs names {name!r}, which is no argument of {kernel.__name__!r}"
+        problem = f"outputs must name arguments of {kernel.__name__!r}, got {name!r}."
         if name in call.values:
-            problem = f"outputs names {name!r}, which is {call.values[name]!r} and no tensor"
+            problem = f"outputs must name tensors, but {name!r} is {call.values[name]!r}."
         advice = suggestion(str(name), known, "Its tensors are")
         raise ArgumentError(problem, advice=advice, position=triton_api.definition_of(kernel))
     return names

@@ -1,4 +1,4 @@
-"""The code that a check runs: a kernel's own, with statements that tell of values."""
+"""The code that a check runs: the kernel's code, with statements that report values."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _kept: weakref.WeakKeyDictionary[ProgramCode, _Kept] = weakref.WeakKeyDictionary
 def checked_code(
     kernel: Any, plain: ProgramCode, detectors: Sequence[type[Detector]], *, preempts: bool = False
 ) -> ProgramCode:
-    """The code of a run that these detectors hear, made once for the code of a plain run,
-    and of the same operations.
+    """Return the code of a run that these detectors observe, made once from the code of a plain
+    run, with the same operations.
 
     Args:
         preempts: whether programs are preempted at the kernel's switch points, of which there must
             be one.
     """
     made = _kept.setdefault(plain, {})
-    asked = tuple(detectors), preempts
-    if asked not in made:
-        after: AfterOperation = functools.partial(emit_value_events, asked[0])
+    key = tuple(detectors), preempts
+    if key not in made:
+        after: AfterOperation = functools.partial(emit_value_events, key[0])
         if preempts:
             after = functools.partial(_may_switch, after, switches(plain))
-        made[asked] = program_of_module(plain.module, kernel, after, preempts=preempts)
-    return made[asked]
+        made[key] = program_of_module(plain.module, kernel, after, preempts=preempts)
+    return made[key]
 
 
 def switches(code: ProgramCode) -> frozenset[Operation]:
-    """The switch points of a kernel."""
+    """Return the switch points of a kernel."""
     return switch_points(entry_of(code.module))
 
 

@@ -1,4 +1,4 @@
-"""What a detector is: it observes a run's events, and reports what is wrong."""
+"""The base class of detectors, which observe the events of a run and report what is wrong."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kernellab.checker.program_set import ProgramSet
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.address_space import Elements
-from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.numerics.tiles import Value
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class Stopped(Exception):
-    """A run that does not end of itself: it was stopped.
+    """A run was stopped because it would not have ended.
 
     Attributes:
-        finding: why.
+        finding: the reason.
     """
 
     def __init__(self, finding: Finding) -> None:
@@ -39,22 +39,23 @@ class Stopped(Exception):
 
 
 class Detector:
-    """Finds faults of some kinds. The events that it does not care for it does not define.
+    """Finds faults of some kinds. A subclass defines only the events that it needs.
 
-    All that a run must know of it stands on its class: which events it defines, what values it
-    `observes`, whether it `guards`, and what it does in `ask`. The list of detectors in
-    `detectors/__init__.py` is the only place that names it.
+    Its class has everything that a run must know: the events that it defines, the operations that
+    it `observes`, whether it `guards`, and what it does in `investigate`. Only the list in
+    `detectors/__init__.py` names it.
 
     Attributes:
-        kinds: what its findings are called.
-        guards: True of one that observes every further run too (`CheckSession.repeat`): without
-            it, one may not end.
-        observes_elements: True of one that observes operations in the functions of reductions,
-            scans and maps too, whose values have one entry for each element.
-        collector: what it has found so far; `findings` gives it.
+        kinds: the kinds of its findings.
+        guards: True if it must also observe every further run (`CheckSession.repeat`), which might
+            not end without it.
+        observes_elements: True if it also observes operations in the functions of reductions, scans
+            and maps, whose values have one entry for each element.
+        collector: its findings so far.
+        notes: what it could not check, as text.
     """
 
-    kinds: ClassVar[tuple[str, ...]]
+    kinds: ClassVar[tuple[str, ...]] = ()
     guards: ClassVar[bool] = False
     observes_elements: ClassVar[bool] = False
 
@@ -64,113 +65,96 @@ class Detector:
         self.notes: tuple[str, ...] = ()
 
     def meet(self, others: Sequence[Detector]) -> None:
-        """Who else will hear the run."""
+        """Receive the other detectors of the run."""
 
     @classmethod
     def concerns(cls, run: CheckedRun) -> bool:
-        """Whether it has anything to look for in a launch."""
-        del run
+        """Return whether it can find anything in a launch."""
         return True
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Whether it wants to know what `operation` computes; asked once, when the code is made."""
-        del operation
+        """Return whether `computed` should be called for an operation; called once per code."""
         return False
 
     def outside_tensor(self, access: Access, outside: numpy.ndarray, view: Buffer) -> None:
-        """Lanes of an access leave the tensor that an argument is; those that leave its storage
-        too are about to be switched off.
+        """Handle elements of an access that are outside the argument's tensor. Those that are also
+        outside its storage will be masked off.
 
         Args:
-            access: with all its lanes.
-            outside: which lanes, programs first where they differ; at least one.
-            view: the elements of the storage, of which only the tensor's own may be touched.
+            access: the access, with all its elements.
+            outside: which elements, programs first if they differ; at least one is True.
+            view: the elements of the storage, of which only the tensor's own may be accessed.
         """
 
     def outside_memory(self, access: Access, wild: numpy.ndarray, elements: Elements) -> None:
-        """Lanes of an access through addresses are in no storage; they are about to be switched
-        off.
+        """Handle elements of an access through addresses that are not in any storage, and will be
+        masked off.
 
         Args:
-            access: to a buffer without elements; its offsets are addresses.
-            wild: which lanes, programs first where they differ; at least one.
-            elements: where addresses are looked up.
+            access: the access, to a buffer without elements; its offsets are addresses.
+            wild: which elements, programs first if they differ; at least one is True.
+            elements: the table in which addresses are looked up.
         """
 
     def before(self, access: Access) -> None:
-        """An access is about to be made."""
+        """Handle an access before it is made."""
 
-    def after(self, access: Access, found: Value | None) -> None:
-        """An access was made; `found` is what a load or an atomic gave."""
+    def after(self, access: Access, result: Value | None) -> None:
+        """Handle an access after it was made; `result` is the value of a load or an atomic."""
 
     def computed(self, computed: Computed) -> None:
-        """An operation that it observes has computed its results; see `observes`."""
+        """Handle the results of an operation that it observes; see `observes`."""
 
     def end(self) -> None:
-        """The run is over; not called where it ended early."""
+        """Handle the end of the run; not called if the run was stopped."""
 
-    def ask(self, session: CheckSession) -> None:
-        """The run is over, and the launch may be run again to know more;
-        not called where the run ended early.
-        """
+    def investigate(self, session: CheckSession) -> None:
+        """Run the launch again to learn more; called after `end`, unless the run was stopped."""
 
     def explains(self) -> frozenset[Operation]:
-        """Accesses whose faults are consequences of what it found:
-        no other detector needs to tell of them.
+        """Return the accesses whose faults follow from its findings; other detectors do not report
+        them.
         """
         return frozenset()
 
     def findings(self, explained: Set[Operation] = frozenset()) -> Iterator[Finding]:
-        """What it found; nothing of the operations whose faults are `explained`."""
+        """Yield its findings, except those at operations in `explained`."""
         return self.collector.findings(explained)
 
 
-_overriding: dict[tuple[type[Detector], str], bool] = {}
-
-
 def overrides(kind: type[Detector], method: str) -> bool:
-    """Whether detectors of a kind define one of the methods above themselves."""
-    key = kind, method
-    if key not in _overriding:
-        _overriding[key] = getattr(kind, method) is not getattr(Detector, method)
-    return _overriding[key]
+    """Return whether a class of detectors defines one of the methods above."""
+    return getattr(kind, method) is not getattr(Detector, method)
 
 
 def that_define(method: str, detectors: Sequence[Detector]) -> list[Detector]:
-    """Those of some detectors that define one of the methods above themselves."""
-    return [one for one in detectors if overrides(type(one), method)]
+    """Return the detectors that define one of the methods above."""
+    return [detector for detector in detectors if overrides(type(detector), method)]
 
 
 @dataclass
 class PendingFinding:
-    """A fault at one operation: what is told of its first lane, and how often it happens.
+    """A fault at one operation: the facts of its first element, and how often it happens.
 
     Attributes:
-        facts: fields of the finding, as keywords.
-        describe: called with the number of elements and of programs when all are known; gives the
-            message. None where `facts` has one.
-        described: the linear id of the program whose lane and values `facts` has, where one is
-            meant: programs with lower ids may come to the fault later.
+        facts: the fields of the finding, as keywords.
+        described: the linear id of the program that `facts` describes, if it is a single one:
+            programs with lower ids may reach the fault later.
     """
 
     facts: dict[str, Any]
-    describe: Callable[[int, int], str] | None = None
     described: int | None = None
     count: int = 0
     programs: ProgramSet = field(default_factory=ProgramSet)
 
 
 class FindingCollector:
-    """The faults that a detector finds: each once for every operation that is at fault."""
+    """The faults that a detector finds, once for each operation."""
 
     def __init__(self, run: CheckedRun) -> None:
         self._run = run
         self._seen: dict[Hashable, PendingFinding] = {}
-
-    def __bool__(self) -> bool:
-        """Whether there are any."""
-        return bool(self._seen)
 
     def report(
         self,
@@ -180,24 +164,22 @@ class FindingCollector:
         facts_of: Callable[[tuple[int, ...], int], Mapping[str, Any]],
         about: Hashable = "",
     ) -> PendingFinding:
-        """Note that lanes are at fault.
+        """Record a fault of tile elements.
 
         Args:
-            event: what was done.
-            faulty: which lanes, programs first where they differ; at least one.
-            rank: dimensions of the tile.
-            facts_of: asked once for every operation: given the first lane at fault and the position
-                of its program in the batch, the fields of the finding that are not known from
-                `event`: kind, message, advice, argument, index, values.
-            about: tells faults of one operation apart: the argument, say.
+            event: the event with the fault.
+            faulty: which elements, programs first if they differ; at least one is True.
+            rank: the number of dimensions of the tile.
+            facts_of: called once for each operation with the first faulty element and the position
+                of its program in the batch; returns the fields of the finding that `event` does not
+                have: kind, message, advice, argument, index, values.
+            about: distinguishes faults of one operation, for example by the argument.
         """
         key = event.operation, about
         if key not in self._seen:
             place, program = global_memory.first_place(faulty, rank, event.active)
-            positions = event.calls()
             facts = {
-                "position": positions[-1] if positions else None,
-                "calls": positions[:-1],
+                "places": event.calls(),
                 "lane": place,
                 "values": event.values(place, program),
                 **facts_of(place, program),
@@ -207,24 +189,24 @@ class FindingCollector:
         pending = self._seen[key]
         has_programs = faulty.ndim > rank
         among: numpy.ndarray | None = None
-        if has_programs:
+        if has_programs and event.programs is not None and len(faulty) == event.programs.count:
             among = numpy.asarray(faulty.reshape(len(faulty), -1).any(axis=1))
-        ids = event.linear_ids(self._everyone(among, event))
+        ids = event.linear_ids(among)
         pending.programs.update(ids)
         pending.count += int(faulty.sum()) * (1 if has_programs else max(len(ids), 1))
         return pending
 
     def take_over(self, other: FindingCollector) -> None:
-        """What another has seen was seen here too."""
+        """Add the faults of another collector."""
         self._seen.update(other._seen)
 
     def operations(self) -> set[Operation]:
-        """Those at which something was seen."""
+        """Return the operations with faults."""
         first = (key[0] if isinstance(key, tuple) else key for key in self._seen)
-        return {one for one in first if isinstance(one, Operation)}
+        return {key for key in first if isinstance(key, Operation)}
 
     def forget(self, operation: Operation) -> None:
-        """What was seen at an operation turns out to be no fault."""
+        """Remove the faults at an operation, which turned out to be right."""
         for key in list(self._seen):
             if operation is key or (isinstance(key, tuple) and operation is key[0]):
                 del self._seen[key]
@@ -236,38 +218,34 @@ class FindingCollector:
         programs: ProgramSet | Sequence[int] = (),
         count: int = 0,
     ) -> None:
-        """Note a fault that is not one of lanes: `facts` are the finding's fields,
-        `programs` linear ids.
+        """Record a fault that does not concern tile elements.
+
+        Args:
+            key: the operation, or another key; a second fault with the same key is only counted.
+            facts: the fields of the finding.
+            programs: the linear ids of the programs.
+            count: how many elements it concerns.
         """
         pending = self._seen.setdefault(key, PendingFinding(dict(facts)))
         pending.programs.update(programs)
         pending.count += count
 
-    def _everyone(self, among: numpy.ndarray | None, event: Event) -> numpy.ndarray | None:
-        """Of a fault that has an axis of programs of extent 1, those that take part."""
-        if among is None or event.programs is None or len(among) == event.programs.count:
-            return among
-        return None
-
     def findings(self, explained: Set[Operation] = frozenset()) -> Iterator[Finding]:
-        """The findings; nothing of the operations whose faults are `explained`."""
+        """Yield the findings, except those at operations in `explained`."""
         for key, pending in self._seen.items():
             if isinstance(key, tuple) and key[0] in explained:
                 continue
             listed = _with_first(pending.described, pending.programs.first(LISTED_PROGRAMS))
-            facts = dict(pending.facts)
-            if pending.describe is not None:
-                facts["message"] = pending.describe(pending.count, len(pending.programs))
             yield Finding.of(
-                **facts,
-                programs=tuple(self._run.program_id(one) for one in listed),
+                **pending.facts,
+                programs=tuple(map(self._run.program_id, listed)),
                 count=pending.count,
                 program_count=len(pending.programs),
             )
 
 
 def _with_first(described: int | None, listed: list[int]) -> list[int]:
-    """The programs of a finding, the one that it describes before the others."""
+    """Return the programs of a finding, with the one that it describes first."""
     if described is None:
         return listed
-    return [described, *(one for one in listed if one != described)][:LISTED_PROGRAMS]
+    return [described, *(program for program in listed if program != described)][:LISTED_PROGRAMS]

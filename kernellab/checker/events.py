@@ -1,13 +1,12 @@
-"""The events of a checked run: memory and values as its generated code sees them."""
+"""Dispatch the events of a checked run, which its generated code causes, to detectors."""
 
 from __future__ import annotations
 
 import functools
 import sys
 import types
-import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy
@@ -16,18 +15,20 @@ from xdsl.ir import Operation
 
 from kernellab.checker.bounds import BoundsPolicy, without
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
-from kernellab.checker.detector import Detector, Stopped, overrides
-from kernellab.checker.failures import Failures
+from kernellab.checker.detector import Detector, Stopped, overrides, that_define
+from kernellab.checker.failures import RAISED, Failures
 from kernellab.checker.shadow.memory import fetch
 from kernellab.interpreter.codegen.code_positions import is_among, located_at
 from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.codegen.expressions import observer
 from kernellab.interpreter.execution import device_asserts
 from kernellab.interpreter.execution.grid import Programs
+from kernellab.interpreter.execution.per_code import per_code
 from kernellab.interpreter.execution.program import ProgramCode, entry_of
-from kernellab.interpreter.memory import descriptors
 from kernellab.interpreter.memory.address_space import Elements
-from kernellab.interpreter.memory.global_memory import Buffer, differs
+from kernellab.interpreter.memory.buffers import Buffer
+from kernellab.interpreter.memory.descriptor_routing import DescriptorsThrough
+from kernellab.interpreter.memory.global_memory import differs
 from kernellab.interpreter.memory.layers import (
     Load,
     Memory,
@@ -40,15 +41,15 @@ from kernellab.ir import tt
 from kernellab.ir.traits import in_region_of_elements
 
 Change = Callable[[Access], MemoryAccess]
-"""Puts another access in the place of one."""
+"""Replaces an access by another one."""
 
 
 class EventDispatcher:
-    """Tells the detectors of a run what it does; see `observing.RunObserver`.
+    """Calls the detectors of a run for each event; see `observing.RunObserver`.
 
     Attributes:
         operations: the operations of the code, by location.
-        programs: the batch that runs; not there before the first does.
+        programs: the current batch; missing before the first one runs.
     """
 
     programs: Programs
@@ -58,42 +59,42 @@ class EventDispatcher:
         run: CheckedRun,
         detectors: Sequence[Detector],
         change: Change | None = None,
-        failures: Failures | None = None,
+        failures: Failures = RAISED,
     ) -> None:
-        """`failures` takes note of detectors that fail, which are told nothing more; without it,
-        they stop the run.
+        """Create a dispatcher.
+
+        Args:
+            run: the run.
+            detectors: the detectors to call.
+            change: replaces accesses before they are made.
+            failures: records detectors that fail, which receive no further events.
         """
         self.run = run
         self.failures = failures
         self.bounds = BoundsPolicy(run.restrided)
         self.change = change
         self.operations: Sequence[Operation] = ()
-        self.outside_tensor = [
-            one.outside_tensor for one in detectors if overrides(type(one), "outside_tensor")
-        ]
-        self.outside_memory = [
-            one.outside_memory for one in detectors if overrides(type(one), "outside_memory")
-        ]
-        self.before = [one.before for one in detectors if overrides(type(one), "before")]
-        self.after = [one.after for one in detectors if overrides(type(one), "after")]
-        self._values = [one for one in detectors if overrides(type(one), "computed")]
+        self.outside_tensor = [d.outside_tensor for d in that_define("outside_tensor", detectors)]
+        self.outside_memory = [d.outside_memory for d in that_define("outside_memory", detectors)]
+        self.before = [detector.before for detector in that_define("before", detectors)]
+        self.after = [detector.after for detector in that_define("after", detectors)]
+        self._values = that_define("computed", detectors)
         self._observing: dict[Operation, list[Any]] = {}
-        self._facts = _facts_of(run.code)
         self._kept: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def modules(self, memory: Memory) -> Mapping[str, Any]:
-        """As `observing.RunObserver.modules`."""
+        """See `observing.RunObserver.modules`."""
         observed = EventMemory(memory, self)
         return {
             "memory": observed,
-            "descriptors": _Descriptors(observed),
+            "descriptors": DescriptorsThrough(observed),
             "debugging": _Debugging,
             "observer": self,
         }
 
     def keep(self, tensor: torch.Tensor) -> None:
-        """Memory is about to be changed that is no argument's, and so no copy:
-        what it holds is kept for `put_back`.
+        """Keep the contents of memory for `put_back`, before an access changes it. Memory that does
+        not belong to an argument is not a copy.
         """
         storage = tensor.untyped_storage()
         start = storage.data_ptr()
@@ -102,18 +103,18 @@ class EventDispatcher:
             self._kept[start] = everything, everything.clone()
 
     def put_back(self) -> None:
-        """Give memory that is no argument's the contents that it had before the run."""
+        """Restore memory that does not belong to an argument."""
         for everything, before in self._kept.values():
             everything.copy_(before)
 
     def operation_at(self, frame: types.FrameType) -> Operation:
-        """The operation that generated code is at."""
+        """Return the operation that generated code is executing."""
         operation = located_at(frame.f_code, frame.f_lasti, self.operations)
         assert operation is not None, "every statement that accesses memory has a location"
         return operation
 
     def kernel_frame(self, frame: types.FrameType | None) -> types.FrameType:
-        """The frame of generated code that `frame` was called from."""
+        """Return the frame of generated code that `frame` was called from."""
         codes = self.run.code.codes
         while frame is not None and not is_among(frame.f_code, codes):
             frame = frame.f_back
@@ -127,84 +128,64 @@ class EventDispatcher:
         results: Sequence[Value],
         active: Active,
     ) -> None:
-        """What generated code calls after an operation that somebody observes."""
+        """Dispatch an observed operation's results; called by generated code."""
         if operation not in self._observing:
-            facts = self._facts
             self._observing[operation] = [
-                one.computed for one in self._values if facts.observes(type(one), operation)
+                detector.computed
+                for detector in self._values
+                if _observing(self.run.code, operation, type(detector))
             ]
         frame = sys._getframe(1)
         programs = vars(self).get("programs")
         event = Computed(
             self.run, operation, programs, active, frame, frame.f_lasti, operands, results
         )
-        self.tell(self._observing[operation], event)
+        self.dispatch(self._observing[operation], event)
 
-    def tell(self, observers: Sequence[Callable[..., None]], *event: Any) -> None:
-        """Tell them of an event; see `__init__` for those that fail."""
+    def dispatch(self, observers: Sequence[Callable[..., None]], *event: Any) -> None:
+        """Call observers with an event; see `__init__` for those that fail."""
         for observe in observers:
             try:
                 observe(*event)
             except Stopped:
                 raise
             except Exception as error:
-                if self.failures is None:
-                    raise
                 failed = observe.__self__  # type: ignore[attr-defined]  # a bound method
                 self.failures.note(type(failed), error)
                 self._leave_out(failed)
 
     def _leave_out(self, failed: Detector) -> None:
-        """Tell a detector nothing more."""
+        """Stop calling a detector."""
         for name in ("outside_tensor", "outside_memory", "before", "after"):
-            observers = [one for one in getattr(self, name) if one.__self__ is not failed]
+            observers = [call for call in getattr(self, name) if call.__self__ is not failed]
             setattr(self, name, observers)
-        self._values = [one for one in self._values if one is not failed]
+        self._values = [detector for detector in self._values if detector is not failed]
         self._observing.clear()
 
 
-@dataclass
-class _CodeFacts:
-    """What runs of one code have found out about it."""
-
-    heard: dict[type[Detector], bool] = field(default_factory=dict)
-    _observed: dict[tuple[type[Detector], Operation], bool] = field(default_factory=dict)
-
-    def observes(self, detector: type[Detector], operation: Operation) -> bool:
-        """As `_observes`."""
-        key = detector, operation
-        if key not in self._observed:
-            self._observed[key] = _observes(detector, operation)
-        return self._observed[key]
-
-
-def may_hear(kind: type[Detector], code: ProgramCode) -> bool:
-    """Whether a run of a code has anything to tell a detector: accesses, or values that it
-    observes.
+@per_code
+def may_hear(code: ProgramCode, kind: type[Detector]) -> bool:
+    """Return whether a run of a code may have events for a detector: accesses, or operations that
+    it observes.
     """
-    facts = _facts_of(code)
-    if kind not in facts.heard:
-        accesses = any(overrides(kind, one) for one in _OF_ACCESSES)
-        facts.heard[kind] = (
-            accesses
-            or not overrides(kind, "computed")
-            or any(_observes(kind, op) for op in entry_of(code.module).body.walk())
-        )
-    return facts.heard[kind]
+    return (
+        any(overrides(kind, method) for method in _ACCESS_EVENTS)
+        or not overrides(kind, "computed")
+        or any(_observes(kind, op) for op in entry_of(code.module).body.walk())
+    )
 
 
-_OF_ACCESSES = ("before", "after", "outside_tensor", "outside_memory")
+@per_code
+def _observing(_code: ProgramCode, operation: Operation, kind: type[Detector]) -> bool:
+    return _observes(kind, operation)
 
-_known: weakref.WeakKeyDictionary[types.FunctionType, _CodeFacts] = weakref.WeakKeyDictionary()
 
-
-def _facts_of(code: ProgramCode) -> _CodeFacts:
-    return _known.setdefault(code.prepare, _CodeFacts())
+_ACCESS_EVENTS = ("before", "after", "outside_tensor", "outside_memory")
 
 
 class EventMemory(MemoryLayer):
-    """Stands where generated code expects the module `memory`:
-    accesses are kept inside the storages, and detectors hear of them.
+    """Replaces the module `memory` in generated code: keeps accesses inside their storages, and
+    reports them to detectors.
     """
 
     def __init__(self, inner: Memory, dispatcher: EventDispatcher) -> None:
@@ -212,11 +193,11 @@ class EventMemory(MemoryLayer):
         self._dispatcher = dispatcher
 
     def around(self, request: MemoryAccess) -> Value | None:
-        """Tell of the access, make it, and tell what it gave."""
+        """Report the access, make it, and report its result."""
         dispatcher = self._dispatcher
         frame = dispatcher.kernel_frame(sys._getframe(2))
         operation = dispatcher.operation_at(frame)
-        asked = functools.partial(
+        access_to = functools.partial(
             Access,
             dispatcher.run,
             operation,
@@ -226,44 +207,46 @@ class EventMemory(MemoryLayer):
             frame.f_lasti,
         )
         if isinstance(request.buffer, Buffer):
-            access = self._kept_inside(asked(request, request.buffer))
+            access = self._kept_inside(access_to(request, request.buffer))
             self._fetch([access])
             if dispatcher.change is not None:
                 access = replace(access, request=dispatcher.change(access))
             inside, accesses = access.request, [access]
         else:
             assert isinstance(request.buffer, Elements)
-            inside, accesses = self._by_address(request, request.buffer, asked)
+            inside, accesses = self._by_address(request, request.buffer, access_to)
             self._fetch(accesses)
         for access in accesses:
-            dispatcher.tell(dispatcher.before, access)
-        found = inside.made_by(self._inner)
+            dispatcher.dispatch(dispatcher.before, access)
+        result = inside.made_by(self._inner)
         for access in accesses:
-            dispatcher.tell(dispatcher.after, access, found)
-        return found
+            dispatcher.dispatch(dispatcher.after, access, result)
+        return result
 
     def _fetch(self, accesses: Sequence[Access]) -> None:
-        """Have what accesses are about to touch; see `LazyCopies`."""
+        """Copy the memory that accesses are about to touch; see `LazyCopies`."""
         copies = self._dispatcher.run.copies
         for access in accesses if copies else ():
             fetch(copies, access)
 
     def _kept_inside(self, access: Access) -> Access:
-        """The access without lanes that leave the storage; detectors hear of them first."""
+        """Return the access without elements outside the storage, after reporting these."""
         leaving = self._dispatcher.bounds.leaving(access)
         if leaving is None:
             return access
-        self._dispatcher.tell(self._dispatcher.outside_tensor, access, leaving.lanes, leaving.view)
+        self._dispatcher.dispatch(
+            self._dispatcher.outside_tensor, access, leaving.lanes, leaving.view
+        )
         if leaving.inside is access.request:
             return access
         if isinstance(self._inner, WatchedMemory):
             self._inner.strayed = True
-        return replace(access, request=leaving.inside, asked=access.request)
+        return replace(access, request=leaving.inside, original=access.request)
 
     def _by_address(
-        self, request: MemoryAccess, elements: Elements, asked: Callable[..., Access]
+        self, request: MemoryAccess, elements: Elements, access_to: Callable[..., Access]
     ) -> tuple[MemoryAccess, list[Access]]:
-        """The access without lanes that are in no storage, and its parts in each storage."""
+        """Return the access without elements outside all storages, and its part in each storage."""
         other = request.other if isinstance(request, Load) else None
         operands = request.offsets, request.mask, other
         uniform = isinstance(request, Load) and not differs(request.rank, *operands)
@@ -271,60 +254,48 @@ class EventMemory(MemoryLayer):
             request.offsets, request.rank, request.mask, request.active, uniform
         )
         accesses = [
-            asked(
-                replace(request, buffer=one.buffer, offsets=one.offsets, mask=one.mask), one.buffer
+            access_to(
+                replace(request, buffer=part.buffer, offsets=part.offsets, mask=part.mask),
+                part.buffer,
             )
-            for one in parts
+            for part in parts
         ]
         if not isinstance(request, Load):
-            for one in parts:
-                self._dispatcher.keep(one.buffer.tensor)
+            for part in parts:
+                self._dispatcher.keep(part.buffer.tensor)
         if wild is None or not wild.any():
             return request, accesses
-        self._dispatcher.tell(
-            self._dispatcher.outside_memory, asked(request, nowhere(elements)), wild, elements
+        self._dispatcher.dispatch(
+            self._dispatcher.outside_memory, access_to(request, nowhere(elements)), wild, elements
         )
         return without(request, wild), accesses
 
 
 def nowhere(elements: Elements) -> Buffer:
-    """A buffer without elements, for lanes that are in no storage."""
+    """Return a buffer without elements, for addresses that are not in any storage."""
     return Buffer("", torch.empty(0, dtype=torch.uint8), numpy.dtype(f"u{elements.itemsize}"))
 
 
-class _Descriptors:
-    """Stands where generated code expects the module `descriptors`:
-    their accesses go through `memory`.
-    """
-
-    def __init__(self, memory: Memory) -> None:
-        for name in ("load", "store", "reduce", "gather", "scatter"):
-            setattr(self, name, functools.partial(getattr(descriptors, name), through=memory))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(descriptors, name)
-
-
 class _Debugging:
-    """Stands where generated code expects the module `device_asserts`: an assertion that is false
-    is a finding, and stops no run.
+    """Replaces the module `device_asserts` in generated code: a false assertion is a finding and
+    does not stop the run.
     """
 
     show = staticmethod(device_asserts.show)
 
     @staticmethod
     def check(condition: Value, message: str, rank: int, active: Active = None) -> None:
-        """Nothing: who observes assertions has heard of it."""
+        """Do nothing: the detector that observes assertions has already been called."""
 
 
 # In the generated code
 
 
 def emit_value_events(detectors: Sequence[type[Detector]], emit: Emitter, op: Operation) -> None:
-    """Add the statement that tells of an operation's values, where one
-    of the detectors observes it; see `emitter.AfterOperation`.
+    """Add the statement that reports an operation's values, if a detector observes it; see
+    `emitter.AfterOperation`.
     """
-    if not any(_observes(one, op) for one in detectors):
+    if not any(_observes(kind, op) for kind in detectors):
         return
     operation = emit.constant(op, hint="operation")
     operands = tuple(emit[operand] for operand in op.operands)

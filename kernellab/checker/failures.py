@@ -1,4 +1,4 @@
-"""Detectors that fail: what they would have found is missing, and the others go on."""
+"""Detectors that fail: their findings are missing, and the other detectors continue."""
 
 from __future__ import annotations
 
@@ -12,25 +12,33 @@ from kernellab.errors.kinds import clipped
 
 
 class Failures:
-    """Which detectors of a check failed, and how; each is told once, by its first failure."""
+    """The detectors of a check that failed, each with its first error."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, isolated: bool = True) -> None:
+        """With `isolated`, the others continue; else, errors are raised."""
+        self._isolated = isolated
         self._errors: dict[type[Detector], Exception] = {}
 
     def __contains__(self, kind: type[Detector]) -> bool:
         return kind in self._errors
 
     def note(self, kind: type[Detector], error: Exception) -> None:
-        """A detector of this kind has failed."""
+        """Record that a detector of this kind failed."""
+        if not self._isolated:
+            raise error
         self._errors.setdefault(kind, error)
 
     def kept(self, kind: type[Detector]) -> AbstractContextManager[None]:
-        """What goes wrong inside is a failure of a detector of this kind."""
+        """Return a context that records an error inside as a failure of a detector of this kind."""
         return _Kept(self, kind)
 
     def notes(self) -> tuple[str, ...]:
-        """What is said of each."""
+        """Return a note about each failed detector."""
         return tuple(_note(kind, error) for kind, error in self._errors.items())
+
+
+RAISED = Failures(isolated=False)
+"""Of runs that a detector's error ends."""
 
 
 class _Kept(AbstractContextManager[None]):
@@ -54,12 +62,12 @@ class _Kept(AbstractContextManager[None]):
 
 
 def _note(kind: type[Detector], error: Exception) -> str:
-    """ "The detector NonFinite (nan, infinity) failed: KeyError: 3 (values.py:71); ..."."""
+    """Return "The detector NonFinite (nan, infinity) failed: KeyError: 3 (values.py:71). ..."."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     kinds = f" ({', '.join(kind.kinds)})" if kind.kinds else ""
     what = clipped(f"{type(error).__name__}: {error}".rstrip(": "))
     return (
-        f"The detector {kind.__name__}{kinds} failed: {what}{where}; its findings are missing. "
-        "All others are here."
+        f"The detector {kind.__name__}{kinds} failed: {what}{where}. Its findings are missing; "
+        "those of the other detectors are complete."
     )

@@ -1,4 +1,4 @@
-"""`guarded_launches`: a launch that dies on the GPU is made again on the CPU, under the checker."""
+"""`guarded_launches`: check a launch that failed on the GPU again on the CPU."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from kernellab.errors import GpuFault, KernelLabError
 from kernellab.launch.argument_copies import copied
 from kernellab.launch.watching import WatchedLaunch, on_launch
 
-_RESTART = "This process cannot use the GPU any more: restart it."
+_RESTART = "This process can no longer use the GPU: restart it."
 
 
 @contextmanager
 def guarded_launches() -> Iterator[None]:
-    """While active, a Triton launch that dies on the GPU says on which line, and in which lane.
+    """Report the line and the element at which a Triton launch fails on the GPU.
 
         with kernellab.guarded_launches():
             train_step()
 
-    Memory on the GPU is gone after an illegal address, so each launch's arguments are copied to the
-    CPU beforehand, and each launch is waited for: it is for finding a fault, not for running fast.
-    The launch that died is then checked on the CPU with its copies (`kernellab.check`), and its
-    findings say what the kernel did; they are those of the interpreter, on the same arguments.
+    An illegal address makes the memory of the GPU inaccessible. Therefore each launch's arguments
+    are copied to the CPU beforehand, and each launch is waited for, which is slow. A launch that
+    fails is checked on the CPU with these copies (`kernellab.check`); the findings are those of the
+    interpreter, for the same arguments.
 
     Raises:
-        GpuFault: a launch died; `.findings` has what the check found.
+        GpuFault: a launch failed; `.findings` has the findings of the check.
     """
     pending = _Pending()
     with on_launch(pending.keep, pending.wait):
@@ -40,7 +40,7 @@ def guarded_launches() -> Iterator[None]:
 
 
 class _Pending(threading.local):
-    """The arguments of the launch that goes on, on each thread."""
+    """The arguments of the current launch, on each thread."""
 
     def __init__(self) -> None:
         self._copies: dict[str, object] = {}
@@ -49,7 +49,7 @@ class _Pending(threading.local):
         """Copy the arguments of a launch on the GPU.
 
         Raises:
-            GpuFault: something died there before.
+            GpuFault: an earlier launch failed there.
         """
         if launch.device != "gpu":
             return
@@ -60,8 +60,9 @@ class _Pending(threading.local):
             if (died := gpu_fault(error)) is None:
                 raise
             raise GpuFault(
-                f"something died on the GPU before this launch of {_name(launch)!r}, of {died}",
-                advice=f"It was launched outside of guarded_launches. {_RESTART}",
+                f"an earlier launch failed on the GPU ({died}), before this launch of "
+                f"{_name(launch)!r}",
+                advice=f"The earlier launch was outside of guarded_launches. {_RESTART}",
                 kernel=_name(launch),
             ) from error
 
@@ -69,7 +70,7 @@ class _Pending(threading.local):
         """Wait for a launch on the GPU.
 
         Raises:
-            GpuFault: it died.
+            GpuFault: it failed.
         """
         copies, self._copies = self._copies, {}
         if launch.device != "gpu" or not copies:
@@ -83,25 +84,25 @@ class _Pending(threading.local):
 
 
 def _checked(launch: WatchedLaunch, copies: dict[str, object], died: str) -> GpuFault:
-    """The error of a launch that died: what a check of it on the CPU finds."""
+    """Return the error of a launch that failed, with the findings of a check on the CPU."""
     name = _name(launch)
-    what = f"the launch of {name!r} on grid {joined_sizes(launch.grid)} died on the GPU ({died})"
+    what = f"the launch of {name!r} on grid {joined_sizes(launch.grid)} failed on the GPU ({died})"
     try:
         findings = check(launch.kernel, launch.grid, *copies.values())
     except KernelLabError as error:
         return GpuFault(
-            f"{what}. Made again on the CPU, on copies of its arguments, it stops: {error.problem}",
+            f"{what}. On the CPU, with copies of its arguments, it stops: {error.problem}",
             advice=f"{error.advice} {_RESTART}".strip(),
             position=error.position,
             kernel=name,
         )
-    errors = [one for one in findings if one.severity == "error"]
+    errors = [finding for finding in findings if finding.severity == "error"]
     if not errors:
         return GpuFault(
-            f"{what}. Checked on the CPU, on copies of its arguments, nothing is at fault",
+            f"{what}. A check on the CPU, with copies of its arguments, finds no fault",
             advice=(
-                "What it died of may be in the code that the compiler made: kernellab.bisect "
-                f"compares that pass by pass. {_RESTART}"
+                "The cause may be in the code that the compiler generated: kernellab.bisect "
+                f"compares it pass by pass. {_RESTART}"
             ),
             position=None,
             kernel=name,
@@ -109,7 +110,7 @@ def _checked(launch: WatchedLaunch, copies: dict[str, object], died: str) -> Gpu
         )
     first = errors[0]
     return GpuFault(
-        f"{what}. The same launch, checked on the CPU on copies of its arguments, "
+        f"{what}. A check on the CPU, with copies of its arguments, finds the fault "
         f"{_place(first)}: {first.what}",
         advice=f"{first.advice} {_RESTART}".strip(),
         position=first.position,
@@ -119,9 +120,9 @@ def _checked(launch: WatchedLaunch, copies: dict[str, object], died: str) -> Gpu
 
 
 def _place(finding: Finding) -> str:
-    """ "in program (1, 0, 0), lane (3,)"."""
+    """Return "in program (1, 0, 0), element 3 of the tile"."""
     program = f"in program {finding.programs[0]}" if finding.programs else "in the program"
-    return f"{program}, lane {finding.lane}" if finding.lane else program
+    return f"{program}{finding.element_text}"
 
 
 def _name(launch: WatchedLaunch) -> str:

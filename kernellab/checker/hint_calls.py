@@ -1,5 +1,5 @@
-"""Where a kernel's source gives a hint: in the IR it is an attribute of the operation
-that made the value, which may stand lines before.
+"""Find the hints in a kernel's source. In the IR, a hint is an attribute of the operation that
+computed the value, which may be on an earlier line.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def call_of_hint(
         made: where the value was made; None for one that a loop carries.
         name: the variable that it is in.
     """
-    calls = [call for call in _calls(kernel) if call.hint == hint]
+    functions = triton_api.reachable_functions(kernel)
+    calls = [call for function in functions for call in _calls_in(function) if call.hint == hint]
     of_name = [call.position for call in calls if call.name is not None and call.name == name]
     if made is None or not made.frames:
         return next(iter(of_name), None)
@@ -55,14 +56,8 @@ def call_of_hint(
             and call.lines[0] <= line <= call.lines[1]
         ):
             return call.position
-    later = (one for one in of_name if one.file == file and one.line >= line)
+    later = (place for place in of_name if place.file == file and place.line >= line)
     return min(later, key=lambda position: position.line, default=None)
-
-
-def _calls(kernel: Any) -> tuple[HintCall, ...]:
-    """Every hint in the source of a kernel and of the functions that it calls."""
-    functions = triton_api.reachable_functions(kernel)
-    return tuple(call for function in functions for call in _calls_in(function))
 
 
 def _calls_in(function: Any) -> Iterator[HintCall]:

@@ -4,15 +4,16 @@ it, and no others. One program runs once more, alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any
 
 import numpy
 from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
 from kernellab.checker.detector import Detector
+from kernellab.checker.records import Inputs
 from kernellab.checker.session import CheckSession
 from kernellab.checker.shadow.loaded import LoadedElement, LoadedShadows, joined, of_lane
 from kernellab.checker.shadow.values import Array, Shadow, lifted
@@ -20,12 +21,12 @@ from kernellab.interpreter.execution.grid import linear_ids
 from kernellab.interpreter.execution.program import program_code
 from kernellab.interpreter.numerics.tiles import Value
 from kernellab.ir.traits import GlobalAccess, trait_of
-from kernellab.launch.preparation import EntryPoint, prepare
-from kernellab.records import AskedLaunch
+from kernellab.launch.preparation import EntryPoint, prepare_bound
+from kernellab.records import BoundLaunch
 
 
 def inputs_behind(
-    asked: AskedLaunch, program: tuple[int, int, int], argument: str, offset: int
+    launch: BoundLaunch, program: tuple[int, int, int], argument: str, offset: int
 ) -> Sequence[LoadedElement]:
     """The elements behind one that a program writes, in the order in which it reads them.
 
@@ -33,7 +34,7 @@ def inputs_behind(
     which of two it became; and where it was loaded, from what the address was computed from.
 
     Args:
-        asked: the launch.
+        launch: the launch.
         program: the id of the one that writes it.
         argument: whose element it is.
         offset: the element, counted from the tensor's first in memory.
@@ -41,16 +42,29 @@ def inputs_behind(
     Raises:
         KernelLabError: the launch cannot be made, or the program faults when it runs alone.
     """
-    launch = prepare(
-        asked.kernel, asked.grid, asked.args, dict(asked.keywords), asked.target, _ENTRY
-    )
-    kernel, call, sizes = launch.kernel, launch.call, launch.sizes()
-    code = program_code(kernel, call, launch.target)
-    session = CheckSession(CheckedRun(kernel, call, code, sizes, launch.target))
+    prepared = prepare_bound(launch, launch.target, _ENTRY)
+    kernel, call, sizes = prepared.kernel, prepared.call, prepared.sizes()
+    code = program_code(kernel, call, prepared.target)
+    session = CheckSession(CheckedRun(kernel, call, code, sizes, prepared.target))
     (number,) = linear_ids([program], sizes)
+    return inputs_in(session, number, argument, offset)
+
+
+def inputs_in(
+    session: CheckSession, number: int, argument: str, offset: int
+) -> Sequence[LoadedElement]:
+    """As `inputs_behind`, for a program of a check by its linear id."""
     heard = session.run_program(_Behind, number)
     tensor = heard.run.tensors[argument]
     return heard.elements_behind(tensor.data_ptr() + offset * tensor.element_size())
+
+
+def inputs_by_argument(elements: Iterable[LoadedElement]) -> tuple[Inputs, ...]:
+    """Return elements as the Inputs of each argument."""
+    by_argument: dict[str, list[tuple[tuple[int, ...], Any]]] = {}
+    for element in elements:
+        by_argument.setdefault(element.argument, []).append((element.index, element.value))
+    return tuple(Inputs.of(*item) for item in by_argument.items())
 
 
 _ENTRY = EntryPoint("check", keeps_assertions=True)
@@ -75,8 +89,6 @@ class _Written:
 
 class _Behind(Detector):
     """Follows what is loaded to where it is stored."""
-
-    kinds: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)
@@ -105,16 +117,16 @@ class _Behind(Detector):
         shadow = joined([self._shadows[value] for value in values if value is not None])
         self._written.append(_Written(addresses, on, shadow, access.action == "atomic"))
 
-    def after(self, access: Access, found: Value | None) -> None:
+    def after(self, access: Access, result: Value | None) -> None:
         """Remember what was read."""
-        if access.action != "store" and found is not None:
-            self._shadows.read(access, found)
+        if access.action != "store" and result is not None:
+            self._shadows.read(access, result)
 
     def elements_behind(self, address: int) -> Sequence[LoadedElement]:
         """What is behind the element at an address, as the program left it."""
         numbers = 0
-        for one in self._written:
-            for lane in numpy.argwhere(one.on & (one.addresses == address)):
-                own = of_lane(one.shadow, lane.tolist(), one.addresses.ndim)
-                numbers = numbers | own if one.adds else own
+        for write in self._written:
+            for place in numpy.argwhere(write.on & (write.addresses == address)):
+                own = of_lane(write.shadow, place.tolist(), write.addresses.ndim)
+                numbers = numbers | own if write.adds else own
         return self._shadows.among(numbers)

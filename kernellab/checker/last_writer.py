@@ -1,30 +1,44 @@
-"""Who writes one element last: asked of a further run, once it is known which."""
+"""Find the last write to an element, in a further run of the launch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy
 from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.outcomes import Apart
-from kernellab.interpreter.memory.global_memory import first_place
+
+Watch = Callable[[CheckedRun], Sequence[Detector]]
+"""Makes the detectors of a run."""
+
+
+def last_writer(apart: Apart, run: Callable[[Watch], Any]) -> LastWriter:
+    """Return what wrote an element last in a run: one that `run` makes with these detectors."""
+    writers: list[LastWriter] = []
+
+    def watch(launch: CheckedRun) -> Sequence[Detector]:
+        writers[:] = [LastWriter(launch, apart)]
+        return writers
+
+    run(watch)
+    return writers[0]
 
 
 class LastWriter(Detector):
-    """Hears who writes one element last.
+    """Record the last write to an element.
 
     Attributes:
-        operation: what writes it; None where nothing does.
-        programs: linear ids of those that do.
-        name: the argument through which they do; "" of none.
-        place: the lane of the first of them.
-        values: what that lane's index is made of.
+        operation: the operation that writes it; None if nothing does.
+        programs: the linear ids of the programs that do.
+        last: the linear id of the last of them, whose value remains; None if it is not known.
+        name: the argument that they write through; "" if it is not an argument.
+        place: the position in its tile of the element that the last program stores.
+        values: the values that it computed the index from.
     """
-
-    kinds = ()
 
     def __init__(self, run: CheckedRun, apart: Apart) -> None:
         super().__init__(run)
@@ -35,6 +49,7 @@ class LastWriter(Detector):
         self._byte = (tensor.storage_offset() + offset) * size
         self.operation: Operation | None = None
         self.programs: tuple[int, ...] = ()
+        self.last: int | None = None
         self.name = ""
         self.place: tuple[int, ...] = ()
         self.values: Mapping[str, Any] = {}
@@ -57,5 +72,10 @@ class LastWriter(Detector):
                 here.reshape(len(here), -1).any(axis=1) if has_programs and len(here) > 1 else None
             )
             self.programs = tuple(access.linear_ids(among).tolist())
-            self.place, program = first_place(here, access.rank, access.active)
+            self.last = self.programs[-1] if self.programs else None
+            writing = access.active if among is None else among
+            batch = 1 if access.programs is None else access.programs.count
+            program = batch - 1 if writing is None else int(numpy.flatnonzero(writing)[-1])
+            lanes = here[min(program, len(here) - 1)] if has_programs else here
+            self.place = tuple(numpy.argwhere(lanes)[-1].tolist())
             self.values = access.values(self.place, program)

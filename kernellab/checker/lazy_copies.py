@@ -66,7 +66,7 @@ class LazyCopy:
         if len(begins) * 4 > len(blocks):
             whole = len(self._bytes) // _BLOCK * _BLOCK
             copy, original = (
-                one[:whole].reshape(-1, _BLOCK) for one in (self._bytes, self._original)
+                memory[:whole].reshape(-1, _BLOCK) for memory in (self._bytes, self._original)
             )
             for start in range(0, len(blocks), _MANY):
                 some = blocks[start : start + _MANY]
@@ -85,7 +85,7 @@ class LazyCopy:
         False where neither has any.
         """
         first, beyond = start // _BLOCK, -(-stop // _BLOCK)
-        mine, theirs = (one._fetched[first:beyond] for one in (self, other))
+        mine, theirs = (copy._fetched[first:beyond] for copy in (self, other))
         self._copy(first + numpy.flatnonzero(theirs & ~mine))
         return bool(mine.any())
 

@@ -1,9 +1,9 @@
-"""What `while` loops read of memory: a search that has read all there is to it finds nothing new.
+"""Record what `while` loops read, to recognize a search that never ends.
 
-A loop whose condition asks for what it loads, and for no count of its own, goes on as long as it
-finds the same. Where it has not read one new element for twice as many turns as it takes to read
-all that it has, and for some thousands, it is taken to be endless; so is one that leaves its
-tensors, or whose lanes are all off. Where other programs may end a loop, it is no such one
+A loop whose condition depends only on loaded values, and not on a counter, continues as long as it
+loads the same values. If it reads no new element for some thousand iterations, and for twice as
+many as it needs to read all that it has read, it counts as endless. So does a loop that leaves its
+tensors, or whose elements are all masked off. Loops that other programs may end are different
 (`spin_loops.py`).
 """
 
@@ -23,7 +23,7 @@ from kernellab.ir import scf
 from kernellab.ir.traits import global_effect, touches_memory
 
 _TURNS = 2_000
-"""So many turns without anything new are nothing to speak of; as in `scheduler.STRAY_ROUNDS`."""
+"""The least number of iterations without a new element; as in `scheduler.STRAY_ROUNDS`."""
 
 
 @dataclass
@@ -31,7 +31,7 @@ class LoopReads:
     """The elements that a loop has read.
 
     Attributes:
-        stale_turns: so many turns ago it read one that it had not read before.
+        stale_turns: the number of iterations since it last read a new element.
     """
 
     stale_turns: int = 0
@@ -39,7 +39,7 @@ class LoopReads:
     _turns: float = 0
 
     def note(self, access: Access) -> None:
-        """The loop has read elements."""
+        """Record the elements of a load."""
         elements = access.buffer.elements
         key = elements.__array_interface__["data"][0], elements.itemsize
         if key not in self._seen:
@@ -57,30 +57,30 @@ class LoopReads:
             self.stale_turns = 0
 
     def is_exhausted(self) -> bool:
-        """Whether the loop turns back, and finds nothing new any more."""
+        """Count an iteration, and return whether the loop no longer reads anything new."""
         self.stale_turns += 1
         return self.stale_turns > max(_TURNS, 2 * self._turns)
 
 
 def asks_memory_alone(loop: scf.WhileOp) -> bool:
-    """Whether nothing but what a loop has loaded decides, turn by turn, whether it goes on:
-    what it carries itself says only where it looks.
+    """Return whether only loaded values decide, in each iteration, whether a loop continues; the
+    values that it carries decide only where it reads.
     """
     ended = yielded(loop.after.block)
-    pending, asked = _sources(yielded(loop.before.block)[0], loop)
+    pending, loads_decide = _sources(yielded(loop.before.block)[0], loop)
     order: dict[int, set[int]] = {}
     queue = set(pending)
     while queue:
         number = queue.pop()
         if number not in order:
-            found, loads = _sources(ended[number], loop)
-            order[number] = set() if _hands_itself_on(number, loop) else found
-            asked = asked or loads
+            sources, loads = _sources(ended[number], loop)
+            order[number] = set() if _hands_itself_on(number, loop) else sources
+            loads_decide = loads_decide or loads
             queue |= order[number]
-    if not asked:
+    if not loads_decide:
         return False
-    while order:  # no value may be made of an earlier one of its own
-        first = [number for number, found in order.items() if not found & order.keys()]
+    while order:  # no value may depend on its own earlier values
+        first = [number for number, sources in order.items() if not sources & order.keys()]
         if not first:
             return False
         for number in first:
@@ -96,22 +96,22 @@ def _sources(value: SSAValue, loop: scf.WhileOp) -> tuple[set[int], bool]:
     numbers, seen, loads = set[int](), set[SSAValue](), False
     pending = [value]
     while pending:
-        one = pending.pop()
-        if one in seen:
+        source = pending.pop()
+        if source in seen:
             continue
-        seen.add(one)
-        if isinstance(one, BlockArgument):
-            if one.block is loop.before.block:
-                numbers.add(one.index)
-            elif one.block is loop.after.block:
-                pending.append(passed[one.index])
-        elif isinstance(one, OpResult) and loop.is_ancestor(one.op):
-            if not one.op.regions and global_effect(one.op) == "load":
+        seen.add(source)
+        if isinstance(source, BlockArgument):
+            if source.block is loop.before.block:
+                numbers.add(source.index)
+            elif source.block is loop.after.block:
+                pending.append(passed[source.index])
+        elif isinstance(source, OpResult) and loop.is_ancestor(source.op):
+            if not source.op.regions and global_effect(source.op) == "load":
                 loads = True
                 continue
-            if any(map(touches_memory, one.op.walk())):
+            if any(map(touches_memory, source.op.walk())):
                 numbers.update(range(len(loop.before.block.args)))  # anything may decide
-            pending += [operand for op in one.op.walk() for operand in op.operands]
+            pending += [operand for op in source.op.walk() for operand in op.operands]
     return numbers, loads
 
 

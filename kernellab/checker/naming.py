@@ -1,4 +1,4 @@
-"""What messages call the values of a kernel."""
+"""The names of a kernel's values in messages."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from kernellab.ir.traits import KeepsElements, RegionsOfElements, has
 
 
 def name_of(value: SSAValue, user: Operation) -> str | None:
-    """The kernel's name for an operand of `user`, "stride", or what it is, "tl.program_id(0)";
-    None for a part of an expression.
+    """Return the kernel's name for an operand of `user`, such as "stride", or the call that it is,
+    such as "tl.program_id(0)"; None for a part of an expression.
 
-    All operations of one assignment carry the name that is assigned to:
-    it is no name of an operand.
+    All operations of an assignment carry the name of its target, which is not the name of an
+    operand.
     """
     here = locate(user.location)
     while not isinstance(value, BlockArgument):
@@ -36,9 +36,9 @@ def name_of(value: SSAValue, user: Operation) -> str | None:
 
 
 def _is_on_the_way(op: Operation, user: Location) -> bool:
-    """Whether an operation belongs to the statement that another of the same name stands in."""
+    """Return whether an operation belongs to the same statement as its user."""
     if op.regions and not has(op, RegionsOfElements):
-        return False  # a loop or a branch, and so a statement of its own
+        return False  # a loop or a branch is a separate statement
     frames = locate(op.location).frames[-len(user.frames) :]
     if not frames or not user.frames or frames[0].file != user.frames[0].file:
         return True
@@ -54,24 +54,17 @@ def _statements(source: str) -> tuple[tuple[int, int], ...]:
     except SyntaxError:  # a cell with magics, say
         return ()
     simple = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return)
-    found = (node for node in ast.walk(tree) if isinstance(node, simple))
-    return tuple((node.lineno, node.end_lineno or node.lineno) for node in found)
+    statements = (node for node in ast.walk(tree) if isinstance(node, simple))
+    return tuple((node.lineno, node.end_lineno or node.lineno) for node in statements)
 
 
 def _first_line(source: str, line: int) -> int:
-    """Of the statement that stands on a line."""
+    """Return the first line of the statement at a line."""
     return max(
         (first for first, last in _statements(source) if first <= line <= last), default=line
     )
 
 
 def _keeps_values(op: Operation) -> bool:
-    """Whether a value is still what it was after an operation."""
+    """Return whether an operation does not change values."""
     return has(op, KeepsElements) or isinstance(op, arith.ExtSIOp | arith.ExtFOp)
-
-
-def name_of_result(value: SSAValue) -> str | None:
-    """The variable that the kernel keeps a value in, or is on the way to;
-    None for a part of an expression.
-    """
-    return variable_of(value)

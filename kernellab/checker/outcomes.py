@@ -12,6 +12,7 @@ import numpy
 import torch
 
 from kernellab.checker.lazy_copies import LazyCopies
+from kernellab.common.formatting import number_texts
 from kernellab.launch.differences import tolerance
 
 Piece = tuple[slice, ...]
@@ -30,43 +31,50 @@ class Apart:
     """An argument in which two runs differ.
 
     Attributes:
-        index: of the first element that does.
-        one, other: what the two runs left there.
-        count: how many elements do.
+        index: the index of the first element that differs.
+        value, other: the element in the first and in the second run.
+        count: how many elements differ.
     """
 
     name: str
     index: tuple[int, ...]
-    one: Any
+    value: Any
     other: Any
     count: int
 
     @property
     def element(self) -> str:
-        """ "out_ptr[3, 4]"."""
+        """The first element as text: "out_ptr[3, 4]"."""
         return f"{self.name}[{', '.join(map(str, self.index))}]"
 
     @property
-    def one_text(self) -> str:
-        """`one`, with as many digits as tell it from `other`."""
-        return texts(self.one, self.other)[0]
+    def value_text(self) -> str:
+        """`value`, with enough digits to distinguish it from `other`."""
+        return number_texts(self.value, self.other)[0]
 
     @property
     def other_text(self) -> str:
-        """`other`, with as many digits as tell it from `one`."""
-        return texts(self.one, self.other)[1]
+        """`other`, with enough digits to distinguish it from `value`."""
+        return number_texts(self.value, self.other)[1]
 
 
-def exactly(name: str, one: torch.Tensor, other: torch.Tensor) -> None:
-    """The tolerance where every bit counts."""
-    del name, one, other
+def exactly(name: str, actual: torch.Tensor, other: torch.Tensor) -> None:
+    """Return no tolerance: every bit counts."""
+    del name, actual, other
 
 
-def within(rtol: float | None, atol: float | None) -> Tolerance:
-    """What `launch.differences.tolerance` allows, around the second of two tensors."""
+def within(
+    rtol: float | None, atol: float | None, stated: Mapping[str, torch.Tensor] | None = None
+) -> Tolerance:
+    """Return the tolerance of `launch.differences.tolerance`, around the second of two tensors, or
+    what is stated for the elements of an argument.
+    """
 
-    def allowed_for(name: str, one: torch.Tensor, other: torch.Tensor) -> Allowed:
-        del name, one
+    def allowed_for(name: str, actual: torch.Tensor, other: torch.Tensor) -> Allowed:
+        del actual
+        if stated is not None and name in stated:
+            elements = stated[name]
+            return lambda piece, _mine: elements[piece]
         relative, absolute = tolerance(other, rtol, atol)
 
         def allowed(piece: Piece, _mine: torch.Tensor) -> torch.Tensor:
@@ -90,11 +98,13 @@ class Results:
     copies: LazyCopies
 
 
-def differences(one: Results, other: Results, tolerance: Tolerance = exactly) -> Iterator[Apart]:
-    """Arguments in which the two differ; NaN equals NaN. `tolerance` is for finite numbers:
-    one that is none is another result.
+def differences(
+    results: Results, other: Results, tolerance: Tolerance = exactly
+) -> Iterator[Apart]:
+    """Yield the arguments in which two results differ. NaN equals NaN, and `tolerance` applies only
+    to finite numbers.
     """
-    for name, mine in one.tensors.items():
+    for name, mine in results.tensors.items():
         theirs = other.tensors[name]
         if mine.data_ptr() == theirs.data_ptr():
             continue  # memory that the kernel cannot change
@@ -109,7 +119,7 @@ def differences(one: Results, other: Results, tolerance: Tolerance = exactly) ->
         count = 0
         for piece in pieces(tuple(mine.shape)):
             here, there = mine[piece], theirs[piece]
-            if not _have_the_same(here, there, one.copies, other.copies):
+            if not _have_the_same(here, there, results.copies, other.copies):
                 continue
             apart = _apart(here, there, allowed, piece)
             if apart is None:
@@ -167,16 +177,16 @@ def pieces(shape: tuple[int, ...]) -> Iterator[Piece]:
 def _have_the_same(
     mine: torch.Tensor, theirs: torch.Tensor, ours: LazyCopies, others: LazyCopies
 ) -> bool:
-    """Make pieces of two runs comparable: what neither has touched is zero in both.
-    False where that is all of it. What lies beside a whole tensor is fetched.
+    """Make pieces of two runs comparable: memory that neither has touched is zero in both, and the
+    original contents are copied for a run without a copy. Return False if neither touched anything.
     """
-    one, other = ours.of(mine), others.of(theirs)
+    copy, other = ours.of(mine), others.of(theirs)
     extent = _extent(mine)
-    if one is None or other is None:
-        for alone in filter(None, (one, other)):  # beside what no run has made
+    if copy is None or other is None:
+        for alone in filter(None, (copy, other)):  # the other run has not made a copy
             alone.fetch(*(numpy.array([end]) for end in extent))
         return True
-    return other.match(one, *extent) | one.match(other, *extent)
+    return other.match(copy, *extent) | copy.match(other, *extent)
 
 
 def _extent(tensor: torch.Tensor) -> tuple[int, int]:
@@ -184,21 +194,6 @@ def _extent(tensor: torch.Tensor) -> tuple[int, int]:
     size, first = tensor.element_size(), int(tensor.storage_offset())
     steps = sum((count - 1) * step for count, step in zip(tensor.shape, tensor.stride()))
     return first * size, (first + steps + 1) * size if tensor.numel() else first * size
-
-
-def as_text(value: Any, digits: int = 6) -> str:
-    """A number as messages have it: floats with so many digits."""
-    number = value.item() if hasattr(value, "item") else value
-    return f"{number:.{digits}g}" if isinstance(number, float) else str(number)
-
-
-def texts(one: Any, other: Any) -> tuple[str, str]:
-    """Two numbers, floats with six digits, or as many as tell them apart; equal ones alike."""
-    for digits in range(6, 18):
-        both = as_text(one, digits), as_text(other, digits)
-        if both[0] != both[1]:
-            return both
-    return as_text(one), as_text(other)
 
 
 _WHOLE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}

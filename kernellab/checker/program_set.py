@@ -53,10 +53,10 @@ class ProgramSet:
         return self._count
 
     def first(self, number: int) -> list[int]:
-        """So many of them, or all, from the least on."""
-        found: list[int] = []
+        """Return the lowest ids, at most `number` of them."""
+        lowest: list[int] = []
         for part in self._parts():
-            found += part[: number - len(found)].tolist()
-            if len(found) >= number:
+            lowest += part[: number - len(lowest)].tolist()
+            if len(lowest) >= number:
                 break
-        return found
+        return lowest

@@ -1,27 +1,27 @@
-"""What `kernellab.check` finds, as plain facts.
+"""The findings of `kernellab.check`, as plain data.
 
-`table()` gives a pandas DataFrame, imported when first asked for; `to_dict()` what JSON can hold.
+`table()` returns a pandas DataFrame, which it imports; `to_dict()` returns types that JSON has.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import Any
 
-from kernellab.common.formatting import counted
+from kernellab.common.formatting import counted, number_text
 from kernellab.errors import Diagnostic, ProgramId, Severity, SourcePosition
-from kernellab.records import AskedLaunch, Subject
+from kernellab.records import BoundLaunch, Subject
 from kernellab.records.showing import HasCard
-from kernellab.records.tables import data_frame
+from kernellab.records.tables import RowSequence, data_frame
 
 LISTED_PROGRAMS = 8
-"""So many programs of a finding are listed."""
+"""The most programs of a finding that are listed."""
 
 _NAMED_PROGRAMS = 4
-"""So many are named in words."""
+"""The most programs that are named in the text."""
 
 
 _MAY_BE_MEANT = (
@@ -39,24 +39,86 @@ _MAY_BE_MEANT = (
 """Kinds of findings that are warnings; all others are faults."""
 
 
-@dataclass(frozen=True)
-class Finding(HasCard, Diagnostic):
-    """One fault of a kernel, told once however often it happens. `Finding.of` makes one.
+_SHOWN = 3
+"""How many elements of an argument are listed, besides the last."""
 
-    Its position is the kernel's line, or that of the helper that it called; None where the IR does
-    not say. docs/checking.md has all kinds.
+
+@dataclass(frozen=True)
+class Inputs:
+    """The elements of one argument that a value was computed from.
 
     Attributes:
-        programs: eight of those in which it happens: the one that lane and values are of, then
-            the others by their ids.
-        argument: the parameter whose memory it concerns; "" where there is none.
-        index: of the first element that it concerns, in the argument's tensor; one number, counted
-            from the tensor's first element, where it lies outside, or the tensor's elements cannot
-            be told by coordinates.
-        lane: position in its tile of the first lane that it concerns.
-        values: what the index was made of, or what was compared, by the kernel's names.
-        count: how many elements, or lanes, it concerns; 0 where that means nothing.
-        program_count: in how many programs it happens; more than `programs` lists, perhaps.
+        argument: the parameter.
+        count: how many elements there are.
+        first: index and value of the first few, in the order in which the kernel read them.
+        last: the element that it read last; None if `first` has all.
+    """
+
+    argument: str
+    count: int
+    first: tuple[tuple[tuple[int, ...], Any], ...]
+    last: tuple[tuple[int, ...], Any] | None = None
+
+    @classmethod
+    def of(cls, argument: str, elements: Sequence[tuple[tuple[int, ...], Any]]) -> Inputs:
+        """Return the Inputs for elements of an argument, given with their values."""
+        if len(elements) <= _SHOWN + 1:
+            return cls(argument, len(elements), tuple(elements))
+        return cls(argument, len(elements), tuple(elements[:_SHOWN]), elements[-1])
+
+    def __str__(self) -> str:
+        """Return "x_ptr[0] = 0.25, x_ptr[1] = 2, and 61 more, the last of which is ..."."""
+        first = ", ".join(self._text(*element) for element in self.first)
+        if self.last is None:
+            return first
+        more = self.count - len(self.first)
+        return f"{first}, and {more:,} more, the last of which is {self._text(*self.last)}"
+
+    def _text(self, index: tuple[int, ...], value: Any) -> str:
+        return f"{element_text(self.argument, index)} = {number_text(value)}"
+
+
+def element_text(argument: str, index: Sequence[int]) -> str:
+    """Return "z_ptr[3, 7]"."""
+    return f"{argument or 'memory'}[{', '.join(map(str, index))}]"
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A change of the finding's line that may remove its fault, to be tried.
+
+    Attributes:
+        words: what to do, as a sentence.
+        old: the expression to replace, as it is written; "" for the mask of the access.
+        new: what to write instead, or the condition to add to the mask.
+    """
+
+    words: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Finding(HasCard, Diagnostic):
+    """One fault of a kernel, reported once however often it happens; made by `Finding.of`.
+
+    The position is a line of the kernel, or of a helper that it calls; None if the IR does not have
+    it. docs/checking.md lists all kinds.
+
+    Attributes:
+        programs: at most eight of the programs in which it happens: first the one that `lane` and
+            `values` belong to, then the others by their ids.
+        argument: the parameter whose memory it concerns; "" if there is none.
+        index: the first element of the argument's tensor that it concerns. It is a single number,
+            counted from the tensor's first element, if it is outside of the tensor or has no
+            unique coordinates.
+        lane: the position in its tile of the first tile element that it concerns.
+        values: what the index was computed from, or what was compared, by the kernel's names.
+        count: how many elements of memory, or of tiles, it concerns; 0 if that has no meaning.
+        program_count: in how many programs it happens; `programs` may list fewer.
+        inputs: of a wrong result, the elements that it was computed from, by argument, in the order
+            in which the program first read them; () if there are none, None if it is not known.
+        proposals: changes that the check tries, and shows if the finding goes away.
     """
 
     programs: tuple[ProgramId, ...] = ()
@@ -66,6 +128,10 @@ class Finding(HasCard, Diagnostic):
     values: Mapping[str, Any] = field(default_factory=dict)
     count: int = 0
     program_count: int = 0
+    inputs: tuple[Inputs, ...] | None = None
+    proposals: tuple[Proposal, ...] = field(
+        default=(), repr=False, compare=False, metadata={"fact": False}
+    )
 
     @classmethod
     def of(
@@ -76,17 +142,28 @@ class Finding(HasCard, Diagnostic):
         position: SourcePosition | None = None,
         calls: Sequence[SourcePosition] = (),
         severity: Severity | None = None,
+        places: Sequence[SourcePosition] = (),
         **facts: Any,
     ) -> Finding:
-        """A finding of some kind, which says how bad it is unless `severity` does; `calls` are
-        those that lead to the position, the kernel's own first; `facts` are the other fields.
+        """Return a finding.
+
+        Args:
+            kind: what it is; it also decides the severity, unless `severity` is given.
+            message: what happens, with the values.
+            advice: what to try.
+            position: the line.
+            calls: the lines of the calls that lead to the position, the kernel's own first.
+            severity: how bad it is.
+            places: the calls and then the position, in place of both.
+            facts: the other fields.
         """
+        *leading, place = places or (None,)
         return cls(
             severity=severity or ("warning" if kind in _MAY_BE_MEANT else "error"),
             kind=kind,
             what=message,
-            position=position,
-            called_from=tuple(reversed(calls)),
+            position=position or place,
+            called_from=tuple(reversed(calls or leading)),
             advice=advice,
             **facts,
         )
@@ -98,39 +175,49 @@ class Finding(HasCard, Diagnostic):
 
     @property
     def calls(self) -> tuple[SourcePosition, ...]:
-        """The lines of the calls that lead there, the kernel's own first; empty where the line is
-        the kernel's.
+        """The lines of the calls that lead to the position, the kernel's own first; empty if the
+        position is in the kernel.
         """
         return self.called_from[::-1]
 
     @property
     def headline(self) -> str:
-        """The kind, and what happens."""
+        """The kind and what happens."""
         return f"{self.kind}: {self.what}"
 
     @property
     def circumstances(self) -> Mapping[str, str]:
-        """In which programs, and with which values."""
+        """The programs in which it happens, the values there, and what they were computed from."""
         values = ", ".join(f"{name} = {value}" for name, value in self.values.items())
-        return {lead: words for lead, words in (("in", self.where), ("with", values)) if words}
+        known = {"in": self.where, "with": values, "computed from": _inputs_text(self.inputs)}
+        return {lead: words for lead, words in known.items() if words}
 
     @property
     def where(self) -> str:
-        """ "program (3, 0, 0), lane 2, and 4 more programs";
-        "every program" for what is computed once for all; "" where nothing is known.
+        """Where it happens, as text: "program (3, 0, 0), element 2 of the tile, and 4 more
+        programs".
+
+        It is "every program" for a value that all programs share, and "" if nothing is known.
         """
-        lane = f", lane {self.lane[0] if len(self.lane) == 1 else self.lane}" if self.lane else ""
+        element = self.element_text
         if not self.programs:
-            return f"every program{lane}" if lane else ""
-        if lane:
-            return f"program {self.programs[0]}{lane}{_more(self.program_count - 1)}"
+            return f"every program{element}" if element else ""
+        if element:
+            return f"program {self.programs[0]}{element}{_more(self.program_count - 1)}"
         named = self.programs[:_NAMED_PROGRAMS]
         listed = ", ".join(map(str, named))
         plural = "s" if len(named) > 1 else ""
         return f"program{plural} {listed}{_more(self.program_count - len(named))}"
 
+    @property
+    def element_text(self) -> str:
+        """The position in the tile, as text: ", element 2 of the tile"; "" if there is none."""
+        if not self.lane:
+            return ""
+        return f", element {self.lane[0] if len(self.lane) == 1 else self.lane} of the tile"
+
     def joined(self, first: Finding) -> Finding:
-        """The same fault, seen first elsewhere: in another call of the helper that it stands in."""
+        """Return one finding for this one and for the same fault in another call of its helper."""
         others = sorted({*self.programs, *first.programs} - {*first.programs[:1]})
         programs = [*first.programs[:1], *others][:LISTED_PROGRAMS]
         return dataclasses.replace(
@@ -141,7 +228,7 @@ class Finding(HasCard, Diagnostic):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in types that JSON has."""
+        """Return the finding in types that JSON has."""
         plain = self.to_json()
         return {
             "kind": self.kind,
@@ -151,21 +238,23 @@ class Finding(HasCard, Diagnostic):
             "calls": plain["called_from"][::-1],
             **plain["facts"],
             "line": self.line,
+            "changes": plain["changes"],
+            "verified": self.verified,
         }
 
 
 @dataclass(frozen=True)
-class Findings(HasCard, Sequence[Finding]):
-    """What a check of one launch found: a sequence of findings, in the order of the kernel's lines.
+class Findings(HasCard, RowSequence[Finding]):
+    """The findings of a check of one launch, in the order of the kernel's lines.
 
     Attributes:
         kernel: its name.
         target: the GPU that was emulated.
-        grid: how many programs along x, y, z.
-        notes: what was not asked, and which detector failed, and why.
-        subject: what was checked; None where nobody said.
-        compared: the arguments whose contents were compared with what was expected.
-        asked: the launch, to be made again; None where it is not at hand.
+        grid: the number of programs along x, y, z.
+        notes: what was not checked, and which detector failed, and why.
+        subject: what was checked; None if it is not known.
+        compared: the arguments that were compared with expected contents.
+        launch: the launch that was checked; None if it is not available.
     """
 
     kernel: str
@@ -175,67 +264,64 @@ class Findings(HasCard, Sequence[Finding]):
     notes: tuple[str, ...] = ()
     subject: Subject | None = field(default=None, repr=False, compare=False)
     compared: tuple[str, ...] = ()
-    asked: AskedLaunch | None = field(default=None, repr=False, compare=False)
-
-    @overload
-    def __getitem__(self, index: int) -> Finding: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Finding, ...]: ...
-    def __getitem__(self, index: int | slice) -> Finding | tuple[Finding, ...]:
-        return self.findings[index]
-
-    def __len__(self) -> int:
-        return len(self.findings)
-
-    def __iter__(self) -> Iterator[Finding]:
-        return iter(self.findings)
+    launch: BoundLaunch | None = field(default=None, repr=False, compare=False)
+    _rows = "findings"
 
     def of_kind(self, kind: str) -> tuple[Finding, ...]:
-        """The findings of one kind."""
-        return tuple(one for one in self.findings if one.kind == kind)
+        """Return the findings of one kind."""
+        return tuple(finding for finding in self.findings if finding.kind == kind)
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kind of each finding, in their order."""
-        return tuple(one.kind for one in self.findings)
+        return tuple(finding.kind for finding in self.findings)
 
     @property
     def examined(self) -> str:
-        """Of a check that found nothing, what that says and what it does not; else ""."""
+        """What a check without findings has examined, and what it has not; else ""."""
         if self.findings:
             return ""
         if self.compared:
-            verb = "is" if len(self.compared) == 1 else "are"
-            results = f"{', '.join(self.compared)} {verb} as expected."
+            verb = "has" if len(self.compared) == 1 else "have"
+            results = f"{', '.join(self.compared)} {verb} the expected contents."
         else:
             results = (
-                "Whether the results are right was not asked: %tilecheck --expect NAME (expect=) "
-                "compares them with a function's, torch.add for one."
+                "It did not compare the results: %tilecheck --expect NAME (or expect=) compares "
+                "them with those of a function such as torch.add."
             )
+        if 0 in self.grid:
+            ran = f"The grid {self.grid} has no programs: nothing ran, and nothing was checked."
+            return f"{ran} {results}" if self.compared else ran
         programs = counted(math.prod(self.grid), "program")
-        return f"Examined: every access, atomic and value of {programs}. {results}"
+        return f"The check examined every access, atomic and value of {programs}. {results}"
 
     def table(self) -> Any:
-        """A pandas DataFrame with one row for each finding."""
+        """Return a pandas DataFrame with one row for each finding."""
         columns = ("kind", "line", "programs", "argument", "index", "count", "message", "advice")
         return data_frame(self.findings, columns)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in types that JSON has."""
+        """Return the findings in types that JSON has."""
         return {
             "kernel": self.kernel,
             "target": self.target,
             "grid": list(self.grid),
             "notes": list(self.notes),
-            "findings": [one.to_dict() for one in self.findings],
+            "findings": [finding.to_dict() for finding in self.findings],
         }
 
     def __str__(self) -> str:
         number = counted(len(self), "finding") if self.findings else "nothing found"
-        said = [self.examined] if self.examined else []
+        examined = [self.examined] if self.examined else []
         return "\n\n".join(
-            [f"{self.kernel}: {number}", *map(str, self.findings), *said, *self.notes]
+            [f"{self.kernel}: {number}", *map(str, self.findings), *examined, *self.notes]
         )
+
+
+def _inputs_text(inputs: Sequence[Inputs] | None) -> str:
+    if inputs is None:
+        return ""
+    return "\n".join(map(str, inputs)) or "nothing that the kernel has read"
 
 
 def _more(programs: int) -> str:

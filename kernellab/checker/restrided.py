@@ -1,5 +1,5 @@
-"""Views whose shape says nothing of what a kernel reads: the launch lays a stride of its own over
-the memory behind them.
+"""Find views that a kernel reads beyond their shape, because the launch passes other strides for
+their memory.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from kernellab.launch.argument_copies import tensors_in
 
 
 def restrided(values: Mapping[str, Any]) -> frozenset[str]:
-    """The arguments that may be read anywhere in their storage.
+    """Return the arguments that may be read anywhere in their storage.
 
-    A view is one of them if it is of overlapping windows, which only `as_strided` and `unfold`
-    make; if it has no holes, and the launch passes a stride that it does not have; if that is the
-    stride of what it is a view of. So is an object that has a tensor and an address of its own
-    in it: what it describes, its own sizes and strides say, and no tensor's.
+    A view is one of them if its elements overlap, which only `as_strided` and `unfold` produce; or
+    if the launch passes a stride that the view does not have, and the view is contiguous or the
+    stride is that of its base. So is an object with its own address inside a tensor: its own sizes
+    and strides describe the memory, and not those of the tensor.
 
     Args:
-        values: a launch's arguments by name, the tensors as they were given.
+        values: a launch's arguments by name, with the tensors as they were passed.
     """
     tensors = dict(tensors_in(values))
-    found = {name for name, value in values.items() if is_pointer(value)}
+    names = {name for name, value in values.items() if is_pointer(value)}
     for name, tensor in tensors.items():
         if _is_part(tensor) and (_overlaps(tensor) or _has_other_stride(name, tensors, values)):
-            found.add(name)
-    return frozenset(found)
+            names.add(name)
+    return frozenset(names)
 
 
 def _is_part(tensor: torch.Tensor) -> bool:
@@ -38,7 +38,7 @@ def _is_part(tensor: torch.Tensor) -> bool:
 
 
 def _overlaps(tensor: torch.Tensor) -> bool:
-    """Whether elements of different indices lie in one place, which is none's of a broadcast."""
+    """Return whether different indices share a place in memory, other than by a stride of 0."""
     steps = sorted(
         (stride, size) for size, stride in zip(tensor.shape, tensor.stride()) if size > 1
     )
@@ -55,7 +55,7 @@ def _has_other_stride(
 ) -> bool:
     tensor = tensors[name]
     own, base = set(tensor.stride()), getattr(tensor, "_base", None)
-    others = {s for other, one in tensors.items() if other != name for s in one.stride()}
+    others = {step for other in tensors if other != name for step in tensors[other].stride()}
     behind = set() if base is None else set(base.stride())
     for stride in strides_for(name, [*tensors], values):
         if stride not in own | others | {0, 1} and (tensor.is_contiguous() or stride in behind):
@@ -64,13 +64,13 @@ def _has_other_stride(
 
 
 def strides_for(name: str, tensors: Sequence[str], values: Mapping[str, Any]) -> Iterator[int]:
-    """The values of parameters that are called strides, but for those named after another
-    tensor: `stride_ym` is y's.
+    """Yield the values of the parameters that are named as strides, except those named after
+    another tensor, as `stride_ym` is for y.
 
     Args:
-        name: of a tensor.
-        tensors: the names of all of a launch's.
-        values: its arguments by name.
+        name: the name of a tensor.
+        tensors: the names of all tensors of the launch.
+        values: the arguments of the launch by name.
     """
     stems = {_stem(tensor): tensor for tensor in tensors}
     for parameter, value in values.items():
@@ -80,7 +80,7 @@ def strides_for(name: str, tensors: Sequence[str], values: Mapping[str, Any]) ->
         matching = [stem for stem in stems if stem and (rest.startswith(stem) or stem == rest)]
         if not matching or stems[max(matching, key=len)] == name:
             given = value if isinstance(value, tuple) else (value,)
-            yield from (one for one in given if type(one) is int)
+            yield from (stride for stride in given if type(stride) is int)
 
 
 def _stem(tensor: str) -> str:

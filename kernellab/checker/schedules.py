@@ -1,24 +1,21 @@
-"""The other ways in which a check runs a launch: orders of its programs, and programs that are
-preempted.
-"""
+"""The schedules with which a check runs a launch: other orders of its programs, and preemption."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernellab.checker.checked_run import CheckedRun
 from kernellab.checker.code import switches
-from kernellab.checker.detector import Detector
-from kernellab.checker.events import Change
-from kernellab.checker.session import CheckSession
 from kernellab.interpreter.analyses.memory_effects import memory_effects
+from kernellab.interpreter.execution.per_code import per_code
 from kernellab.interpreter.execution.preemption import Preemption
+from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.ir.traits import Atomic, has
 from kernellab.records.run_options import DEFAULT, RunOptions
 
 MOST_PREEMPTED = 64
-"""So many programs a launch may have for them to be preempted: each runs alone, and slowly."""
+"""The most programs of a launch that are preempted: each runs alone, and slowly."""
 
 
 @dataclass(frozen=True)
@@ -26,31 +23,14 @@ class Schedule:
     """A way to run a launch.
 
     Attributes:
-        words: how its programs run, "backwards".
-        options: in which order.
-        preemption: how they are preempted at the kernel's switch points, if they are.
+        words: how its programs run, for messages: "backwards".
+        options: the order of the programs.
+        preemption: how programs are preempted at the kernel's switch points; None if they are not.
     """
 
     words: str
     options: RunOptions = DEFAULT
     preemption: Preemption | None = None
-
-    def run(
-        self,
-        session: CheckSession,
-        detectors: Callable[[CheckedRun], Sequence[Detector]] = lambda _new_run: (),
-        *,
-        one_by_one: bool = False,
-        change: Change | None = None,
-    ) -> CheckedRun:
-        """Run a launch so; see `CheckSession.repeat`."""
-        return session.repeat(
-            detectors,
-            self.options,
-            one_by_one=one_by_one,
-            preemption=self.preemption,
-            change=change,
-        )
 
 
 IN_ORDER = Schedule("in the order of their ids")
@@ -63,19 +43,22 @@ _ORDERS = (
 _IN_TURNS = "in turns, each up to its next atomic or poll"
 _PREEMPTED = (
     Schedule(_IN_TURNS, preemption=Preemption("rounds")),
-    Schedule(f"{_IN_TURNS}, there and back", preemption=Preemption("there and back")),
+    Schedule(f"{_IN_TURNS}, in both directions", preemption=Preemption("there and back")),
     Schedule(
-        f"{_IN_TURNS}, back and forth", BACKWARDS.options, preemption=Preemption("there and back")
+        f"{_IN_TURNS}, in both directions from the last",
+        BACKWARDS.options,
+        preemption=Preemption("there and back"),
     ),
-    Schedule(f"{_IN_TURNS}, by chance (seed 1)", preemption=Preemption(2, seed=1)),
-    Schedule(f"{_IN_TURNS}, many in a row (seed 2)", preemption=Preemption(32, seed=2)),
+    Schedule(f"{_IN_TURNS}, in random order (seed 1)", preemption=Preemption(2, seed=1)),
+    Schedule(f"{_IN_TURNS}, in long random turns (seed 2)", preemption=Preemption(32, seed=2)),
 )
 
 
 def other_schedules(run: CheckedRun, shared: bool) -> Iterator[Schedule]:
-    """The schedules in which a launch may do something else than in the order of its programs' ids.
+    """Yield the schedules in which a launch may behave differently than in the order of its ids.
 
     Args:
+        run: the launch, run in the order of its programs' ids.
         shared: whether its programs read what others left in memory.
     """
     if not shared and not memory_effects(run.code).order_shows:
@@ -86,10 +69,14 @@ def other_schedules(run: CheckedRun, shared: bool) -> Iterator[Schedule]:
 
 
 def learns(run: CheckedRun, shared: bool) -> bool:
-    """Whether what a program does may depend on what others did before: not where they only add up
-    floats, whose sums nobody reads.
+    """Return whether a program may depend on what others did before. It does not if they only add
+    up floats with atomics whose results are not used.
     """
-    return shared or any(
-        has(op, Atomic) and any(result.uses for result in op.results)
-        for op in run.code.module.walk()
+    return shared or _uses_results_of_atomics(run.code)
+
+
+@per_code
+def _uses_results_of_atomics(code: ProgramCode) -> bool:
+    return any(
+        has(op, Atomic) and any(result.uses for result in op.results) for op in code.module.walk()
     )

@@ -1,11 +1,9 @@
-"""A launch that is checked: it can be run again, on copies of its arguments,
-as often as somebody has a question.
-"""
+"""A launch that is checked, which can be run again on copies of its arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
@@ -14,70 +12,68 @@ from kernellab.checker.checked_run import CheckedRun
 from kernellab.checker.code import checked_code
 from kernellab.checker.detector import Detector, Stopped, that_define
 from kernellab.checker.events import Change, EventDispatcher, may_hear
-from kernellab.checker.failures import Failures
+from kernellab.checker.failures import RAISED, Failures
 from kernellab.checker.lazy_copies import LazyCopies
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
+from kernellab.checker.schedules import IN_ORDER, Schedule
 from kernellab.checker.written_storages import unchanged_storages
 from kernellab.errors import Deadlock
 from kernellab.interpreter.execution.launcher import launch_observed, launch_sampled
-from kernellab.interpreter.execution.preemption import Preemption
 from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.launch.argument_copies import copied
-from kernellab.records.run_options import DEFAULT, RunOptions
 
 _Kind = TypeVar("_Kind", bound=Detector)
 
 
 @dataclass(frozen=True)
 class CheckSession:
-    """What a check knows of its launch, and how it runs it.
+    """Runs the launch of a check.
 
     Attributes:
-        launch: as it was asked for, on the caller's own arguments, which no run touches.
-        guards: the detectors without which a further run may not end; see `Detector.guards`.
+        launch: the launch with the caller's arguments, which no run changes.
+        guards: the detectors that observe every further run, which might not end without them; see
+            `Detector.guards`.
     """
 
     launch: CheckedRun
     guards: tuple[type[Detector], ...] = ()
 
     def run_detectors(
-        self, kinds: Sequence[type[Detector]], failures: Failures | None = None
+        self, kinds: Sequence[type[Detector]], failures: Failures = RAISED
     ) -> tuple[list[Detector], Finding | None]:
-        """Run it, observed by detectors of these kinds: they observe values too.
+        """Run the launch with detectors, which observe accesses and values.
 
         Args:
-            kinds: of the detectors.
-            failures: takes note of those that fail; without it, their errors are raised.
+            kinds: the classes of the detectors.
+            failures: records detectors that fail.
 
         Returns:
-            The detectors, those that failed left out; and what stopped the run, where it would not
-            have ended.
+            The detectors without those that failed; and the finding that stopped the run, if it
+            would not have ended.
         """
-        kept = _raised if failures is None else failures.kept
-        if failures is not None:
-            kinds = self._that_observe(kinds, failures)
+        kinds = self._that_observe(kinds, failures)
         code = self._code(kinds)
         run = self._new_run(code)
         detectors: list[Detector] = []
         for kind in kinds:
-            with kept(kind):
-                if may_hear(kind, code) and kind.concerns(run):
+            with failures.kept(kind):
+                if may_hear(code, kind) and kind.concerns(run):
                     detectors.append(kind(run))
-        for one in that_define("meet", detectors):
-            with kept(type(one)):
-                one.meet(detectors)
+        for detector in that_define("meet", detectors):
+            with failures.kept(type(detector)):
+                detector.meet(detectors)
         stopped = None
         try:
             self._execute(run, detectors, failures=failures)
         except Stopped as stop:
             stopped = stop.finding
-        for one in that_define("end", detectors) if stopped is None else ():
-            with kept(type(one)):
-                one.end()
-        return [one for one in detectors if failures is None or type(one) not in failures], stopped
+        for detector in that_define("end", detectors) if stopped is None else ():
+            with failures.kept(type(detector)):
+                detector.end()
+        return [kept for kept in detectors if type(kept) not in failures], stopped
 
     def run_program(self, kind: type[_Kind], program: int) -> _Kind:
-        """Run one program alone, by its linear id, observed by a detector: values too.
+        """Run one program, by its linear id, with a detector that observes accesses and values.
 
         Raises:
             KernelFault: as `kernellab.run`.
@@ -95,39 +91,37 @@ class CheckSession:
     def repeat(
         self,
         detectors: Callable[[CheckedRun], Sequence[Detector]] = lambda _new_run: (),
-        options: RunOptions = DEFAULT,
+        schedule: Schedule = IN_ORDER,
         *,
         one_by_one: bool = False,
-        preemption: Preemption | None = None,
         change: Change | None = None,
     ) -> CheckedRun:
-        """Run it again, in another way perhaps.
+        """Run the launch again, possibly in another way.
 
         Args:
-            detectors: makes those that observe it, accesses only.
-            options: in another order.
-            one_by_one: one program after the other, no two in step.
-            preemption: how programs are preempted at the kernel's switch points.
-            change: puts other accesses in the place of some.
+            detectors: makes the detectors, which observe accesses only.
+            schedule: how the programs run.
+            one_by_one: whether programs run one after the other, without batches.
+            change: replaces accesses.
 
         Returns:
-            The run, its tensors as it has left them.
+            The run, with its tensors as it left them.
 
         Raises:
             Stopped: it would not have ended.
             KernelFault: as `kernellab.run`.
         """
-        code = self._code(self.guards, preempts=preemption is not None)
+        code = self._code(self.guards, preempts=schedule.preemption is not None)
         run = self._new_run(replace(code, batch=1) if one_by_one else code)
         guards = [kind(run) for kind in self.guards]
-        self._execute(run, [*guards, *detectors(run)], options, change, preemption=preemption)
+        self._execute(run, [*guards, *detectors(run)], schedule, change)
         return run
 
     def _that_observe(
         self, kinds: Sequence[type[Detector]], failures: Failures
     ) -> Sequence[type[Detector]]:
-        """Those that can say what they observe."""
-        with suppress(Exception):  # of whom it is, is asked below
+        """Return the classes whose `observes` does not fail."""
+        with suppress(Exception):  # the loop below finds the detector that fails
             self._code(kinds)
             return kinds
         for kind in kinds:
@@ -152,15 +146,20 @@ class CheckSession:
         self,
         run: CheckedRun,
         detectors: Sequence[Detector],
-        options: RunOptions = DEFAULT,
+        schedule: Schedule = IN_ORDER,
         change: Change | None = None,
-        failures: Failures | None = None,
-        preemption: Preemption | None = None,
+        failures: Failures = RAISED,
     ) -> None:
         dispatcher = EventDispatcher(run, detectors, change, failures)
         try:
             launch_observed(
-                run.kernel, run.grid, run.call, run.code, dispatcher, options, preemption
+                run.kernel,
+                run.grid,
+                run.call,
+                run.code,
+                dispatcher,
+                schedule.options,
+                schedule.preemption,
             )
         except Deadlock as deadlock:
             raise Stopped(_deadlock_finding(deadlock)) from deadlock
@@ -168,14 +167,8 @@ class CheckSession:
             dispatcher.put_back()
 
 
-def _raised(kind: type[Detector]) -> AbstractContextManager[None]:
-    """In place of `Failures.kept`, where failures are raised."""
-    del kind
-    return nullcontext()
-
-
 def _deadlock_finding(deadlock: Deadlock) -> Finding:
-    """A deadlock as a finding."""
+    """Return the finding for a deadlock."""
     return Finding.of(
         kind="deadlock",
         message=deadlock.problem.removeprefix("deadlock: "),

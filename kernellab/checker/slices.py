@@ -32,28 +32,19 @@ def mask_of(op: Operation) -> SSAValue | None:
 
 def makes_addresses(op: Operation) -> bool:
     """Whether an address or a mask is computed from a result of `op`."""
-    found = _behind_accesses(function_of(op))
-    return any(result in found for result in op.results)
+    values = _behind_accesses(function_of(op))
+    return any(result in values for result in op.results)
 
 
-def sources(access: Operation) -> frozenset[SSAValue]:
-    """The values that the place of an access is computed from."""
-    return behind(placing(access), function_of(access))
-
-
-def sources_of_stored(stores: Iterable[Operation]) -> frozenset[SSAValue]:
-    """The values that what some operations store is computed from."""
-    return frozenset(
-        value
-        for store in stores
-        for value in behind(filter(None, (stored_integers(store),)), function_of(store))
-    )
+def stored_value(op: Operation) -> SSAValue | None:
+    """What an operation writes to global memory, where it does."""
+    access = trait_of(op, GlobalAccess)
+    return None if access is None else access.value_of(op)
 
 
 def stored_integers(op: Operation) -> SSAValue | None:
     """The integers that an operation writes to global memory, where it does."""
-    access = trait_of(op, GlobalAccess)
-    stored = None if access is None else access.value_of(op)
+    stored = stored_value(op)
     return stored if stored is not None and dtype(stored.type).kind == "i" else None
 
 
@@ -64,10 +55,12 @@ def _behind_accesses(function: Operation) -> frozenset[SSAValue]:
     """
     operations = list(function.walk())
     placed = [value for op in operations for value in placing(op)]
-    found = behind(placed, function)
+    values = behind(placed, function)
     stored = [value for op in operations if (value := stored_integers(op)) is not None]
-    was_loaded = any(isinstance(value, OpResult) and has(value.op, GlobalAccess) for value in found)
-    return behind([*placed, *stored], function) if stored and was_loaded else found
+    was_loaded = any(
+        isinstance(value, OpResult) and has(value.op, GlobalAccess) for value in values
+    )
+    return behind([*placed, *stored], function) if stored and was_loaded else values
 
 
 def behind(values: Iterable[SSAValue], function: Operation) -> frozenset[SSAValue]:
@@ -97,7 +90,7 @@ def _carried(function: Operation) -> Mapping[SSAValue, tuple[SSAValue, ...]]:
 
 
 def function_of(op: Operation) -> Operation:
-    """The function that an operation stands in."""
+    """Return the function that contains an operation."""
     while not isinstance(op, tt.FuncOp):
         parent = op.parent_op()
         assert parent is not None, "every operation of a kernel is in a function"

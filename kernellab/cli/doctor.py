@@ -97,7 +97,7 @@ def _python() -> Iterator[Line]:
 
 
 def _packages() -> Iterator[Line]:
-    """Every requirement that the package declares, beside what is there."""
+    """Every requirement that the package declares, and the installed version."""
     try:
         declared = importlib.metadata.requires("kernellab") or []
     except importlib.metadata.PackageNotFoundError:
@@ -138,10 +138,7 @@ def _package(requirement: Requirement) -> Line:
     )
 
 
-def _pairing() -> Iterator[Line]:
-    """Whether torch and Triton are versions that belong together."""
-    torch, triton = (importlib.metadata.version(name) for name in ("torch", "triton"))
-    yield pairing(torch, triton)
+_version = importlib.metadata.version
 
 
 def pairing(torch: str, triton: str) -> Line:
@@ -158,11 +155,6 @@ def pairing(torch: str, triton: str) -> Line:
         f"torch {torch} was made with Triton {wanted}, and {triton} is installed",
         f'torch.compile may fail. Take the one that fits: pip install "triton=={wanted}.*"',
     )
-
-
-def _torch_compile() -> Iterator[Line]:
-    """Whether torch.compile can be opened with this torch."""
-    yield compile_support(importlib.metadata.version("torch"))
 
 
 def compile_support(torch: str) -> Line:
@@ -247,8 +239,8 @@ def _nvidia_tools() -> Iterator[Line]:
             advice = "Triton's wheel has it: reinstall triton from a wheel."
             yield Line.of(name, "missing", f"it {job}, and cannot be run: {error}", advice)
             continue
-        found = re.search(r"release [\d.]+, V([\d.]+)", printed.stdout)
-        yield Line.of(name, "ok", f"{found[1] if found else 'of unknown version'}, {job}")
+        match = re.search(r"release [\d.]+, V([\d.]+)", printed.stdout)
+        yield Line.of(name, "ok", f"{match[1] if match else 'of unknown version'}, {job}")
 
 
 def _compiles() -> Iterator[Line]:
@@ -291,8 +283,8 @@ def _runs() -> Iterator[Line]:
 CHECKS: dict[str, Callable[[], Iterable[Line]]] = {
     "Python": _python,
     "packages": _packages,
-    "torch and Triton": _pairing,
-    "torch.compile": _torch_compile,
+    "torch and Triton": lambda: [pairing(_version("torch"), _version("triton"))],
+    "torch.compile": lambda: [compile_support(_version("torch"))],
     "GPU": _gpu,
     "NVIDIA's tools": _nvidia_tools,
     "compiler": _compiles,

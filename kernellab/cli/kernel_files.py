@@ -69,15 +69,15 @@ def _function(kernel: Any) -> Any:
 
 
 def _run_file(file: Path) -> ModuleType:
-    # A name of its own: a file called json.py must not take that module's place.
+    # A separate name: a file called json.py must not replace that module.
     name = f"kernels_of_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file.resolve())
     if spec is None or spec.loader is None:
         raise KernelLabError(f"{file} is not a Python file.", advice="Its name has to end in .py.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    # As `python FILE` does, so that the file finds its neighbours;
-    # not for longer, so that nobody else does.
+    # As `python FILE` does, so that the file finds its neighbors;
+    # not for longer, so that no one else does.
     folder = str(file.resolve().parent)
     sys.path.insert(0, folder)
     try:

@@ -1,5 +1,5 @@
-"""The terminal's door: `kernellab demo`, `doctor`, `compile`, `profile`, `view`,
-`workshop`.
+"""The command line: `kernellab demo`, `doctor`, `compile`, `profile`, `view`,
+`test-on-cpu`, `workshop`.
 
 Each command imports what it needs when it runs, so that `kernellab --help` answers at once.
 """
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from kernellab.cli.profile_options import add_profile_options, add_view_options
 from kernellab.cli.workshop import add_workshop_options
 from kernellab.common.option_values import (
+    later,
     read_constexprs,
     read_warps,
     read_whole_number,
@@ -34,14 +35,14 @@ from kernellab.errors import CompileError, KernelLabError, MissingArguments, sug
 if TYPE_CHECKING:
     from kernellab.records import Compilation
 
-COMMANDS = ("demo", "doctor", "compile", "profile", "view", "workshop")
+COMMANDS = ("demo", "doctor", "compile", "profile", "view", "test-on-cpu", "workshop")
 
 FOUND_SOMETHING = 1
 """Exit status: the command ran, and something is not as it should be."""
 BAD_INPUT = 2
 """Exit status: the command could not do what it was asked for."""
 CUT_OFF = 141
-"""Exit status: nobody reads the output any more; a shell's for SIGPIPE."""
+"""Exit status: no one reads the output any more; a shell's for SIGPIPE."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -165,13 +166,13 @@ def _parser() -> argparse.ArgumentParser:
         "profile",
         help="run a script and say what its kernels and their lines take",
         description=(
-            "Run a Python script, and say what its kernels and their lines take: on a GPU by "
-            "Proton, without one on the interpreter, whose time is no GPU's. The exit status is "
-            "the script's."
+            "Run a Python script and report the time of its kernels and their lines: measured on "
+            "a GPU by Proton; otherwise the interpreter's time, which does not predict a GPU's. "
+            "The exit status is the script's."
         ),
     )
     add_profile_options(profile)
-    profile.set_defaults(command=_profile)
+    profile.set_defaults(command=later("kernellab.cli.profiles:profile_script"))
 
     view = commands.add_parser(
         "view",
@@ -179,7 +180,20 @@ def _parser() -> argparse.ArgumentParser:
         description="Show a saved profile: its kernels with their shares, or a tree of metrics.",
     )
     add_view_options(view)
-    view.set_defaults(command=_view)
+    view.set_defaults(command=later("kernellab.cli.profiles:view_file"))
+
+    tests = commands.add_parser(
+        "test-on-cpu",
+        help="run a library's GPU tests without a GPU, and say what ran and what was found",
+        description=(
+            "Run a command that runs pytest, with torch reporting a GPU that does not exist and "
+            "all Triton kernels on the interpreter. Afterwards, report what was launched, what "
+            "KernelLab does not run and why, and the faults that were found. The exit status is "
+            "the command's."
+        ),
+    )
+    _add_test_options(tests)
+    tests.set_defaults(command=later("kernellab.cli.test_on_cpu:run_tests"))
 
     workshop = commands.add_parser(
         "workshop",
@@ -237,6 +251,21 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_test_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--target", metavar="GPU", default="sm_90", help="the GPU that torch reports (sm_90)"
+    )
+    parser.add_argument(
+        "--json", metavar="FILE", type=Path, dest="report", help="write every event to a file, too"
+    )
+    parser.add_argument(
+        "words",
+        metavar="COMMAND",
+        nargs=argparse.REMAINDER,
+        help="the command that runs the tests: pytest tests/ops -x",
+    )
+
+
 def _reader(read: Callable[[str], Any]) -> Callable[[str], Any]:
     """A reader whose ValueError argparse shows in its own words."""
 
@@ -275,7 +304,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
     findings = examine()
     if options.json:
-        print(json.dumps([one.to_json() for one in findings], indent=2))
+        print(json.dumps([finding.to_json() for finding in findings], indent=2))
     else:
         print(report_text(findings))
     return 0 if healthy(findings) else FOUND_SOMETHING
@@ -305,18 +334,6 @@ def _compile(options: argparse.Namespace) -> int:
         print()
         _write(options.output, compilation_report(compilations))
     return 0
-
-
-def _profile(options: argparse.Namespace) -> int:
-    from kernellab.cli.profiles import profile_script
-
-    return profile_script(options)
-
-
-def _view(options: argparse.Namespace) -> int:
-    from kernellab.cli.profiles import view_file
-
-    return view_file(options)
 
 
 def _report_of_failure(error: CompileError) -> str:

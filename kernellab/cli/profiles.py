@@ -40,7 +40,7 @@ def profile_script(options: argparse.Namespace) -> int:
     if options.output is not None:
         check_place(options.output)
     is_emulated = local_target() is None
-    around: AbstractContextManager[None] = (
+    around: AbstractContextManager[object] = (
         interpreted(answers="gpu") if is_emulated else nullcontext()
     )
     session = profile(name=Path(script).name, context=options.context, mode=options.mode)
@@ -63,7 +63,7 @@ def _run(script: str, arguments: list[str]) -> int:
         if isinstance(error.code, str):
             print(error.code, file=sys.stderr)
         return error.code if isinstance(error.code, int) else int(error.code is not None)
-    except Exception:  # the script's own, told as Python tells it
+    except Exception:  # the script's own, printed as Python prints it
         traceback.print_exc()
         return 1
     finally:
@@ -81,17 +81,17 @@ def view_file(options: argparse.Namespace) -> int:
     """
     from kernellab.loading import load
 
-    found = load(options.file)
-    if not isinstance(found, Profile):
-        print(found)
+    profile = load(options.file)
+    if not isinstance(profile, Profile):
+        print(profile)
         return 0
     if options.list:
-        print("\n".join(map(visible, found.metrics)))
+        print("\n".join(map(visible, profile.metrics)))
     elif options.diff is not None:
         other = load(options.diff)
-        print((found.diff(other)).tree(options.metrics))
+        print((profile.diff(other)).tree(options.metrics))
     else:
-        print(text_of(found, options))
+        print(text_of(profile, options))
     return 0
 
 
@@ -101,7 +101,7 @@ def view_file(options: argparse.Namespace) -> int:
 def text_of(profile: Profile, options: argparse.Namespace) -> str:
     """A profile for a terminal: its kernels with their shares, or the tree of some metrics."""
     chosen = {name: getattr(options, name) for name in ("include", "exclude", "threshold", "depth")}
-    if options.metrics is not None or any(one is not None for one in chosen.values()):
+    if options.metrics is not None or any(value is not None for value in chosen.values()):
         return str(profile.tree(options.metrics, **chosen))
     return "\n".join(_summary(profile))
 
@@ -118,17 +118,20 @@ class _Total:
 
 def _summary(profile: Profile) -> Iterator[str]:
     kernels = _totals(profile)
-    whole = sum(one.nanoseconds for one in kernels)
+    whole = sum(kernel.nanoseconds for kernel in kernels)
     yield f"{visible(profile.name) or 'Profile'}  {visible(profile.origin)}"
     yield f"  {_time(whole)} in {counted(len(kernels), 'kernel')}"
     yield from (f"  {visible(note)}" for note in profile.notes)
-    width = max((len(_name(one)) for one in kernels), default=0)
-    for one in kernels:
-        share = percent(one.nanoseconds / whole) if whole else ""
-        launches = counted(round(one.launches), "launch").replace("launchs", "launches")
+    width = max((len(_name(kernel)) for kernel in kernels), default=0)
+    for kernel in kernels:
+        share = percent(kernel.nanoseconds / whole) if whole else ""
+        launches = counted(round(kernel.launches), "launch").replace("launchs", "launches")
         yield ""
-        yield (f"  {_name(one).ljust(width)}  {share:>7}  {_time(one.nanoseconds):>10}  {launches}")
-        yield from _parts(one)
+        yield (
+            f"  {_name(kernel).ljust(width)}  {share:>7}  {_time(kernel.nanoseconds):>10}"
+            f"  {launches}"
+        )
+        yield from _parts(kernel)
 
 
 def _name(kernel: _Total) -> str:
@@ -139,7 +142,7 @@ def _name(kernel: _Total) -> str:
 
 def _parts(kernel: _Total) -> Iterator[str]:
     """The lines of a kernel, the largest first."""
-    ordered = sorted(kernel.lines.items(), key=lambda one: -one[1])
+    ordered = sorted(kernel.lines.items(), key=lambda line: -line[1])
     for (file, line), share in ordered[:_MOST_PARTS]:
         text = source_line(file, line).strip()
         place = f"line {line}"
@@ -150,17 +153,17 @@ def _parts(kernel: _Total) -> Iterator[str]:
 
 
 def _totals(profile: Profile) -> list[_Total]:
-    found: dict[str, _Total] = {}
+    sums: dict[str, _Total] = {}
     totals = totals_of(profile.root)
-    for one in profile.root.walk():
-        if one.kind == "kernel":
-            total, metrics = found.setdefault(one.name, _Total(one.name)), totals[id(one)]
+    for scope in profile.root.walk():
+        if scope.kind == "kernel":
+            total, metrics = sums.setdefault(scope.name, _Total(scope.name)), totals[id(scope)]
             total.nanoseconds += metrics.get(TIME, 0)
             total.launches += metrics.get(COUNT, 0)
     for line in profile.line_records:
-        if line.kernel in found:
-            _add(found[line.kernel], line)
-    return sorted(found.values(), key=lambda one: -one.nanoseconds)
+        if line.kernel in sums:
+            _add(sums[line.kernel], line)
+    return sorted(sums.values(), key=lambda total: -total.nanoseconds)
 
 
 def _add(total: _Total, line: ProfiledLine) -> None:

@@ -20,7 +20,7 @@ def add_workshop_options(parser: argparse.ArgumentParser) -> None:
     init.set_defaults(run=_init)
 
     check = below.add_parser(
-        "check", help="answer every exercise of a folder; its code is executed here"
+        "check", help="answer every exercise of a folder; its code runs in confined processes"
     )
     check.add_argument("folder", metavar="DIR", type=Path, nargs="?", default=Path())
     check.add_argument("--json", action="store_true", help="the same for machines, on one line")
@@ -28,7 +28,7 @@ def add_workshop_options(parser: argparse.ArgumentParser) -> None:
 
     report = below.add_parser(
         "report",
-        help="a class at a glance: each folder's code is executed in a process of its own",
+        help="a class at a glance: each folder is graded in a separate process",
     )
     report.add_argument("folders", metavar="DIR", type=Path, nargs="+")
     report.add_argument("--json", action="store_true", help="the same for machines, on one line")
@@ -53,7 +53,7 @@ def _say_whether_ready() -> int:
     if doctor.healthy(findings):
         print("This machine is ready.")
         return 0
-    print(doctor.report_text([one for one in findings if one.state == "missing"]))
+    print(doctor.report_text([finding for finding in findings if finding.state == "missing"]))
     return 1
 
 
@@ -66,7 +66,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from kernellab.viz.exercises.card import grades_page
+    from kernellab.viz.exercises.report import grades_page
     from kernellab.workshop.grading import grade_class
 
     grades = grade_class(options.folders)

@@ -14,5 +14,5 @@ def distinct(numbers: numpy.ndarray) -> numpy.ndarray:
     ordered = numpy.sort(numbers, axis=None)
     comes_first = numpy.ones(ordered.size, numpy.bool_)
     numpy.not_equal(ordered[1:], ordered[:-1], out=comes_first[1:])
-    found: numpy.ndarray = ordered[comes_first]
-    return found
+    distinct: numpy.ndarray = ordered[comes_first]
+    return distinct

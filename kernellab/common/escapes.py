@@ -1,4 +1,4 @@
-"""Strings as compilers write them: bytes that are no plain ASCII as escapes, of which a path or
+"""Strings as compilers write them: bytes that are not ASCII as escapes, of which a path or
 a name in Greek has many.
 """
 
@@ -12,7 +12,7 @@ _LETTERS = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}
 
 
 def string_of_ir(written: str) -> str:
-    """What stands between the quotes in MLIR's text or LLVM IR, read: `caf\\C3\\A9` is "café".
+    """Read a string literal of MLIR or LLVM IR without its quotes: `caf\\C3\\A9` is "café".
 
     Bytes that are not UTF-8 become U+FFFD.
     """
@@ -20,7 +20,7 @@ def string_of_ir(written: str) -> str:
 
 
 def string_of_assembly(written: str) -> str:
-    """What stands between the quotes in PTX, AMD assembly or nvdisasm's listing, read:
+    """Read a string literal of PTX, AMD assembly or nvdisasm's listing without its quotes:
     `caf\\303\\251` is "café".
 
     Bytes that are not UTF-8 become U+FFFD.
@@ -32,11 +32,11 @@ def _read(written: str, escape: re.Pattern[bytes], base: int) -> str:
     if "\\" not in written:
         return written
 
-    def byte(found: re.Match[bytes]) -> bytes:
-        told = found[1]
-        if len(told) > 1:
-            return bytes([int(told, base) & 0xFF])
-        return _LETTERS.get(told, told)
+    def byte(match: re.Match[bytes]) -> bytes:
+        text = match[1]
+        if len(text) > 1:
+            return bytes([int(text, base) & 0xFF])
+        return _LETTERS.get(text, text)
 
     raw = written.encode("utf-8", "surrogatepass")
     return escape.sub(byte, raw).decode("utf-8", "replace")

@@ -4,11 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Context
+from typing import Any
 
 
 def counted(number: int, noun: str) -> str:
     """A number with its noun: "1 config", "1,024 configs"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def number_text(value: Any, digits: int = 6) -> str:
+    """A number as messages show it: a float with at most this many significant digits.
+
+    Six are enough to recognize a value, and leave out the digits of a float32 in which processors
+    differ. `value` may be a Python, NumPy or torch number.
+    """
+    number = value.item() if hasattr(value, "item") else value
+    return f"{number:.{digits}g}" if isinstance(number, float) else str(number)
+
+
+def number_texts(first: Any, second: Any) -> tuple[str, str]:
+    """Two numbers as a message compares them: with as many digits as it takes to see that they
+    differ, and at least six. Equal numbers have the same text.
+    """
+    for digits in range(6, 18):
+        texts = number_text(first, digits), number_text(second, digits)
+        if texts[0] != texts[1]:
+            return texts
+    return number_text(first), number_text(second)
 
 
 _THREE_DIGITS = Context(prec=3, rounding=ROUND_HALF_UP)
@@ -26,14 +48,24 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds:g} second{'' if seconds == 1 else 's'}"
 
 
+def format_bytes(number: int) -> str:
+    """Return a number of bytes in a decimal unit: "512 bytes", "12.6 MB", "3.2 GB"."""
+    size = float(number)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 999.5 or unit == "GB":
+            break
+        size /= 1000
+    return f"{number:,} bytes" if unit == "bytes" else f"{size:.3g} {unit}"
+
+
 def joined_sizes(sizes: Iterable[int]) -> str:
     """A shape or a grid: "128x64"; "" without dimensions."""
     return "x".join(map(str, sizes))
 
 
 def visible(text: str) -> str:
-    """A text from a file that anybody may have written, as a terminal or a page can show it whole:
-    characters that move the cursor, turn the direction or show nothing stand as escapes.
+    """Return a text from an untrusted file as a terminal or a page can show it: characters that
+    move the cursor, change the direction or are invisible are escaped.
     """
     return "\n".join(
         line if line.isprintable() else "".join(map(_visible, line)) for line in text.split("\n")
@@ -50,13 +82,12 @@ _LONGEST_SHOWN = 200
 
 
 def shown(value: object) -> str:
-    """A value that a user gave, as Python writes it, and of bounded length;
-    of one that cannot be written its type.
-    """
+    """Return the `repr` of a value that a user gave, shortened to 200 characters."""
     try:
-        if hasattr(value, "untyped_storage") and value.untyped_storage().nbytes() == 0:
-            return f"a {type(value).__name__} without memory"  # which torch would read all the same
+        storage = None if isinstance(value, type) else getattr(value, "untyped_storage", None)
+        if storage is not None and storage().nbytes() == 0:
+            return f"a {type(value).__name__} without memory"  # its repr would read it all the same
         words = repr(value)
-    except Exception:  # also an integer of more digits than Python writes
+    except (ValueError, RuntimeError):  # a tensor without a storage, an int of too many digits
         return f"a {type(value).__name__}"
     return words if len(words) <= _LONGEST_SHOWN else f"{words[:_LONGEST_SHOWN]}..."

@@ -14,5 +14,5 @@ _DEAD_CONTEXT = re.compile(
 
 def gpu_fault(error: BaseException) -> str | None:
     """What a launch died of on the GPU, in CUDA's words; None where it is another error."""
-    found = _DEAD_CONTEXT.search(str(error))
-    return None if found is None else found[0].lower()
+    match = _DEAD_CONTEXT.search(str(error))
+    return None if match is None else match[0].lower()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 Value = TypeVar("Value")
@@ -28,6 +28,16 @@ class Latest(Generic[Value]):
         if value is not None:
             self._values[key] = value
         return value
+
+    def get_or_make(self, key: Hashable | None, make: Callable[[], Value]) -> Value:
+        """The value of a key, made and kept where there is none; for no key, made each time."""
+        known = None if key is None else self.get(key)
+        if known is not None:
+            return known
+        made = make()
+        if key is not None:
+            self.keep(key, made)
+        return made
 
     def keep(self, key: Hashable, value: Value) -> None:
         """Keep a value as the latest."""

@@ -7,11 +7,29 @@ from __future__ import annotations
 
 import ast
 import math
+import pkgutil
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kernellab.errors import MissingArguments
+
+
+def later(place: str) -> Callable[..., Any]:
+    """Return a function of the package, as "module:name", that is imported when it is called: torch
+    and Triton take longer than reading a line.
+    """
+    return lambda *arguments: pkgutil.resolve_name(place)(*arguments)
+
+
+def names_in(place: str) -> Callable[[], list[str]]:
+    """Return what lists the names in a constant of the package, as "module:name", imported then."""
+    return lambda: [getattr(item, "name", item) for item in pkgutil.resolve_name(place)]
+
+
+def read_names(text: str) -> list[str]:
+    """ "x_ptr, y_ptr" as ["x_ptr", "y_ptr"]."""
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def read_constexpr(text: str) -> tuple[str, Any]:
@@ -38,7 +56,7 @@ def read_constexprs(text: str) -> list[tuple[str, Any]]:
     try:
         ast.literal_eval(value)
     except (ValueError, SyntaxError):
-        return [read_constexpr(one) for one in _NEXT_CONSTEXPR.split(text)]
+        return [read_constexpr(part) for part in _NEXT_CONSTEXPR.split(text)]
     return [read_constexpr(text)]
 
 
@@ -75,10 +93,10 @@ def stated_by_options(missing: MissingArguments) -> str:
 def _triton_type(text: str) -> Any:
     import triton.language as tl
 
-    found = getattr(tl, text.removeprefix("tl."), None)
-    if not isinstance(found, tl.dtype):
+    value = getattr(tl, text.removeprefix("tl."), None)
+    if not isinstance(value, tl.dtype):
         raise ValueError(f"triton.language has no type {text.removeprefix('tl.')!r}")
-    return found
+    return value
 
 
 def read_warps(text: str) -> int:
@@ -115,5 +133,5 @@ def read_program(text: str) -> tuple[int, ...]:
         value = None
     numbers = value if isinstance(value, tuple) else (value,)
     if not all(isinstance(number, int) for number in numbers):
-        raise ValueError("a program's id is one to three numbers: 96, or 2,1,0")
+        raise ValueError("a program's id must be one to three numbers: 96, or 2,1,0")
     return numbers

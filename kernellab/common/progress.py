@@ -11,7 +11,7 @@ from time import sleep
 from types import TracebackType
 from typing import Protocol
 
-from kernellab.common import doors
+from kernellab.common import upcalls
 
 SECONDS_UNTIL_SHOWN = 0.5
 """Work that takes less says nothing."""
@@ -24,12 +24,11 @@ _SECONDS_BETWEEN_TIMES = 1.0
 
 _SECONDS_OF_TICK = 0.1
 _TICKS_UNTIL_ASLEEP = 20
-"""How often the thread that tells the time looks, and for how long it goes on looking
-where there is no work."""
+"""After how many turns without work the thread of the timer sleeps."""
 
 VARIABLE = "KERNELLAB_PROGRESS"
 """The environment variable that says whether bars are shown:
-0 never, 1 also where stderr is no terminal."""
+0 never, 1 also if stderr is not a terminal."""
 
 UNTOUCHED = "The arguments are as they were."
 """What is kept where work is done on copies."""
@@ -62,15 +61,15 @@ _innermost = threading.local()
 class ProgressBar:
     """A context in which something that may take long is done, step by step or in one piece.
 
-    After half a second a bar appears: in a notebook tqdm's, in a terminal a line. It tells how long
-    the work has been going on, also where no step has been done yet. Work inside other work has no
-    bar of its own, and is told in that one's. An interrupt passes on, with a note of how far the
+    After half a second a bar appears: in a notebook tqdm's, in a terminal a line. It shows how
+    long the work has been going on, also before the first step. Work inside other work has no
+    separate bar: it is shown in the outer one. An interrupt passes on, with a note of how far the
     outermost work came and what is kept.
 
     Attributes:
         done, total: steps; a total of None is not known.
         kept: a sentence about what there is after an interrupt.
-        words: what else is told beside the bar.
+        words: other text next to the bar.
     """
 
     def __init__(
@@ -182,7 +181,7 @@ class ProgressBar:
         wanted = self._shown if self._shown is not None else _shown_by_environment()
         if wanted is False:
             return None
-        bar: Bar | None = doors.progress_bars().open_bar(
+        bar: Bar | None = upcalls.progress_bars().open_bar(
             self.title, state.total, seconds, wanted=bool(wanted)
         )
         return bar
@@ -194,7 +193,7 @@ class ProgressBar:
 
 
 class _Timer:
-    """A thread that tells the time of the work that goes on.
+    """A thread that shows the time of the current work.
     There is one, which sleeps where there is no work: to begin some is cheap.
     """
 
@@ -266,7 +265,7 @@ _timer = _Timer()
 
 
 def _begin_anew() -> None:
-    """After a fork there is no thread but one, and nobody draws."""
+    """After a fork there is no thread but one, and no one draws."""
     global _drawing, _timer
     _drawing, _timer = threading.RLock(), _Timer()
     _innermost.work = None

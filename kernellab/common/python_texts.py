@@ -1,4 +1,4 @@
-"""Texts of Python that stand in no file, by the name that their code has for a file."""
+"""Texts, of Python and of other languages, that are in no file, by the name of a file."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Files that somebody saved, read with care: regular files only, no more than sane sizes,
-JSON without what JSON does not have. All kinds of files are read through here.
+"""Files that somebody saved, read with care: regular files only, of limited size,
+JSON without extensions. All kinds of files are read through here.
 
-A file is data of strangers. Whatever stands in it, reading it takes no more time and memory than
-its own size allows, and what is wrong is a `BadFile`, whose text says what.
+A file is untrusted data. Whatever is in it, reading it takes no more time and memory than its size
+justifies, and faults raise a `BadFile` that says what is wrong.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def regular_bytes(file: Path, most: int = MOST_BYTES) -> bytes:
         BadFile: it is a folder, a pipe, a device, or has more than `most` bytes.
     """
     _check_regular(os.stat(file), most)
-    # Another file may stand there by now: opening a pipe must not wait for its other end.
+    # Another file may be there by now: opening a pipe must not wait for its other end.
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with open(descriptor, "rb") as opened:
         _check_regular(os.fstat(descriptor), most)
@@ -104,7 +104,7 @@ def regular_bytes(file: Path, most: int = MOST_BYTES) -> bytes:
         most = most if known else min(most, MOST_UNKNOWN)
         content = opened.read(known or most + 1)
     if len(content) > most:
-        raise BadFile(f"says no size, and has more than {most:,} bytes")
+        raise BadFile(f"has no known size, and more than {most:,} bytes")
     return content
 
 
@@ -112,7 +112,7 @@ def _check_regular(status: os.stat_result, most: int) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(status.st_mode):
-        raise BadFile("is no regular file, but a pipe, a socket or a device")
+        raise BadFile("is not a regular file, but a pipe, a socket or a device")
     if status.st_size > most:
         raise BadFile(f"has {status.st_size:,} bytes; no more than {most:,} are read")
 
@@ -142,7 +142,9 @@ def gunzipped(content: bytes) -> bytes:
         except zlib.error as error:
             raise BadFile(f"is cut off or damaged: {error}") from error
         if len(parts) > most:
-            raise BadFile(f"is no sane file: {len(content):,} bytes unpack to more than {most:,}")
+            raise BadFile(
+                f"is not a valid file: {len(content):,} bytes unpack to more than {most:,}"
+            )
         if not unpacking.eof:
             raise BadFile("is cut off or damaged: its compressed data has no end")
         content = unpacking.unused_data.lstrip(b"\0")
@@ -168,13 +170,13 @@ def inflated(data: bytes, size: int) -> Iterator[bytes]:
         for at in range(0, len(data), _STEP):
             waiting: bytes = data[at : at + _STEP]
             while waiting and not unpacking.eof:
-                # One byte of room more, so that the end is seen.
-                found = unpacking.decompress(waiting, min(left + 1, _MOST_AT_ONCE))
+                # One byte more, so that the end is seen.
+                content = unpacking.decompress(waiting, min(left + 1, _MOST_AT_ONCE))
                 waiting = unpacking.unconsumed_tail
-                left -= len(found)
+                left -= len(content)
                 if left < 0:
                     raise ValueError(f"compressed data is not of {size:,} bytes")
-                yield found
+                yield content
     except zlib.error as error:
         raise ValueError(str(error)) from error
     if left or not unpacking.eof:
@@ -192,7 +194,7 @@ def zip_members(content: bytes, *names: str) -> list[bytes]:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = [archive.getinfo(name) for name in names]
-            return [_member(archive, one, len(content)) for one in entries]
+            return [_member(archive, entry, len(content)) for entry in entries]
     except (KeyError, BadFile):
         raise
     except Exception as error:  # zipfile raises whatever its parts do
@@ -211,14 +213,14 @@ def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, there: int) -> byt
     most = there if entry.compress_type == zipfile.ZIP_STORED else inflated_limit(there)
     if entry.file_size > most:
         raise BadFile(
-            f"is no sane file: its entry {entry.filename!r} would unpack to "
+            f"is not a valid file: its entry {entry.filename!r} would unpack to "
             f"{entry.file_size:,} bytes, and no more than {most:,} are read"
         )
     with archive.open(entry) as opened:
-        found = opened.read(entry.file_size + 1)
-    if len(found) != entry.file_size:
+        content = opened.read(entry.file_size + 1)
+    if len(content) != entry.file_size:
         raise BadFile(f"is cut off or damaged: its entry {entry.filename!r} has another size")
-    return found
+    return content
 
 
 # --------------------------------------------------------------------------------------------------
@@ -246,26 +248,28 @@ def json_in(text: str, packed: int = 0) -> Any:
         packed: the file's bytes: a large one may have more parts.
 
     Raises:
-        NotJson: it is no JSON.
+        NotJson: it is not JSON.
         BadFile: it is JSON, but nested too deeply, or too large, or has numbers that are none.
     """
     most = max(ALWAYS_PARTS, 2 * packed)
-    parts = sum(text.count(one) for one in ",[{")
+    parts = sum(text.count(mark) for mark in ",[{")
     if parts > most:
-        raise BadFile(f"is no sane file: it has {parts:,} values, and no more than {most:,} are")
+        raise BadFile(
+            f"is not a valid file: it has {parts:,} values, but at most {most:,} are allowed"
+        )
     try:
-        found = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_no_number)
+        data = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_no_number)
     except RecursionError as error:
         raise BadFile(_TOO_DEEP) from error
     except json.JSONDecodeError as error:
         raise NotJson(f"is cut off or damaged: {error}", error.lineno, error.colno) from error
-    return _with_whole_characters(found) if _SURROGATE.search(text) else found
+    return _with_whole_characters(data) if _SURROGATE.search(text) else data
 
 
 _TOO_DEEP = f"is damaged: its lists and objects are nested deeper than {MOST_DEPTH} levels"
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-"""Half of a character, which may lack its other half."""
+"""Half of a character, whose other half may be missing."""
 
 
 def _whole(digits: str) -> int:
@@ -285,7 +289,7 @@ def _finite(digits: str) -> float:
 
 
 def _no_number(word: str) -> Any:
-    raise BadFile(f"is damaged: {word} is no number of JSON's")
+    raise BadFile(f"is damaged: {word} is not a number in JSON")
 
 
 def _with_whole_characters(value: Any, depth: int = 0) -> Any:
@@ -295,11 +299,11 @@ def _with_whole_characters(value: Any, depth: int = 0) -> Any:
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
-        return [_with_whole_characters(one, depth + 1) for one in value]
+        return [_with_whole_characters(item, depth + 1) for item in value]
     if isinstance(value, dict):
         return {
-            _with_whole_characters(name): _with_whole_characters(one, depth + 1)
-            for name, one in value.items()
+            _with_whole_characters(name): _with_whole_characters(item, depth + 1)
+            for name, item in value.items()
         }
     return value
 
@@ -316,5 +320,5 @@ def check_version(name: str, data: Mapping[str, Any], version: int) -> None:
             f"{name!r} is of version {data.get('version')!r:.40} of the format; this KernelLab "
             f"({kernellab_version()}) reads version {version}.",
             advice=f"It was written by KernelLab {data.get('kernellab')!s:.40}: "
-            "load it with that one.",
+            "load it with that version.",
         )

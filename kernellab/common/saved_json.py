@@ -7,7 +7,8 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ class SavedData:
     __slots__ = ("_above", "_data", "_depth", "_key")
 
     def __init__(self, data: Any, key: str | int = "", above: SavedData | None = None) -> None:
-        """`key` is its name or number in the part `above`; of the whole, what stands before it."""
+        """`key` is its name or number in the part `above`; of the whole, what is before it."""
         self._data = data
         self._key = key
         self._above = above
@@ -50,16 +51,21 @@ class SavedData:
             return f"{above}[{self._key}]"
         return f"{above}.{self._key}" if above else self._key
 
+    @property
+    def place(self) -> str:
+        """Where it is in the file, for a message; "" for all of the file."""
+        return self._place[:_LONGEST]
+
     def misfit(self, expected: str) -> Misfit:
         """The error to raise where this part is not what is expected."""
-        return Misfit(f"{self._place[:_LONGEST] or 'the file'} should be {expected[:_LONGEST]}")
+        return Misfit(f"{self.place or 'the file'} should be {expected[:_LONGEST]}")
 
     def __getitem__(self, key: str) -> SavedData:
         data = self._data
         if type(data) is not dict:
             raise self.misfit("an object")
         if key not in data:
-            raise Misfit(f"{SavedData(None, key, self)._place[:_LONGEST]} is missing")
+            raise Misfit(f"{SavedData(None, key, self).place} is missing")
         return SavedData(data[key], key, self)
 
     def has(self, key: str) -> bool:
@@ -76,7 +82,14 @@ class SavedData:
         """The items of a list."""
         if not isinstance(self._data, list):
             raise self.misfit("a list")
-        return [SavedData(one, n, self) for n, one in enumerate(self._data)]
+        return [SavedData(item, n, self) for n, item in enumerate(self._data)]
+
+    def parts(self, count: int) -> list[SavedData]:
+        """The items of a list of that many."""
+        parts = self.items()
+        if len(parts) != count:
+            raise self.misfit(f"a list of {count}")
+        return parts
 
     def is_null(self) -> bool:
         """Whether it is null."""
@@ -113,26 +126,6 @@ class SavedData:
             raise self.misfit(f"a whole number from {least} to {most}")
         return self._data
 
-    def integers(self, names: Iterable[str], least: int, most: int) -> dict[str, int]:
-        """The whole numbers of an object that have these names: as `integer` of each, sooner."""
-        plain = self._data if type(self._data) is dict else {}
-        found: dict[str, int] = {}
-        for name in names:
-            one: Any = plain.get(name)
-            fits = type(one) is int and least <= one <= most
-            found[name] = one if fits else self[name].integer(least, most)
-        return found
-
-    def numbers(self, names: Iterable[str], least: float, most: float) -> dict[str, float]:
-        """The finite numbers of an object that have these names: as `number` of each, sooner."""
-        plain = self._data if type(self._data) is dict else {}
-        found: dict[str, float] = {}
-        for name in names:
-            one: Any = plain.get(name)
-            fits = type(one) in (int, float) and least <= one <= most
-            found[name] = one if fits else self[name].number(least, most)
-        return found
-
     def count(self) -> int:
         """A whole number that is not negative."""
         return self.integer(0)
@@ -149,7 +142,7 @@ class SavedData:
             raise self.misfit(f"one of {', '.join(words)}")
         return self._data
 
-    def place_in(self, things: list[Any]) -> Any:
+    def place_in(self, things: Sequence[Any]) -> Any:
         """The one of `things` whose place it is."""
         place = self.integer()
         if not 0 <= place < len(things):
@@ -162,27 +155,21 @@ class SavedData:
 # --------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, repr=False)
 class SavedValue:
     """A value of a saved record that no file can hold, such as a function:
     what `repr` said of it.
     """
 
-    def __init__(self, shown: str) -> None:
-        self.shown = shown
+    shown: str
 
     def __repr__(self) -> str:
         return self.shown
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SavedValue) and other.shown == self.shown
-
-    def __hash__(self) -> int:
-        return hash(self.shown)
-
 
 def kernellab_version() -> str:
     """The version that writes and reads: files name it."""
-    # This room may not import the package above it; that one is there, since it holds this room.
+    # This package may not import `kernellab` itself, which has been imported, since it contains it.
     return str(sys.modules["kernellab"].__version__)
 
 
@@ -196,7 +183,7 @@ def _shown(value: Any) -> dict[str, str]:
 
 def pairs_to_json(mapping: Mapping[Any, Any], own: ToJson = _shown) -> list[list[Any]]:
     """A mapping as a list of pairs: its keys need not be text."""
-    return [[value_to_json(key, own), value_to_json(one, own)] for key, one in mapping.items()]
+    return [[value_to_json(key, own), value_to_json(item, own)] for key, item in mapping.items()]
 
 
 def value_to_json(value: Any, own: ToJson = _shown) -> Any:
@@ -225,28 +212,28 @@ def _saved_value(data: SavedData) -> SavedValue:
 
 
 def pairs_of(data: SavedData, own: FromJson = _saved_value) -> dict[Any, Any]:
-    """What `pairs_to_json` made the data of."""
-    found = {}
+    """Return the dictionary that `pairs_to_json` wrote as this data."""
+    pairs = {}
     for pair in data.items():
         parts = pair.items()
         if len(parts) != 2:
             raise pair.misfit("a pair")
         try:
-            found[value_of(parts[0], own)] = value_of(parts[1], own)
+            pairs[value_of(parts[0], own)] = value_of(parts[1], own)
         except TypeError as error:
             raise parts[0].misfit("a key") from error
-    return found
+    return pairs
 
 
 def value_of(data: SavedData, own: FromJson = _saved_value) -> Any:
-    """What `value_to_json` made the data of."""
+    """Return the value that `value_to_json` wrote as this data."""
     plain = data.plain()
     if isinstance(plain, list):
-        return [value_of(one, own) for one in data.items()]
+        return [value_of(item, own) for item in data.items()]
     if not isinstance(plain, dict):
         return plain
     if data.has("tuple"):
-        return tuple(value_of(one, own) for one in data["tuple"].items())
+        return tuple(value_of(item, own) for item in data["tuple"].items())
     if data.has("dict"):
         return pairs_of(data["dict"], own)
     if data.has("float"):
@@ -284,34 +271,25 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
     return file
 
 
-_LONGEST_PATH = 4096
-"""Characters; no system opens longer ones."""
-
-
 def saved_path(path: Any, refused: type[KernelLabError]) -> Path:
-    """The path that a user gave.
+    """Return a path that a user gave.
 
     Raises:
-        KernelLabError: of the class `refused`: it is none; numbers, which Python would take for
-            open files, are none either.
+        KernelLabError: of the class `refused`: the value is not a path. A number is not one,
+            although Python would take it for an open file.
     """
+    text = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(text, str):
+        raise refused(f"path must be a str or a pathlib.Path, got {shown(path)}.")
+    if not text:
+        raise refused("path must name a file, got an empty string.")
+    if "\0" in text:
+        raise refused(f"path must have no null character, got {shown(text)}.")
     try:
-        given = os.fspath(path) if isinstance(path, os.PathLike) else path
-    except Exception as error:  # somebody else's object may answer with anything
-        words = f"{type(error).__name__}: {error}"
-        raise refused(f"{shown(path)} is no path of a file: it raises {words:.200}.") from error
-    if not issubclass(type(given), str):  # an object may say that it is one
-        raise refused(f"{shown(path)} is no path of a file: it must be a text or a pathlib.Path.")
-    if not given or "\0" in given:
-        why = "there is a null character in it" if given else "it is empty"
-        raise refused(f"{shown(given)} is no path of a file: {why}.")
-    if len(given) > _LONGEST_PATH:
-        raise refused(f"{shown(given)} is no path of a file: it has {len(given):,} characters.")
-    try:
-        os.fsencode(given)
+        os.fsencode(text)
     except UnicodeEncodeError as error:
-        raise refused(f"{shown(given)} is no path of a file: {error.reason}.") from error
-    return Path(given)
+        raise refused(f"path must be valid Unicode, got {shown(text)}: {error.reason}.") from error
+    return Path(text)
 
 
 def save_whole(

@@ -13,12 +13,14 @@ _LARGE = 1 << 22
 
 
 def sparse_zeros(count: int, dtype: Any) -> numpy.ndarray:
-    """An array of zeros, of which pages that nobody writes take no memory, also when read."""
+    """An array of zeros, of which pages that no one writes take no memory, also when read."""
     size = count * numpy.dtype(dtype).itemsize
     if size < _LARGE or not hasattr(mmap, "MAP_PRIVATE"):
         return numpy.zeros(count, dtype)
     try:
         pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
-        raise MemoryError(f"no room for {count:,} elements of {size:,} bytes") from error
+        raise MemoryError(
+            f"There is no memory for {count:,} elements of {size:,} bytes."
+        ) from error
     return numpy.frombuffer(pages, dtype, count)

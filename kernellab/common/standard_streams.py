@@ -28,8 +28,8 @@ def flush_errors() -> None:
 
 
 def print_as_far_as_possible(text: str) -> None:
-    """Print a text that nobody waits for: without letters that the encoding lacks, and not at all
-    where nothing can be written.
+    """Print a text as far as possible: without letters that the encoding does not have, and not at
+    all if nothing can be written.
     """
     stream = sys.stdout
     if stream is None:
@@ -40,7 +40,7 @@ def print_as_far_as_possible(text: str) -> None:
 
 
 def escape_unknown_letters() -> None:
-    """Let letters that a stream's encoding lacks appear as escapes, instead of as an error."""
+    """Have letters that a stream's encoding does not have appear as escapes, not as an error."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

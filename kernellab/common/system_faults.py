@@ -1,4 +1,4 @@
-"""What the operating system refuses, as this machine's fault: room on disks, folders, memory,
+"""What the operating system refuses, as this machine's fault: space on disks, folders, memory,
 processes, open files.
 """
 
@@ -14,8 +14,8 @@ from kernellab.errors import MachineError
 
 MEMORY_ADVICE = "Look at this machine's memory, and at its limits (ulimit -a, or the container's)."
 DISK_ADVICE = (
-    "Make room, or let TRITON_CACHE_DIR (the compiler's cache) and TMPDIR (what it writes for a "
-    "moment) name folders with room that can be written; ulimit -f limits the size of files."
+    "Free disk space, or set TRITON_CACHE_DIR (the compiler's cache) and TMPDIR (its temporary "
+    "files) to writable folders with free space; ulimit -f limits the size of files."
 )
 LIMITS_ADVICE = "Look at this process's limits of open files and of processes: ulimit -a."
 
@@ -59,7 +59,7 @@ def translated_system_faults(lead: str) -> Iterator[None]:
 
 
 def is_full(error: OSError) -> bool:
-    """Whether there is no room for what was to be written."""
+    """Return whether there is no space for what was to be written."""
     return error.errno in _FULL
 
 

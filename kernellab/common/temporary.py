@@ -104,9 +104,9 @@ def remove_leftovers() -> None:
 
 
 def _remove_if_left(folder: Path) -> None:
-    found = folder.lstat()
-    is_ours = found.st_uid == os.getuid() and folder.is_dir() and not folder.is_symlink()
-    if not is_ours or time.time() - found.st_mtime < _YOUNG:
+    status = folder.lstat()
+    is_ours = status.st_uid == os.getuid() and folder.is_dir() and not folder.is_symlink()
+    if not is_ours or time.time() - status.st_mtime < _YOUNG:
         return
     lock = os.open(folder, os.O_RDONLY)
     try:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import FrameType
 
 _AGAIN = 10.0
 """Seconds until work that went on nevertheless, having caught the error, is stopped again."""
+
+_SOON = 1e-3
+"""Seconds until work is stopped again if the error was lost: Python prints the errors of
+finalizers, of callbacks of weak references and of the collector's callbacks, and goes on.
+"""
 
 
 class OutOfTime(Exception):
@@ -34,10 +40,17 @@ def limited(
         yield
         return
 
-    def stop(_signal: int, _frame: Any) -> None:
+    def stop(_signal: int, _frame: FrameType | None) -> None:
         raise stopped_by(f"it took longer than {seconds:g} seconds, and was stopped here")
 
+    def unraisable(error: sys.UnraisableHookArgs) -> None:
+        if isinstance(error.exc_value, stopped_by):
+            signal.setitimer(signal.ITIMER_REAL, _SOON, _AGAIN)
+        else:
+            hook_before(error)
+
     begun = time.monotonic()
+    hook_before, sys.unraisablehook = sys.unraisablehook, unraisable
     before = signal.signal(signal.SIGALRM, stop)
     left, interval = signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN)
     try:
@@ -45,6 +58,7 @@ def limited(
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        sys.unraisablehook = hook_before
         if left:
             rest = left - (time.monotonic() - begun)
             signal.setitimer(signal.ITIMER_REAL, max(rest, 1e-3), interval)

@@ -1,4 +1,4 @@
-"""A process beside this one, for calls that may abort:
+"""A separate process for calls that may abort:
 edited IR and edited pipelines can take the whole compiler down.
 
 The process starts with the first call and serves later ones. When it dies, the call raises
@@ -52,6 +52,8 @@ class Worker:
         self._who = who
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._pipes: tuple[IO[bytes], ...] = ()
+        """To the process, and from it."""
         self._owner = 0
         self._printed: IO[bytes] | None = None
         self._printed_before = 0
@@ -73,7 +75,7 @@ class Worker:
             try:
                 worked, answer = self._exchange(request, seconds)
             except BaseException:
-                # Ctrl-C too: an answer that nobody waits for must not reach the next call.
+                # Ctrl-C too: an answer that no one waits for must not reach the next call.
                 self._end()
                 raise
         if worked:
@@ -138,11 +140,12 @@ class Worker:
                 f"no process could be started for the work that may abort: {error}",
                 advice=_NOT_STARTED,
             ) from error
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._pipes = self._process.stdin, self._process.stdout
         self._owner = os.getpid()
 
     def _exchange(self, request: bytes, seconds: float) -> tuple[bool, Any]:
-        assert self._process is not None
-        assert self._process.stdin is not None
         assert self._printed is not None
         # The process shares this file's offset, and is idle now.
         self._printed_before = self._printed.seek(0, os.SEEK_END)
@@ -168,9 +171,7 @@ class Worker:
         return worked, answer
 
     def _write(self, content: bytes, deadline: float) -> None:
-        assert self._process is not None
-        assert self._process.stdin is not None
-        pipe = self._process.stdin.fileno()
+        pipe = self._pipes[0].fileno()
         rest = memoryview(content)
         while rest:
             self._wait([], [pipe], deadline)
@@ -178,9 +179,7 @@ class Worker:
             rest = rest[os.write(pipe, rest[: select.PIPE_BUF]) :]
 
     def _read(self, size: int, deadline: float) -> bytes:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        pipe = self._process.stdout.fileno()
+        pipe = self._pipes[1].fileno()
         chunks: list[bytes] = []
         while size > 0:
             self._wait([pipe], [], deadline)
@@ -239,11 +238,11 @@ class Worker:
     def _end(self) -> None:
         process, self._process = self._process, None
         printed, self._printed = self._printed, None
+        pipes, self._pipes = self._pipes, ()
+        for pipe in pipes:
+            with contextlib.suppress(OSError):
+                pipe.close()
         if process is not None:
-            for pipe in (process.stdin, process.stdout):
-                assert pipe is not None
-                with contextlib.suppress(OSError):
-                    pipe.close()
             if self._owner == os.getpid():
                 process.kill()
                 process.wait()
@@ -258,8 +257,7 @@ class Worker:
         process = self._process
         if process is not None:
             nowhere = os.open(os.devnull, os.O_RDWR)
-            for pipe in (process.stdin, process.stdout):
-                assert pipe is not None
+            for pipe in self._pipes:
                 with contextlib.suppress(OSError, ValueError):
                     os.dup2(nowhere, pipe.fileno())
                     pipe.close()
@@ -350,12 +348,12 @@ def _module_path() -> list[str]:
     notebook (random.py, json.py) may be called as a module of the standard library.
     """
     entries: list[Any] = list(sys.path)
-    given = [one for one in entries if isinstance(one, str)]
+    given = [entry for entry in entries if isinstance(entry, str)]
     paths = sysconfig.get_paths()
     standard = {paths["stdlib"], paths["platstdlib"]}
-    standard |= {os.path.join(one, "lib-dynload") for one in standard}
-    own = [one for one in given if one in standard or one.endswith(_ZIPPED)]
-    return [*own, *(one for one in given if one not in own)]
+    standard |= {os.path.join(entry, "lib-dynload") for entry in standard}
+    own = [entry for entry in given if entry in standard or entry.endswith(_ZIPPED)]
+    return [*own, *(entry for entry in given if entry not in own)]
 
 
 def _environment() -> dict[str, str]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.compiler.machine_code.decoding import padding_of
 from kernellab.compiler.readable import MLIR_LOCATION
 from kernellab.compiler.stage_sizes import size_of
@@ -24,7 +23,7 @@ from kernellab.errors import (
 )
 from kernellab.records import Compilation, PassRun, Resources, Stage, StoredText
 from kernellab.records.remarks import Remark
-from kernellab.records.showing import HasCard, show, text_of
+from kernellab.records.showing import PrintsAsCard, show
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ def _is_short(value: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Comparison(HasCard):
+class Comparison(PrintsAsCard):
     """Two compilations, and where they differ. Whatever needs work is worked out
     when first asked for.
     """
@@ -105,23 +104,27 @@ class Comparison(HasCard):
 
     @cached_property
     def names(self) -> tuple[str, str]:
-        """What tells the sides apart: kernels, else targets, else constants
-        and the best known options; `told_apart` where nothing does, or more than a heading holds.
+        """What distinguishes the sides: kernels, else targets, else constants
+        and the best known options; `told_apart` if nothing does, or more than a heading holds.
         """
         if self.left.kernel != self.right.kernel:
             return self.left.kernel, self.right.kernel
         if self.left.target != self.right.target:
             return str(self.left.target), str(self.right.target)
         constants = [
-            one for one in self.specialization if _is_short(one.left) and _is_short(one.right)
+            difference
+            for difference in self.specialization
+            if _is_short(difference.left) and _is_short(difference.right)
         ]
         options = [
-            one for one in self.options if one.name in ("num_warps", "num_stages", "num_ctas")
+            option
+            for option in self.options
+            if option.name in ("num_warps", "num_stages", "num_ctas")
         ]
         chosen = [*constants, *options]
         if 0 < len(chosen) <= _MOST_NAMED:
-            left = ", ".join(f"{one.name}={one.left}" for one in chosen)
-            return left, ", ".join(f"{one.name}={one.right}" for one in chosen)
+            left = ", ".join(f"{difference.name}={difference.left}" for difference in chosen)
+            return left, ", ".join(f"{difference.name}={difference.right}" for difference in chosen)
         return self.told_apart
 
     @cached_property
@@ -181,8 +184,8 @@ class Comparison(HasCard):
         """The remarks that only the left side has, and those that only the right side has."""
         left, right = remarks_of(self.left), remarks_of(self.right)
         return (
-            tuple(one for one in left if one not in right),
-            tuple(one for one in right if one not in left),
+            tuple(remark for remark in left if remark not in right),
+            tuple(remark for remark in right if remark not in left),
         )
 
     def diff(self, name: str, context: int = 3) -> str:
@@ -196,7 +199,7 @@ class Comparison(HasCard):
         if left is None and right is None:
             known = [*(pair.name for pair in self.stages), *(pair.label for pair in self.passes)]
             raise ArgumentError(
-                f"Neither compilation has a text of a stage or a pass {name!r}.",
+                f"Neither compilation has a stage or a pass {name!r}.",
                 advice=suggestion(name, known, "There are"),
             )
         lines = difflib.unified_diff(
@@ -214,7 +217,7 @@ class Comparison(HasCard):
         (docs/widgets.md).
 
         Args:
-            annotations: as for `Compilation.explore`; it stands on each side that it is of.
+            annotations: as for `Compilation.explore`; it appears on each side that it belongs to.
 
         Raises:
             ArgumentError, ProfileError: evidence that is of neither side.
@@ -228,15 +231,15 @@ class Comparison(HasCard):
         from kernellab.common.whole_imports import pandas
 
         rows = [
-            (kind, one.name, one.left, one.right)
+            (kind, fact.name, fact.left, fact.right)
             for kind, facts in (
                 ("parameter", self.specialization),
                 ("option", self.options),
                 ("resource", self.resources),
                 ("opcode", self.opcodes),
             )
-            for one in facts
-            if not one.equal
+            for fact in facts
+            if not fact.equal
         ]
         return pandas.DataFrame(rows, columns=["kind", "name", *self.names])
 
@@ -248,25 +251,21 @@ class Comparison(HasCard):
         stages = [pair for pair in self.stages if pair.name != "source"]
         return not (self.specialization or self.options) and all(pair.equal for pair in stages)
 
-    def __str__(self) -> str:
-        return text_of(self)
-
     def __repr__(self) -> str:
         return f"Comparison({self.left!r}, {self.right!r})"
 
 
-@names_bad_arguments
 def compare(left: Compilation, right: Compilation) -> Comparison:
     """Two compilations side by side: of two targets, of other options, of two versions of a kernel.
 
     Raises:
-        ArgumentError: what is given is no Compilation.
+        ArgumentError: an argument is not a Compilation.
     """
     for side in (left, right):
         if not isinstance(side, Compilation):
-            advice = "compare takes two: kernellab.compare(found['sm_80'], found['sm_90'])."
+            advice = "Choose two: kernellab.compare(compilations['sm_80'], compilations['sm_90'])."
             raise ArgumentError(
-                f"{type(side).__name__} is no Compilation.",
+                f"compare takes two Compilations, got an object of type {type(side).__name__}.",
                 advice=advice if isinstance(side, Mapping) else "kernellab.compile gives one.",
             )
     return Comparison(left, right)
@@ -280,8 +279,8 @@ def _differing(left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[Si
 
 
 def _merged(left: list[str], right: list[str]) -> list[str]:
-    """Both lists in one: the left one in its order, and what only the right one has
-    where it stands there.
+    """Both lists in one: the left list in its order, with what only the right list has
+    at the same place as there.
     """
     merged: list[str] = []
     on_the_left = set(left)
@@ -289,7 +288,7 @@ def _merged(left: list[str], right: list[str]) -> list[str]:
     for kind, left_start, left_end, right_start, right_end in matcher.get_opcodes():
         merged += left[left_start:left_end]
         if kind != "equal":
-            merged += [one for one in right[right_start:right_end] if one not in on_the_left]
+            merged += [label for label in right[right_start:right_end] if label not in on_the_left]
     return merged
 
 
@@ -297,17 +296,17 @@ def _pass_pairs(left: Iterable[PassRun], right: Iterable[PassRun]) -> Iterator[P
     runs = {run.label: run for run in left}, {run.label: run for run in right}
     modules: list[StoredText | None] = [None, None]
     for label in _merged(list(runs[0]), list(runs[1])):
-        found = [side.get(label) for side in runs]
-        modules = [run.text if run else module for run, module in zip(found, modules)]
-        yield PassPair(label, found[0], found[1], modules[0], modules[1])
+        pair = [side.get(label) for side in runs]
+        modules = [run.text if run else module for run, module in zip(pair, modules)]
+        yield PassPair(label, pair[0], pair[1], modules[0], modules[1])
 
 
 def _parameters(compilation: Compilation) -> dict[str, Any]:
     """Parameter -> its type, or the value that is compiled in."""
-    found = {}
+    values = {}
     for number, (name, kind) in enumerate(compilation.specialization.signature.items()):
-        found[name] = compilation.specialization.constants.get((number,), kind)
-    return found
+        values[name] = compilation.specialization.constants.get((number,), kind)
+    return values
 
 
 def _stage_pair(name: str, left: Compilation, right: Compilation) -> StagePair:
@@ -336,13 +335,15 @@ def _opcodes(compilation: Compilation) -> Counter[str]:
         return Counter()
     try:
         padding, instructions = padding_of(compilation), compilation.instructions
-        return Counter(one.opcode for one in instructions if one.line not in padding)
+        return Counter(
+            instruction.opcode for instruction in instructions if instruction.line not in padding
+        )
     except (CompileError, MachineError):
         return Counter()
 
 
 def remarks_of(compilation: Compilation) -> tuple[Remark, ...]:
-    """What the compiler said; nothing for a record from files, which has nobody who could say."""
+    """What the compiler said; nothing for a record from files, which has no one who could say."""
     if not compilation.can_answer("remarks"):
         return ()
     try:
@@ -357,7 +358,7 @@ def _text(compilation: Compilation, name: str) -> str | None:
         if isinstance(content, bytes):
             raise ArgumentError(f"The stage {name!r} is binary: it has no lines to compare.")
         return without_locations(content)
-    run = next((one for one in compilation.passes if one.label == name), None)
+    run = next((pass_ for pass_ in compilation.passes if pass_.label == name), None)
     return None if run is None else _bare(run.text)
 
 
@@ -365,7 +366,7 @@ def _bare(text: StoredText) -> str:
     return without_locations(text.read())
 
 
-# Texts without locations: what differs only because a kernel stands on other lines is no difference
+# Texts without locations: a kernel on other lines of its file is the same kernel
 
 _MLIR_ALIAS = re.compile(r"^#loc\d* = .*\n?", re.M)
 _LLVM_DEBUG = re.compile(r",? !dbg !\d+|^\s*#dbg_\w+\(.*\n?|^!\d+ = .*\n?|^!llvm\..*\n?", re.M)

@@ -1,8 +1,9 @@
-"""What Triton's compiler made, as a `Compilation`."""
+"""What Triton's compiler made, as a `Compilation` and its `Stages`: SASS follows a cubin."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,12 +11,12 @@ from typing import Any
 from kernellab import triton_api
 from kernellab.compiler.machine_code.launch_limits import check_launchable
 from kernellab.compiler.machine_code.resources import resource_reader
+from kernellab.compiler.machine_code.sass import disassemble
 from kernellab.compiler.providers import KernelProvider, TextProvider
 from kernellab.compiler.source_map import read_source_map
 from kernellab.compiler.specialization.binding import BoundCall
-from kernellab.compiler.stages import make_stages
 from kernellab.errors import SourcePosition
-from kernellab.records import Compilation, PassRun, SourceMap, Specialization, Stages, Target
+from kernellab.records import Compilation, PassRun, SourceMap, Specialization, Stage, Stages, Target
 from kernellab.triton_api import IrText
 
 
@@ -84,3 +85,44 @@ def _map_reader(
     stages: Stages, kernel: SourcePosition, target: Target, compiled: triton_api.CompiledKernel
 ) -> Callable[[], SourceMap]:
     return partial(read_source_map, stages, kernel, target, compiled.metadata)
+
+
+LANGUAGES = {
+    "ttir": "mlir",
+    "glir": "mlir",
+    "ttgir": "mlir",
+    "llir": "llvm",
+    "ptx": "ptx",
+    "cubin": "elf",
+    "amdgcn": "amdgcn",
+    "hsaco": "elf",
+}
+"""Stage of Triton's -> what it is written in."""
+
+
+def make_stages(contents: Mapping[str, str | bytes], source: str = "") -> Stages:
+    """The stages of one compilation, in order.
+
+    Args:
+        contents: Triton's stages, by name.
+        source: the kernel's, "" where there is none.
+    """
+    stages: dict[str, Stage | Callable[[], Stage]] = {}
+    if source:
+        stages["source"] = Stage("source", "python", source)
+    for name, content in contents.items():
+        stages[name] = Stage(name, _language_of(name, content), content)
+    cubin = contents.get("cubin")
+    if isinstance(cubin, bytes):
+        stages["sass"] = partial(_sass_stage, cubin)
+    return Stages(stages)
+
+
+def _language_of(stage: str, content: str | bytes) -> str:
+    if stage == "llir" and isinstance(content, str) and re.match(r"(?:#|module\b)", content):
+        return "mlir"  # Stopped before LLVM: this is MLIR's LLVM dialect.
+    return LANGUAGES.get(stage, "text")
+
+
+def _sass_stage(cubin: bytes) -> Stage:
+    return Stage("sass", "sass", disassemble(cubin))

@@ -44,7 +44,9 @@ def compiled_from(file: str) -> list[Compilation]:
     """
     known = list(_of_contents.items())
     return [
-        one for asked, one in known if isinstance(asked.made_of, tuple) and asked.made_of[0] == file
+        compilation
+        for key, compilation in known
+        if isinstance(key.made_of, tuple) and key.made_of[0] == file
     ]
 
 
@@ -61,7 +63,7 @@ def compile_kept(kernel: Any, call: BoundCall, target: Target) -> Compilation:
         KernelLabError: a global that the kernel reads has changed since it was compiled.
     """
     given = tuple(triton_api.functions_within(call.specialization.constants.values()))
-    asked = _Asked(
+    key = _Asked(
         tuple(map(triton_api.check_globals, (kernel, *given))),
         repr(call.specialization),
         target,
@@ -69,29 +71,31 @@ def compile_kept(kernel: Any, call: BoundCall, target: Target) -> Compilation:
         triton_api.compiler_key(target),
     )
     kept: dict[_Asked, Compilation] = vars(kernel).setdefault(_KEPT, {})
-    found = kept.pop(asked, None) or _of_same_content(kernel, call, asked, bool(given))
-    kept[asked] = found  # as the latest one
+    compilation = kept.pop(key, None) or _of_same_content(kernel, call, key, bool(given))
+    kept[key] = compilation  # as the latest one
     while len(kept) > _MOST:
         del kept[next(iter(kept))]
-    return found
+    return compilation
 
 
 def _of_same_content(
-    kernel: Any, call: BoundCall, asked: _Asked, has_functions: bool
+    kernel: Any, call: BoundCall, known_by: _Asked, has_functions: bool
 ) -> Compilation:
     """The compilation of another kernel of the same file, source and globals; else a new one."""
     if has_functions:  # which are constants, and may be others of one name
-        return compile_bound(kernel, call, asked.target, record="passes")
+        return compile_bound(kernel, call, known_by.target, record="passes")
     content = content_of(kernel)
-    key = replace(asked, made_of=(triton_api.definition_of(kernel).file, kernel.__name__, content))
-    found = _of_contents.get(key)
-    if found is None:
-        found = compile_bound(kernel, call, asked.target, record="passes")
-        _of_contents[key] = found
-    return found
+    key = replace(
+        known_by, made_of=(triton_api.definition_of(kernel).file, kernel.__name__, content)
+    )
+    compilation = _of_contents.get(key)
+    if compilation is None:
+        compilation = compile_bound(kernel, call, known_by.target, record="passes")
+        _of_contents[key] = compilation
+    return compilation
 
 
 def keeps(kernel: Any, compilation: Compilation) -> bool:
     """Whether a compilation is one that `compile_kept` made of this very kernel."""
     kept: dict[_Asked, Compilation] = vars(kernel).get(_KEPT, {})
-    return any(one is compilation for one in kept.values())
+    return any(known is compilation for known in kept.values())

@@ -18,11 +18,11 @@ from kernellab.records.layouts import (
     Shape,
     sizes,
 )
-from kernellab.records.layouts.spelling import misspelling, misspelt_error
+from kernellab.records.layouts.spelling import misspelled_error, misspelling
 from kernellab.triton_api.layouts import TileType, layouts_of
 
 _SPELLING = (
-    'Encodings are spelt as in TTGIR, without aliases: "#ttg.blocked<{sizePerThread = [1, 4], '
+    'Encodings are spelled as in TTGIR, without aliases: "#ttg.blocked<{sizePerThread = [1, 4], '
     '...}>".'
 )
 _MOST_ELEMENTS = 1 << 20
@@ -37,7 +37,7 @@ def make(encoding: str, shape: Shape, target: str | None) -> Layout:
         TargetError: no such target.
     """
     if not encoding.startswith("#"):
-        raise LayoutError(f"{encoding!r} is no encoding.", advice=_SPELLING)
+        raise LayoutError(f"{encoding!r} is not an encoding.", advice=_SPELLING)
     _check_sizes(shape)
     _check_vectors(encoding, shape)
     try:
@@ -45,8 +45,8 @@ def make(encoding: str, shape: Shape, target: str | None) -> Layout:
     except KernelLabError as error:
         raise _refused(encoding, shape, error.problem) from error
     if isinstance(layout, LayoutError):
-        misspelt = misspelling(encoding, layout.problem)
-        raise misspelt_error(encoding, misspelt, layout.problem) if misspelt else layout
+        misspelled = misspelling(encoding, layout.problem)
+        raise misspelled_error(encoding, misspelled, layout.problem) if misspelled else layout
     if target is not None:
         _check_target(layout, parse_target(target))
     return layout
@@ -54,20 +54,20 @@ def make(encoding: str, shape: Shape, target: str | None) -> Layout:
 
 def _refused(encoding: str, shape: Shape, problem: str) -> LayoutError:
     """What MLIR says of an encoding that it does not take, without where in a text
-    that nobody wrote.
+    that no one wrote.
     """
     words = re.sub(r"^.*?line \d+, column \d+: ", "", problem, flags=re.DOTALL).rstrip(".")
     words = re.sub(r"\nline \d+, column \d+: ", "; ", words)
     unknown = re.search(r"#\"?(\w+).*unregistered dialect", words)
     if unknown:
         words = f"there is no dialect {unknown[1]!r}"
-    found = "" if unknown else misspelling(encoding, words)
-    if found:
-        return misspelt_error(encoding, found, f"Triton says: {words}.")
-    misspelt = unknown or re.search(r"alias|expected ['a-z]|unbalanced|unknown", words)
+    misspelled = "" if unknown else misspelling(encoding, words)
+    if misspelled:
+        return misspelled_error(encoding, misspelled, f"Triton says: {words}.")
+    wrong_syntax = unknown or re.search(r"alias|expected ['a-z]|unbalanced|unknown", words)
     return LayoutError(
         f"Triton refuses {encoding} for a tile of {sizes(shape)}: {words}.",
-        advice=_SPELLING if misspelt else "",
+        advice=_SPELLING if wrong_syntax else "",
     )
 
 
@@ -90,15 +90,15 @@ def _check_vectors(encoding: str, shape: Shape) -> None:
     """
     for linear in re.findall(r"#ttg\.linear<\{.*?\}>", encoding):
         vectors = [
-            tuple(int(number) for number in found.split(","))
-            for found in re.findall(r"\[\s*(-?\d+(?:\s*,\s*-?\d+)*)\s*\]", linear)
+            tuple(int(number) for number in vector.split(","))
+            for vector in re.findall(r"\[\s*(-?\d+(?:\s*,\s*-?\d+)*)\s*\]", linear)
         ]
         rank = len(shape) if linear == encoding else len(vectors[0]) if vectors else 0
         for vector in vectors:
             if len(vector) != rank or min(vector) < 0:
                 raise LayoutError(
-                    f"The basis vector {list(vector)} of {encoding} is no index into a tile of "
-                    f"{rank} dimensions."
+                    f"The basis vector {list(vector)} of {encoding} is not an index into a "
+                    f"tile of {rank} dimensions."
                 )
         spanned, covered = _spanned(vectors), math.prod(_covered(vectors, rank))
         if spanned < covered:
@@ -113,7 +113,7 @@ def _check_vectors(encoding: str, shape: Shape) -> None:
 
 
 def _covered(vectors: Sequence[tuple[int, ...]], rank: int) -> Shape:
-    """The smallest tile, of sizes that are powers of two, that has room for all vectors."""
+    """The smallest tile, of sizes that are powers of two, that contains all vectors."""
     return tuple(1 << max((v[dim] for v in vectors), default=0).bit_length() for dim in range(rank))
 
 
@@ -170,8 +170,8 @@ def _check_target(layout: Layout, target: Target) -> None:
 
 def _parts(encoding: str) -> list[tuple[str, int | None]]:
     """The families of an encoding and its parents, each with its version where it has one."""
-    found = re.findall(r"#\w+\.(\w+?)(?:_encoding)?<\{?(?:version(?:Major)? = (\d+))?", encoding)
-    return [(family, int(version) if version else None) for family, version in found]
+    families = re.findall(r"#\w+\.(\w+?)(?:_encoding)?<\{?(?:version(?:Major)? = (\d+))?", encoding)
+    return [(family, int(version) if version else None) for family, version in families]
 
 
 def _has(target: Target, family: str, version: int | None) -> bool:

@@ -9,8 +9,8 @@ from typing import Any
 from kernellab import triton_api
 from kernellab.common import worker
 from kernellab.common.argument_checks import check_duration, check_mapping
-from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
+from kernellab.common.own_options import parameters_first
 from kernellab.common.progress import ProgressBar
 from kernellab.compiler.compilations import compilation_of
 from kernellab.compiler.passes import steering
@@ -25,7 +25,7 @@ from kernellab.compiler.source_map import module_frames
 from kernellab.compiler.specialization.assumed_types import assume
 from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.compiler.specialization.inductor_kernels import InductorKernel
-from kernellab.compiler.specialization.unwrapping import unwrap_kernel
+from kernellab.compiler.specialization.unwrapping import parameter_names, unwrap_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_targets
 from kernellab.errors import ArgumentError, CompileError, OptionError, SourcePosition, nearest
 from kernellab.records import Compilation, PassRun, Target
@@ -34,11 +34,12 @@ from kernellab.triton_api import pipeline as triton_pipeline
 _RECORDINGS = ("passes", "stages")
 
 
-@names_bad_arguments
+@parameters_first(parameter_names)
 def compile(
     kernel: Any,
-    /,
-    *args: Any,
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    *,
     target: str | Target | Iterable[str | Target] | None = None,
     record: str = "passes",
     options: Mapping[str, Any] | None = None,
@@ -48,13 +49,12 @@ def compile(
     pipeline: Sequence[steering.Item] | None = None,
     language: str | None = None,
     seconds: float = worker.SECONDS,
-    **keywords: Any,
 ) -> Compilation | dict[str, Compilation]:
     """Compile a kernel through Triton's whole pipeline, on any machine, with or without a GPU.
 
     A pass is named "stage.name#k", its k-th run in that stage ("ttgir.canonicalizer#2"), or
     "stage.name" or "name" for all its runs; `compilation.passes` has the labels. A compilation with
-    `skip`, `stop_after` or `pipeline`, and one of an IR text, runs in a process of its own: what
+    `skip`, `stop_after` or `pipeline`, and one of an IR text, runs in a separate process: what
     aborts there is an error here. Triton's cache is not used for it.
 
     Args:
@@ -80,8 +80,8 @@ def compile(
             as they are. A bare name stays in the stage of the pass before it, where it runs there.
             A pass keeps the arguments that the target gives it; (name, argument, ...) gives others.
         language: of an IR text, "ttir", "ttgir", "llir", "ptx" or "amdgcn", where neither the text
-            nor its path tells.
-        seconds: how long a compilation in a process of its own may take.
+            nor its path shows it.
+        seconds: how long a compilation in a separate process may take.
         **keywords: kernel parameters by name; other names are backend options.
 
     Returns:
@@ -92,12 +92,12 @@ def compile(
         TargetError, OptionError, ArgumentError: what was asked for does not exist or does not fit.
         CompileError: the compiler refused the kernel; the error points at the kernel's line, or at
             the line of the text. Its `passes` hold the record up to the failing pass.
-        WorkerError: a process of its own took too long.
+        WorkerError: the separate process took too long.
     """
     given: Any = record  # whatever somebody wrote
     if not isinstance(given, str) or given not in _RECORDINGS:
         raise OptionError(
-            f"record={shown(record)} is not a way to record.",
+            f"record={shown(record)} is not a way to record a compilation.",
             advice=(
                 f'{nearest(record, _RECORDINGS)} "passes" keeps what every pass did, "stages" '
                 "what every stage "
@@ -116,11 +116,11 @@ def compile(
         if args or constants:
             raise ArgumentError("an IR text takes no arguments: they are compiled in already.")
         chosen = {**keywords, **(options or {})}
-        compilations = [compile_given(text, one, chosen, edits) for one in targets]
+        compilations = [compile_given(text, parsed, chosen, edits) for parsed in targets]
     else:
         if language is not None:
             raise OptionError(
-                f"language={shown(language)} is said of an IR text, and this is a kernel.",
+                f"language={shown(language)} applies to an IR text, but this is a kernel.",
                 advice="Leave it out.",
             )
         plain, keywords = unwrap_kernel(kernel, args, keywords, constants or {})
@@ -131,15 +131,15 @@ def compile(
             keywords = {**assume(plain, given), **keywords}
         compilations = []
         with ProgressBar(f"compile {plain.__name__}", len(targets), "targets") as work:
-            for one in targets:
-                call = bind(plain, args, keywords, one, options=options, constants=constants)
+            for parsed in targets:
+                call = bind(plain, args, keywords, parsed, options=options, constants=constants)
                 if edits.any:
-                    compilations.append(compile_edited(plain, call, one, edits))
+                    compilations.append(compile_edited(plain, call, parsed, edits))
                 else:
-                    compilations.append(compile_bound(plain, call, one, record=record))
+                    compilations.append(compile_bound(plain, call, parsed, record=record))
                 work.advance()
     if _names_several(target):
-        return {one.name: made for one, made in zip(targets, compilations, strict=True)}
+        return {parsed.name: made for parsed, made in zip(targets, compilations, strict=True)}
     return compilations[0]
 
 
@@ -188,13 +188,15 @@ def _compile_and_record(
     """Compile, watched or not; a kernel that does not compile keeps its record up
     to the failing pass.
     """
-    asked = (kernel, call.specialization, target, call.options)
+    arguments = (kernel, call.specialization, target, call.options)
     if record == "stages":
-        compiled = triton_api.compile_kernel(*asked, ttgir_lines=ttgir_lines, for_launch=for_launch)
+        compiled = triton_api.compile_kernel(
+            *arguments, ttgir_lines=ttgir_lines, for_launch=for_launch
+        )
         return compiled, ()
     recorder = PassRecorder()
     try:
-        compiled = triton_pipeline.compile_watched(*asked, recorder, ttgir_lines=ttgir_lines)
+        compiled = triton_pipeline.compile_watched(*arguments, recorder, ttgir_lines=ttgir_lines)
     except CompileError as error:
         error.passes = tuple(recorder.passes)
         error.position = _kernel_position(kernel, error.position, recorder.stage_texts)
@@ -214,8 +216,8 @@ def _kernel_position(
     chains = lines[position.line - 1] if position.line <= len(lines) else ()
     for frame in (frame for chain in chains for frame in chain):
         file, line, column = frame
-        if found := triton_api.position_in_kernel(kernel, file, line, column):
-            return found
+        if position := triton_api.position_in_kernel(kernel, file, line, column):
+            return position
     return triton_api.definition_of(kernel)
 
 

@@ -1,4 +1,4 @@
-"""Who answers what is asked of a compilation: from its kernel, or from its record alone.
+"""Answers to queries about a compilation: from its kernel, or from its record alone.
 
 xDSL takes a while to import, and most compilations need none of it: what does is imported where
 it is asked for.
@@ -15,7 +15,7 @@ from kernellab import triton_api
 from kernellab.compiler.files.saving import save
 from kernellab.compiler.machine_code.decoding import decode
 from kernellab.compiler.machine_code.occupancy import has_limits, occupancy_of
-from kernellab.compiler.modules.mlir_queries import Ask, ask_here, ask_worker
+from kernellab.compiler.modules.mlir_queries import Query, query_here, query_worker
 from kernellab.compiler.modules.needs import missing_input
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import CompilationStopped, NotRecorded
@@ -42,10 +42,10 @@ class RecordProvider:
     Args:
         resources: reads them; None where there is no machine code.
         source_map: reads it; None where no lines were kept.
-        remarks: what the compiler said; None where nobody listened.
+        remarks: what the compiler said; None where no one listened.
     """
 
-    _ask: Ask = staticmethod(ask_worker)
+    _query: Query = staticmethod(query_worker)
     kernel: Any = None
     options: Mapping[str, Any] = MappingProxyType({})
 
@@ -59,13 +59,14 @@ class RecordProvider:
         self._source_map = source_map
         self._remarks = remarks
 
-    def missing(self, compilation: Compilation, asked: Capability) -> NotRecorded | None:
-        """What lacks for an answer, as an error; None where everything is there."""
-        match asked:
+    def missing(self, compilation: Compilation, capability: Capability) -> NotRecorded | None:
+        """The error where something that an answer needs is missing; None otherwise."""
+        match capability:
             case "resources":
                 return self._without_resources(compilation) if self._resources is None else None
             case "source_map":
-                return self._without_source_map(compilation) if self._source_map is None else None
+                no_lines = f"No line information was kept for {compilation.kernel!r}."
+                return NotRecorded(no_lines) if self._source_map is None else None
             case "remarks":
                 return self._without_remarks(compilation)
             case "module":
@@ -75,22 +76,18 @@ class RecordProvider:
             case "occupancy":
                 return self._without_occupancy(compilation)
             case _:
-                return missing_input(compilation, asked)
+                return missing_input(compilation, capability)
 
     def _without_resources(self, compilation: Compilation) -> NotRecorded:
         return NotRecorded(
             f"The record of {compilation.kernel!r} holds no machine code to read resources from."
         )
 
-    def _without_source_map(self, compilation: Compilation) -> NotRecorded:
-        return NotRecorded(f"No line information was kept for {compilation.kernel!r}.")
-
     def _without_remarks(self, compilation: Compilation) -> NotRecorded | None:
         if self._remarks is not None:
             return None
         return NotRecorded(
-            f"The record of {compilation.kernel!r} holds no remarks, and no kernel to ask the "
-            "compiler again.",
+            f"The record of {compilation.kernel!r} has no remarks, and no kernel to compile again.",
             advice=(
                 "Compile the kernel with kernellab.compile, or load a file that "
                 "compilation.save wrote."
@@ -99,8 +96,8 @@ class RecordProvider:
 
     def _without_occupancy(self, compilation: Compilation) -> NotRecorded | None:
         if self._resources is None:
-            lacks = self._without_resources(compilation)
-            return type(lacks)(f"The occupancy is not known: {lacks.problem}")
+            error = self._without_resources(compilation)
+            return type(error)(f"The occupancy is not known: {error.problem}")
         if "num_warps" not in compilation.options:
             return NotRecorded(
                 f"The occupancy of {compilation.kernel!r} is not known: its record does not say "
@@ -113,7 +110,7 @@ class RecordProvider:
         return None
 
     def source_now(self) -> str | None:
-        """None: nobody knows which kernel the record is of."""
+        """None: no one knows which kernel the record is of."""
         return None
 
     def save(self, compilation: Compilation, path: str | os.PathLike[str]) -> os.PathLike[str]:
@@ -139,7 +136,7 @@ class RecordProvider:
         """The module of a stage or after a pass."""
         from kernellab.compiler.modules.opening import open_module
 
-        return open_module(compilation, name, self._ask)
+        return open_module(compilation, name, self._query)
 
     def instructions(self, compilation: Compilation) -> tuple[Instruction, ...]:
         """The machine code, decoded."""
@@ -159,14 +156,13 @@ class RecordProvider:
         """Who answers the analyses."""
         from kernellab.compiler.modules.analyst import CompilerAnalyst
 
-        return CompilerAnalyst(compilation, self._ask)
+        return CompilerAnalyst(compilation, self._query)
 
 
 class TextProvider(RecordProvider):
     """Answers for an IR text that was compiled on here: no kernel of Python is behind it."""
 
-    def _without_resources(self, compilation: Compilation) -> NotRecorded:
-        del compilation
+    def _without_resources(self, _compilation: Compilation) -> NotRecorded:
         return CompilationStopped(
             "the compilation was stopped before there was machine code to read resources from"
         )
@@ -179,10 +175,10 @@ class KernelProvider(TextProvider):
         resources, source_map: as for a record.
         kernel: the plain JIT function.
         call: what it was compiled for.
-        assembler_log: what `ptxas -v` said; None where it has to be asked.
+        assembler_log: what `ptxas -v` said; None where ptxas has to run again.
     """
 
-    _ask: Ask = staticmethod(ask_here)
+    _query: Query = staticmethod(query_here)
 
     def __init__(
         self,
@@ -198,8 +194,7 @@ class KernelProvider(TextProvider):
         self._call = call
         self._assembler_log = assembler_log
 
-    def _without_remarks(self, compilation: Compilation) -> NotRecorded | None:
-        del compilation
+    def _without_remarks(self, _compilation: Compilation) -> NotRecorded | None:
         return None
 
     def source_now(self) -> str | None:

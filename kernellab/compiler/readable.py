@@ -108,7 +108,7 @@ _DIRECTIVE = re.compile(
 
 
 def _sass(lines: list[str]) -> Lines:
-    """Instructions and labels of the code; what stands around them describes the file."""
+    """Instructions and labels of the code; the lines around them describe the file."""
     in_code = False
     for line in lines:
         if line.startswith("//-----"):

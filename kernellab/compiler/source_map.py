@@ -23,7 +23,7 @@ from kernellab import triton_api
 from kernellab.common.escapes import string_of_assembly, string_of_ir
 from kernellab.compiler.machine_code.cubin import ptx_lines
 from kernellab.compiler.machine_code.sass import INSTRUCTION_LINE, SASS_LOCATION, run_on_cubin
-from kernellab.compiler.modules.mlir_queries import Ask, ask_here
+from kernellab.compiler.modules.mlir_queries import Query, query_here
 from kernellab.errors import SourcePosition
 from kernellab.records import Lines, SourceMap, Stages, Target
 
@@ -40,7 +40,7 @@ def read_source_map(
     kernel: SourcePosition,
     target: Target,
     options: Mapping[str, Any],
-    ask: Ask = ask_here,
+    query: Query = query_here,
 ) -> SourceMap:
     """The map of one compilation.
 
@@ -48,16 +48,16 @@ def read_source_map(
         stages: its stages; SASS is disassembled for this.
         kernel: the kernel's `def` line.
         target, options: what it was compiled for and with; the TTGIR stage is run again with them.
-        ask: where; `ask_worker` for texts that anybody may have written.
+        query: queries MLIR; `query_worker` for texts that may have been edited.
     """
     located = {
         name: module_frames(stages[name].text) for name in ("ttir", "ttgir") if name in stages
     }
-    stages.made()  # What cannot be made is no stage from now on.
+    stages.made()  # From now on, stages that cannot be made are left out.
     links: dict[tuple[str, str], tuple[Lines, ...]] = {}
     if "ttir" in stages and "ttgir" in stages:
         texts = stages["ttir"].text, stages["ttgir"].text
-        made_from = _ttir_lines_of_ttgir(*texts, target, options, ask)
+        made_from = _ttir_lines_of_ttgir(*texts, target, options, query)
         if made_from is not None:
             links["ttir", "ttgir"] = made_from
     for name in _AFTER_TTGIR:
@@ -102,17 +102,17 @@ def _of_each_line(
     frames: Iterable[tuple[Frames, ...]], answer: Callable[[tuple[Frames, ...]], Lines]
 ) -> tuple[Lines, ...]:
     """The answer for each line; lines with one location share their chains,
-    and are asked about once.
+    which are looked up once.
     """
     known: dict[int, tuple[tuple[Frames, ...], Lines]] = {}
-    found: list[Lines] = []
+    lines_of_each: list[Lines] = []
     for chains in frames:
         entry = known.get(id(chains))
         if entry is None:
             # Chains are kept alive with their answer, so that an id stays their own.
             entry = known[id(chains)] = chains, answer(chains)
-        found.append(entry[1])
-    return tuple(found)
+        lines_of_each.append(entry[1])
+    return tuple(lines_of_each)
 
 
 def _numbered(chain: Frames, files: dict[str, int]) -> tuple[tuple[int, int, int], ...]:
@@ -158,7 +158,7 @@ class _Locations:
         self._resolved: dict[str, tuple[Frames, ...]] = {}
 
     def chains(self, written: str) -> tuple[Frames, ...]:
-        """The chains of what stands inside `loc(...)`:
+        """The chains of the text inside `loc(...)`:
         none for an unknown place, several for a fused one.
         """
         if written not in self._resolved:
@@ -196,24 +196,24 @@ class _Locations:
         return tuple(chain for chain in joined if chain), end + 1
 
     def _read_fused(self, text: str, at: int) -> tuple[tuple[Frames, ...], int]:
-        found: list[Frames] = []
+        frames: list[Frames] = []
         while at < len(text) and text[at] != "]":
             chains, at = self._read(text, at)
-            found += chains
+            frames += chains
             while at < len(text) and text[at] in ", ":
                 at += 1
-        return tuple(dict.fromkeys(found)), at + 1
+        return tuple(dict.fromkeys(frames)), at + 1
 
 
 def module_frames(text: str) -> list[tuple[Frames, ...]]:
-    """For each line of a module's text the chains of the op that stands there.
+    """For each line of a module's text, the chains of its op.
 
     An op with regions prints its location after the last one:
     its first line, and those between regions, share it.
     """
     lines = text.splitlines()
     locations = _Locations(lines)
-    found: list[tuple[Frames, ...]] = [()] * len(lines)
+    frames: list[tuple[Frames, ...]] = [()] * len(lines)
     open_ops: list[list[int]] = []
     for at, line in enumerate(lines):
         if line.startswith("#"):
@@ -226,12 +226,12 @@ def module_frames(text: str) -> list[tuple[Frames, ...]]:
         elif written := _own_location(line):
             chains = locations.chains(written)
             for index in belongs:
-                found[index] = chains
-    return found
+                frames[index] = chains
+    return frames
 
 
 def _own_location(line: str) -> str:
-    """What stands inside the `loc(...)` at the end of a line; "" where there is none."""
+    """The text inside the `loc(...)` at the end of a line; "" where there is none."""
     at = line.rfind(" loc(#")
     if at >= 0 and line[at + 6 : -1].isalnum() and line[-1] == ")" and ' loc("' not in line:
         return line[at + 5 : -1]  # most lines: several times as fast as the general pattern
@@ -245,13 +245,13 @@ def _own_location(line: str) -> str:
 
 
 def _ttir_lines_of_ttgir(
-    ttir: str, ttgir: str, target: Target, options: Mapping[str, Any], ask: Ask
+    ttir: str, ttgir: str, target: Target, options: Mapping[str, Any], query: Query
 ) -> tuple[Lines, ...] | None:
     """For each line of TTGIR the lines of TTIR that it was made from;
     None where that cannot be known for sure.
     """
     try:
-        counted, again = ask(triton_api.ttgir_naming_ttir_lines, ttir, target, options)
+        counted, again = query(triton_api.ttgir_naming_ttir_lines, ttir, target, options)
     except (
         Exception
     ):  # Other passes made this TTGIR than the stage's own: there is nothing to compare it with.
@@ -352,12 +352,12 @@ def _llvm_frames(text: str) -> list[tuple[Frames, ...]]:
             known[number] = own + outer
         return known[number]
 
-    found: list[tuple[Frames, ...]] = []
+    frames: list[tuple[Frames, ...]] = []
     for line in text.splitlines():
         use = None if line.startswith("!") else _DEBUG_USE.search(line)
         chain = chain_of(use[1]) if use else ()
-        found.append((chain,) if chain else ())
-    return found
+        frames.append((chain,) if chain else ())
+    return frames
 
 
 _FILE_DIRECTIVE = re.compile(
@@ -376,22 +376,17 @@ def _assembly_frames(text: str) -> list[tuple[Frames, ...]]:
         number: string_of_assembly(f"{first}/{second}" if second and first else second or first)
         for number, first, second in _FILE_DIRECTIVE.findall(text)
     }
-    found: list[tuple[Frames, ...]] = []
+    frames: list[tuple[Frames, ...]] = []
     current: tuple[Frames, ...] = ()
     for line in text.splitlines():
         if location := _LOC_DIRECTIVE.match(line):
             number, at = location[1], int(location[2])
             column = triton_api.column_from_one(int(location[3]))
             current = (((files.get(number, ""), at, column),),) if at else ()
-        elif _ends_function(line):
+        elif line.startswith(("}", ".Lfunc_end")):  # PTX closes a function so, AMD assembly so
             current = ()
-        found.append(current if _ASSEMBLY_CODE.match(line) else ())
-    return found
-
-
-def _ends_function(line: str) -> bool:
-    """PTX closes a function with a brace at the margin, AMD assembly with a label."""
-    return line.startswith(("}", ".Lfunc_end"))
+        frames.append(current if _ASSEMBLY_CODE.match(line) else ())
+    return frames
 
 
 def _sass_frames(text: str, ptx: str) -> list[tuple[Frames, ...]]:
@@ -406,7 +401,7 @@ def _sass_frames(text: str, ptx: str) -> list[tuple[Frames, ...]]:
         for _, first, second in _FILE_DIRECTIVE.findall(ptx)
         if not second
     }
-    found: list[tuple[Frames, ...]] = []
+    frames: list[tuple[Frames, ...]] = []
     current: tuple[Frames, ...] = ()
     for line in text.splitlines():
         if location := SASS_LOCATION.match(line):
@@ -415,8 +410,8 @@ def _sass_frames(text: str, ptx: str) -> list[tuple[Frames, ...]]:
             current = (((file, int(location["line"]), 0),),)
         elif line.startswith(".text."):
             current = ()
-        found.append(current if INSTRUCTION_LINE.match(line) else ())
-    return found
+        frames.append(current if INSTRUCTION_LINE.match(line) else ())
+    return frames
 
 
 def _ptx_lines_of_sass(stages: Stages) -> tuple[Lines, ...]:
@@ -427,7 +422,7 @@ def _ptx_lines_of_sass(stages: Stages) -> tuple[Lines, ...]:
     assert isinstance(cubin, bytes)
     table = ptx_lines(cubin)
     of_instructions = _listed_ptx_lines(cubin) if table is None else None
-    found: list[Lines] = []
+    lines_of_each: list[Lines] = []
     for line in stages["sass"].text.splitlines():
         code = INSTRUCTION_LINE.match(line)
         if code is None:
@@ -436,8 +431,8 @@ def _ptx_lines_of_sass(stages: Stages) -> tuple[Lines, ...]:
             number = next(of_instructions, 0)
         else:
             number = _line_at(table or [], int(code["address"], 16))
-        found.append((number,) if number else ())
-    return tuple(found)
+        lines_of_each.append((number,) if number else ())
+    return tuple(lines_of_each)
 
 
 def _line_at(table: list[tuple[int, int]], address: int) -> int:

@@ -11,148 +11,58 @@ from typing import Any, Literal
 from kernellab import triton_api
 from kernellab.common.argument_checks import listed
 from kernellab.common.formatting import shown
+from kernellab.compiler.gpus import usual_gpu
 from kernellab.errors import TargetError
 from kernellab.errors.suggestions import nearest
 from kernellab.records import Target
 
 _KIB = 1024
-_MIB = 1024 * _KIB
-_GIB = 1024 * _MIB
 
 
 @dataclass(frozen=True)
-class _Device:
-    """What a driver says of one product."""
-
-    name: str
-    memory_bytes: int
-    cache_bytes: int | None = None
-    """Of the second-level cache; None where no source is at hand."""
-
-
-@dataclass(frozen=True)
-class _Gpu:
-    """What is known of an architecture, by data sheets."""
+class _Architecture:
+    """What all GPUs of one architecture have in common."""
 
     backend: Literal["cuda", "hip"]
     shared_bytes: int
-    """The most shared memory that one program may have."""
-    multiprocessors: int
-    """Of the first product named: an architecture comes in several sizes."""
+    """The maximum of shared memory per program."""
     products: str
-    """GPUs of this architecture, as people call them: a target may be given by any of them."""
-    device: _Device
-    """The first of them, as its driver names it."""
+    """The names of its GPUs: a target may be given by any of them. `compiler/gpus.py` has the
+    numbers of the first."""
 
 
-_GPUS = {
-    "75": _Gpu(
-        "cuda",
-        64 * _KIB,
-        40,
-        "T4, RTX 2080, RTX 2080 Ti, RTX 2070, RTX 2060, GTX 1660",
-        _Device("Tesla T4", 15102 * _MIB, 4 * _MIB),
+_ARCHITECTURES = {
+    "75": _Architecture(
+        "cuda", 64 * _KIB, "T4, RTX 2080, RTX 2080 Ti, RTX 2070, RTX 2060, GTX 1660"
     ),
-    "80": _Gpu(
-        "cuda",
-        163 * _KIB,
-        108,
-        "A100, A800, A30",
-        _Device("NVIDIA A100-SXM4-80GB", 81153 * _MIB, 40 * _MIB),
+    "80": _Architecture("cuda", 163 * _KIB, "A100, A800, A30"),
+    "86": _Architecture(
+        "cuda", 99 * _KIB, "A40, A10, A10G, A16, A2, A6000, RTX 3090, RTX 3080, RTX 3070"
     ),
-    "86": _Gpu(
-        "cuda",
-        99 * _KIB,
-        84,
-        "A40, A10, A10G, A16, A2, A6000, RTX 3090, RTX 3080, RTX 3070",
-        _Device("NVIDIA A40", 45416 * _MIB, 6 * _MIB),
+    "89": _Architecture(
+        "cuda", 99 * _KIB, "L40S, L40, L4, RTX 4090, RTX 4080, RTX 4070, RTX 6000 Ada"
     ),
-    "89": _Gpu(
-        "cuda",
-        99 * _KIB,
-        142,
-        "L40S, L40, L4, RTX 4090, RTX 4080, RTX 4070, RTX 6000 Ada",
-        _Device("NVIDIA L40S", 45589 * _MIB, 96 * _MIB),
-    ),
-    "90": _Gpu(
-        "cuda",
-        227 * _KIB,
-        132,
-        "H100, H200, H800, H20, GH200",
-        _Device("NVIDIA H100 80GB HBM3", 81089 * _MIB, 50 * _MIB),
-    ),
-    "100": _Gpu(
-        "cuda",
-        227 * _KIB,
-        148,
-        "B200, B100, GB200",
-        _Device("NVIDIA B200", 182642 * _MIB, 126 * _MIB),
-    ),
-    "103": _Gpu(
-        "cuda", 227 * _KIB, 148, "B300, GB300", _Device("NVIDIA B300 SXM6 AC", 288 * 10**9)
-    ),
-    "120": _Gpu(
-        "cuda",
-        99 * _KIB,
-        170,
-        "RTX 5090, RTX 5080, RTX 5070, RTX PRO 6000",
-        _Device("NVIDIA GeForce RTX 5090", 32102 * _MIB, 96 * _MIB),
-    ),
-    "gfx90a": _Gpu(  # one of its two dies
-        "hip",
-        64 * _KIB,
-        104,
-        "MI250, MI250X, MI210",
-        _Device("AMD Instinct MI250", 65520 * _MIB, 8 * _MIB),
-    ),
-    "gfx942": _Gpu(
-        "hip",
-        64 * _KIB,
-        304,
-        "MI300X, MI300A, MI300, MI325X",
-        _Device("AMD Instinct MI300X", 196592 * _MIB, 4 * _MIB),
-    ),
-    "gfx950": _Gpu(
-        "hip",
-        160 * _KIB,
-        256,
-        "MI355X, MI355, MI350X, MI350",
-        _Device("AMD Instinct MI355X", 288 * _GIB, 4 * _MIB),
-    ),
-    # RDNA: workgroup processors.
-    "gfx1100": _Gpu(
-        "hip",
-        64 * _KIB,
-        48,
-        "RX 7900 XTX, RX 7900 XT, W7900",
-        _Device("AMD Radeon RX 7900 XTX", 24560 * _MIB, 6 * _MIB),
-    ),
-    "gfx1201": _Gpu(
-        "hip",
-        64 * _KIB,
-        32,
-        "RX 9070 XT, RX 9070",
-        _Device("AMD Radeon RX 9070 XT", 16304 * _MIB, 8 * _MIB),
-    ),
+    "90": _Architecture("cuda", 227 * _KIB, "H100, H200, H800, H20, GH200"),
+    "100": _Architecture("cuda", 227 * _KIB, "B200, B100, GB200"),
+    "103": _Architecture("cuda", 227 * _KIB, "B300, GB300"),
+    "120": _Architecture("cuda", 99 * _KIB, "RTX 5090, RTX 5080, RTX 5070, RTX PRO 6000"),
+    "gfx90a": _Architecture("hip", 64 * _KIB, "MI250, MI250X, MI210"),
+    "gfx942": _Architecture("hip", 64 * _KIB, "MI300X, MI300A, MI300, MI325X"),
+    "gfx950": _Architecture("hip", 160 * _KIB, "MI355X, MI355, MI350X, MI350"),
+    "gfx1100": _Architecture("hip", 64 * _KIB, "RX 7900 XTX, RX 7900 XT, W7900"),
+    "gfx1201": _Architecture("hip", 64 * _KIB, "RX 9070 XT, RX 9070"),
 }
 # Shared memory, NVIDIA: CUDA C++ Programming Guide, "Technical Specifications per Compute
 # Capability", maximum amount of shared memory per thread block. AMD: the LDS size per workgroup in
-# LLVM's "User Guide for AMDGPU Backend" and the CDNA 4 ISA manual. Multiprocessors: the vendors'
-# data sheets of the product named first. Second-level cache: NVIDIA's architecture whitepapers
-# (Turing, Ampere GA100 and GA102, Ada, Hopper, RTX Blackwell) and its Blackwell tuning guide; AMD's
-# specifications of GPUs in the ROCm documentation (rocm.docs.amd.com, reference/gpu-specs), of one
-# XCD where there are several.
-# Memory: what a driver leaves of what the data sheet names, as torch and ultralytics print it in
-# people's logs (`total_memory=81089MB`): drivers differ by a few MB. Of MI250 as MI250X, one die.
-# Of B300 (whose GB are 10**9 each) and MI355X, of which none was found, it is the data sheet's.
+# LLVM's "User Guide for AMDGPU Backend" and the CDNA 4 ISA manual.
 
 SUPPORTED_TARGETS: tuple[Target, ...] = tuple(
-    Target(gpu.backend, arch) for arch, gpu in _GPUS.items()
+    Target(each.backend, arch) for arch, each in _ARCHITECTURES.items()
 )
 """Every GPU that KernelLab is tested for."""
 
 DEFAULT_TARGET = Target("cuda", "90")
-"""What is compiled for and emulated where nothing is said and no GPU is there:
+"""The target that is compiled for and emulated by default, without a GPU:
 Hopper (H100, H200)."""
 
 
@@ -160,12 +70,12 @@ def shared_limit(target: Target) -> int | None:
     """The most shared memory that one program may have on this GPU, in bytes;
     None for a GPU not listed here.
     """
-    gpu = _GPUS.get(target.arch)
-    return None if gpu is None else gpu.shared_bytes
+    architecture = _ARCHITECTURES.get(target.arch)
+    return None if architecture is None else architecture.shared_bytes
 
 
 def has_tensor_memory(target: Target) -> bool:
-    """Whether the GPU has tensor memory: data-centre Blackwell,
+    """Whether the GPU has tensor memory: data-center Blackwell,
     compute capability 10 (PTX ISA, tcgen05).
     """
     return target.backend == "cuda" and target.arch.startswith("10")
@@ -194,7 +104,7 @@ def multiprocessor_count(target: Target) -> int | None:
 
     None for a GPU not listed here.
     """
-    gpu = _GPUS.get(target.arch)
+    gpu = usual_gpu(target.arch)
     return None if gpu is None else gpu.multiprocessors
 
 
@@ -202,20 +112,20 @@ def device_name(target: Target) -> str:
     """A usual product of this architecture, as its driver names it: "NVIDIA H100 80GB HBM3"; the
     target's own name where none is known.
     """
-    gpu = _GPUS.get(target.arch)
-    return target.name if gpu is None else gpu.device.name
+    gpu = usual_gpu(target.arch)
+    return target.name if gpu is None else gpu.driver_name
 
 
 def memory_size(target: Target) -> int | None:
     """Bytes of that product's memory, as its driver says; None for a GPU not listed here."""
-    gpu = _GPUS.get(target.arch)
-    return None if gpu is None else gpu.device.memory_bytes
+    gpu = usual_gpu(target.arch)
+    return None if gpu is None else gpu.memory_bytes
 
 
 def cache_size(target: Target) -> int | None:
     """Bytes of that product's second-level cache; None where it is not known here."""
-    gpu = _GPUS.get(target.arch)
-    return None if gpu is None else gpu.device.cache_bytes
+    gpu = usual_gpu(target.arch)
+    return None if gpu is None else gpu.cache_bytes
 
 
 def parse_target(name: str | Target) -> Target:
@@ -229,8 +139,8 @@ def parse_target(name: str | Target) -> Target:
         return name
     known = {target.name: target for target in SUPPORTED_TARGETS}
     plain = _vendor_name(str(name))
-    if found := known.get(plain) or _products().get(_product_name(plain)):
-        return found
+    if target := known.get(plain) or _products().get(_product_name(plain)):
+        return target
     guess = nearest(plain, known) or nearest(_product_name(plain), _products())
     listed = ", ".join(f"{target} ({gpu_name(target)})" for target in SUPPORTED_TARGETS)
     raise TargetError(
@@ -241,17 +151,17 @@ def parse_target(name: str | Target) -> Target:
 
 def gpu_name(target: Target) -> str:
     """A usual GPU of an architecture, "H100"; the target's own name where none is known."""
-    gpu = _GPUS.get(target.arch)
-    return target.name if gpu is None else gpu.products.split(", ")[0]
+    gpu = usual_gpu(target.arch)
+    return target.name if gpu is None else gpu.name
 
 
 @cache
 def _products() -> dict[str, Target]:
     """Every GPU's name, in the plainest spelling, and its target."""
     return {
-        _product_name(product): Target(gpu.backend, arch)
-        for arch, gpu in _GPUS.items()
-        for product in gpu.products.split(", ")
+        _product_name(product): Target(each.backend, arch)
+        for arch, each in _ARCHITECTURES.items()
+        for product in each.products.split(", ")
     }
 
 
@@ -265,11 +175,8 @@ def _product_name(name: str) -> str:
     """
     words = re.split(r"[\s_-]+", name.strip().lower())
     words = [word for word in words if word not in _MAKERS and word not in _FORMS]
-    return "".join(re.sub(r"^(?:rtx|gtx|rx)(?=\d)", "", w) for w in words if not _is_size(w))
-
-
-def _is_size(word: str) -> bool:
-    return re.fullmatch(r"\d+gb", word) is not None
+    sizes = re.compile(r"\d+gb")
+    return "".join(re.sub(r"^(?:rtx|gtx|rx)(?=\d)", "", w) for w in words if not sizes.fullmatch(w))
 
 
 def _vendor_name(name: str) -> str:
@@ -286,7 +193,7 @@ def parse_targets(names: str | Target | Iterable[str | Target]) -> list[Target]:
     Raises:
         TargetError: an unknown name, or no name at all.
     """
-    given: Any = names  # whatever somebody wrote: parse_target refuses what is no name
+    given: Any = names  # any value: parse_target refuses what is not a name
     if isinstance(given, str):
         given = [name for name in given.split(",") if name.strip()]
     elif isinstance(given, Target | bytes) or not isinstance(given, Iterable):
@@ -302,8 +209,8 @@ def parse_targets(names: str | Target | Iterable[str | Target]) -> list[Target]:
 @cache
 def local_target() -> Target | None:
     """This machine's GPU, as Triton sees it, or None where there is none."""
-    found = triton_api.current_gpu()
-    if found is None:
+    gpu = triton_api.current_gpu()
+    if gpu is None:
         return None
-    backend, arch = found
+    backend, arch = gpu
     return Target("hip" if backend == "hip" else "cuda", arch)

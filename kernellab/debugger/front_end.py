@@ -1,17 +1,17 @@
-"""Which debugger a session takes. Imports nothing heavy:
-the notebook extension sets it when it is loaded.
+"""The debugger class that sessions use. This module imports nothing heavy, because the notebook
+extension sets the class when it is loaded.
 """
 
 from __future__ import annotations
 
-import pdb  # noqa: T100 - nobody debugs this file
+import pdb  # noqa: T100 - no one debugs this file
 from collections.abc import Callable
 
 
 def python_debugger() -> type[pdb.Pdb]:
-    """The stock debugger: the rule where no IPython runs."""
+    """Return Python's own debugger, the default outside of IPython."""
     return pdb.Pdb
 
 
 current_debugger: Callable[[], type[pdb.Pdb]] = python_debugger
-"""Gives the class; the notebook extension puts IPython's here."""
+"""Returns the class; the notebook extension replaces it with one that returns IPython's."""

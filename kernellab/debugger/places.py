@@ -1,4 +1,4 @@
-"""Where a debugger can stop in a kernel, and the breakpoints that a caller asks for."""
+"""Where a debugger can stop in a kernel, and the breakpoints that a caller requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernellab.errors import OptionError, nearest
 from kernellab.interpreter.stepping.code import SteppingCode, SteppingFunction
 
 _MOST_DIGITS = 10
-"""Of a line's number."""
+"""The most digits of a line number that is read."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Breakpoint:
     """A place to stop at.
 
     Attributes:
-        condition: an expression over the kernel's names, "x.max() > 10"; "" for every time.
-        moved_from: the line that was asked for, where that has no code.
+        condition: an expression over the kernel's names, "x.max() > 10"; "" for none.
+        moved_from: the requested line, if it has no code; else None.
     """
 
     file: str
@@ -39,61 +39,64 @@ class Places:
         self._functions = list(code.functions.values())
         self._entry = code.entry
         self._lines = {
-            f: code.lines_with_code(f) for f in {one.source.file for one in self._functions}
+            f: code.lines_with_code(f)
+            for f in {function.source.file for function in self._functions}
         }
         self._codes = frozenset(map(id, code.functions))
 
     def has(self, frame: FrameType) -> bool:
-        """Whether a frame is of the kernel's functions."""
-        return id(frame.f_code) in self._codes  # hashing a code object takes as long as it is large
+        """Return whether a frame runs one of the kernel's functions."""
+        return id(frame.f_code) in self._codes  # to hash a code object takes time in its size
 
     def knows(self, file: str) -> bool:
-        """Whether the kernel has code from the file."""
+        """Return whether the kernel has code from the file."""
         return file in self._lines
 
     def function(self, name: str) -> SteppingFunction | None:
-        """The function of that name: "helper", "tl.sum"."""
+        """Return the function with a name, such as "helper" or "tl.sum"; None if there is none."""
         last = name.rpartition(".")[2]
-        return next((one for one in self._functions if one.source.name == last), None)
+        return next(
+            (function for function in self._functions if function.source.name == last), None
+        )
 
     def line_with_code(self, file: str, line: int) -> int | None:
-        """The line itself if it has code, else the next one that has:
-        of the same function, or outside of functions of the file. None where there is none.
+        """Return the line itself if it has code, else the next line with code in the same function,
+        or in the file where the line is outside of functions; None if there is none.
         """
         ends = [last for first, last in self._extents(file) if first <= line <= last]
         later = [n for n in self._lines[file] if n >= line and (not ends or n <= ends[0])]
         return later[0] if later else None
 
     def is_definition(self, file: str, line: int) -> bool:
-        """Whether a function's `def` stands on the line."""
+        """Return whether a function's `def` is on the line."""
         return any((f.source.file, f.source.line) == (file, line) for f in self._functions)
 
-    def breakpoints(self, asked: Any) -> Iterator[Breakpoint]:
-        """What a caller asks for, one place or several, with lines that have code.
+    def breakpoints(self, requested: Any) -> Iterator[Breakpoint]:
+        """Yield the breakpoints that a caller requests, for one place or several.
 
         Raises:
-            OptionError: it cannot be read, or no line of the kernel's has code there.
+            OptionError: a request cannot be read, or its place has no code of this kernel.
         """
-        several = isinstance(asked, Iterable) and not isinstance(asked, str)
-        for one in listed("breakpoints", asked) if several else [asked]:
-            yield self._breakpoint(one)
+        several = isinstance(requested, Iterable) and not isinstance(requested, str)
+        for request in listed("breakpoints", requested) if several else [requested]:
+            yield self._breakpoint(request)
 
-    def _breakpoint(self, asked: Any) -> Breakpoint:
-        place, condition = _split(asked)
-        _check_condition(condition, asked)
-        file, line = self._place(place, asked)
-        found = self.line_with_code(file, line)
-        if found is None:
+    def _breakpoint(self, request: Any) -> Breakpoint:
+        place, condition = _split(request)
+        _check_condition(condition, request)
+        file, line = self._place(place, request)
+        line_with_code = self.line_with_code(file, line)
+        if line_with_code is None:
             raise OptionError(
-                f"line {line} of {os.path.basename(file)} has no code of this kernel's, nor has "
-                "any later line of its function",
-                advice=f"Lines that have: {_as_ranges(self._lines[file])}.",
+                f"Line {line} of {os.path.basename(file)} has no code of this kernel, and neither "
+                "has any later line of its function.",
+                advice=f"Lines with code: {_as_ranges(self._lines[file])}.",
             )
-        moved = found != line and not self.is_definition(file, line)
-        return Breakpoint(file, found, condition, line if moved else None)
+        moved = line_with_code != line and not self.is_definition(file, line)
+        return Breakpoint(file, line_with_code, condition, line if moved else None)
 
-    def _place(self, place: str, asked: Any) -> tuple[str, int]:
-        """File and line of "14", "kernels.py:14" or "helper"."""
+    def _place(self, place: str, request: Any) -> tuple[str, int]:
+        """Return the file and the line of "14", "kernels.py:14" or "helper"."""
         file, colon, line = place.rpartition(":")
         number = line.strip()
         if number.isdecimal() and len(number) < _MOST_DIGITS and int(number) > 0:
@@ -106,49 +109,48 @@ class Places:
             return function.source.file, function.source.line
         names = [function.source.name for function in self._functions]
         raise OptionError(
-            f"breakpoints={shown(asked)} is no place in this kernel",
+            f"breakpoints must name places in this kernel, got {shown(request)}.",
             advice=(
-                f'{nearest(place, names)} Say a line, "FILE:LINE" or the name of a function '
-                f"that the kernel calls ({', '.join(dict.fromkeys(names))}), and a "
-                "condition after a "
-                'comma: "14, x.max() > 10".'
+                f'{nearest(place, names)} Give a line, "FILE:LINE" or the name of a function '
+                f"that the kernel calls ({', '.join(dict.fromkeys(names))}). A condition may "
+                'follow a comma: "14, x.max() > 10".'
             ).lstrip(),
         )
 
     def _extents(self, file: str) -> Iterator[tuple[int, int]]:
-        """First and last line of each function in the file, from its `def` on."""
+        """Yield the first and the last line of each function in the file, from its `def` on."""
         for function in self._functions:
             if function.source.file == file:
                 source = function.source.text.rstrip("\n")
                 yield function.source.line, function.source.line + source.count("\n")
 
 
-def _split(asked: Any) -> tuple[str, str]:
-    """Place and condition of 14, "14, x.max() > 10" or (14, "x.max() > 10")."""
-    match asked:
+def _split(request: Any) -> tuple[str, str]:
+    """Return the place and the condition of 14, "14, x.max() > 10" or (14, "x.max() > 10")."""
+    match request:
         case bool():
             pass
         case int():
-            return str(asked), ""
+            return str(request), ""
         case str():
-            place, _, condition = asked.partition(",")
+            place, _, condition = request.partition(",")
             return place.strip(), condition.strip()
         case (int() | str() as place, str() as condition):
             return str(place).strip(), condition.strip()
     raise OptionError(
-        f"breakpoints holds {asked!r}, which is no breakpoint",
-        advice='Give lines, and with a condition "14, x.max() > 10" or (14, "x.max() > 10").',
+        f"breakpoints must be lines, places or pairs of a place and a condition, got {request!r}.",
+        advice='For example: 14, "14, x.max() > 10" or (14, "x.max() > 10").',
     )
 
 
-def _check_condition(condition: str, asked: Any) -> None:
+def _check_condition(condition: str, request: Any) -> None:
     if not condition:
         return
     try:
         compile(condition, "<condition>", "eval")
     except SyntaxError as error:
         raise OptionError(
-            f"the condition of breakpoint {asked!r} is no expression: {error.msg}"
+            f"The condition of the breakpoint {request!r} is not an expression: {error.msg}."
         ) from None
 
 
@@ -157,7 +159,7 @@ def _ends_with(path: str, end: str) -> bool:
 
 
 def _as_ranges(lines: Iterable[int]) -> str:
-    """ "4 to 7, 9"."""
+    """Return lines as text: "4 to 7, 9"."""
     ranges: list[list[int]] = []
     for line in lines:
         if ranges and ranges[-1][1] == line - 1:

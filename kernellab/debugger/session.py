@@ -16,53 +16,49 @@ from kernellab.interpreter.execution.grid import Grid, Programs
 
 
 class Session:
-    """A debugger around the chosen programs of one launch;
-    a context manager factory for `Stepping.around`.
-    """
+    """A debugger around the chosen programs of one launch; `around` is for `Stepping`."""
 
     def __init__(
         self, name: str, grid: Grid, places: Places, breakpoints: Sequence[Breakpoint]
     ) -> None:
         self._name = name
         self._grid = grid
-        # Not its handler of SIGINT: it would stay behind, and Ctrl-C ends the
-        # launch as it ends any.
+        # Without its handler of SIGINT, which would stay installed: Ctrl-C ends this launch as it
+        # ends any other.
         self._pdb: Any = debugger_class(front_end.current_debugger())(nosigint=True)
         self._pdb.places = places
         self._stops_at_once = not breakpoints
-        self._known = {id(one) for one in bdb.Breakpoint.bpbynumber if one is not None}
+        self._known = {id(known) for known in bdb.Breakpoint.bpbynumber if known is not None}
         self._begun: set[int] = set()
-        for one in breakpoints:
-            self._set(one)
+        for breakpoint in breakpoints:
+            self._set(breakpoint)
 
-    def _set(self, one: Breakpoint) -> None:
-        if one.moved_from is not None:
+    def _set(self, new: Breakpoint) -> None:
+        if new.moved_from is not None:
             self._pdb.message(
-                f"Line {one.moved_from} has no code: the breakpoint moves to line {one.line}"
+                f"Line {new.moved_from} has no code; the breakpoint moves to line {new.line}."
             )
-        problem = self._pdb.set_break(one.file, one.line, cond=one.condition or None)
+        problem = self._pdb.set_break(new.file, new.line, cond=new.condition or None)
         if problem:
             self._pdb.error(problem)
 
-    def say(self, words: Iterable[str]) -> None:
-        """Tell what is to be known before the first prompt."""
-        for one in words:
-            self._pdb.message(one)
+    def show(self, sentences: Iterable[str]) -> None:
+        """Print sentences before the first prompt."""
+        for sentence in sentences:
+            self._pdb.message(sentence)
 
     def close(self) -> None:
-        """Forget the breakpoints of this session: Python keeps them for all
-        debuggers of a process.
-        """
-        for one in list(bdb.Breakpoint.bpbynumber):
-            if one is not None and id(one) not in self._known:
-                self._pdb.clear_bpbynumber(one.number)
+        """Clear the breakpoints of this session: Python keeps those of all debuggers together."""
+        for current in list(bdb.Breakpoint.bpbynumber):
+            if current is not None and id(current) not in self._known:
+                self._pdb.clear_bpbynumber(current.number)
 
     @contextmanager
     def around(self, programs: Programs) -> Iterator[None]:
-        """While active, the debugger watches the program; a fault is looked at where it happened.
+        """While active, the debugger watches the program, and prompts where a fault happens.
 
         Raises:
-            bdb.BdbQuit: the user asked to quit.
+            bdb.BdbQuit: the user quit.
         """
         before = sys.gettrace()
         self._arm(programs)
@@ -77,8 +73,8 @@ class Session:
             sys.settrace(before)
 
     def _arm(self, programs: Programs) -> None:
-        """Stop at the program's first line, unless there are breakpoints and the user,
-        or their being there, said to go on.
+        """Have the debugger stop at the program's first line, unless it is to run on to a
+        breakpoint: from the start where there are breakpoints, later after the user's `c`.
         """
         number = int(programs.linear[0])
         if number in self._begun:
@@ -99,7 +95,7 @@ class Session:
         return any(self._pdb.places.knows(file) for file in self._pdb.get_all_breaks())
 
     def _look_at(self, fault: KernelFault) -> None:
-        """Prompt in the frame of the fault, with everything as it was before."""
+        """Prompt in the frame of the fault, before the faulty access has changed anything."""
         self._pdb.message(f"*** {type(fault).__name__}: {fault}")
         self._pdb.heading = ""
         self._pdb.reset()

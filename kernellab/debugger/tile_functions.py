@@ -1,8 +1,8 @@
-"""Functions of kernels at a debugger's prompt:
-`tl.sum(x, 0)`, `scaled(x, 2.0)`, where tiles are NumPy arrays.
+"""Functions that only kernels can call, at a debugger's prompt, where tiles are NumPy arrays:
+`tl.sum(x, 0)`, `scaled(x, 2.0)`.
 
-Each call becomes a kernel of its own, which Triton's front end reads and the interpreter runs,
-so that it gives what the same call gives in the kernel.
+Each call becomes a separate kernel, which Triton's front end reads and the interpreter runs, so
+that it returns what the same call returns in the kernel.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from kernellab.records import Target
 
 
 def for_prompts(scope: Mapping[str, Any], target: Target) -> dict[str, Any]:
-    """A function's globals with stand-ins, which take arrays, for Triton's modules
-    and for JIT functions.
+    """Return a function's globals, in which Triton's modules and JIT functions are replaced by
+    objects that take arrays.
     """
-    return {name: _stand_in(name, value, target) for name, value in scope.items()}
+    return {name: _for_arrays(name, value, target) for name, value in scope.items()}
 
 
-def _stand_in(words: str, value: Any, target: Target) -> Any:
+def _for_arrays(words: str, value: Any, target: Target) -> Any:
     if isinstance(value, ModuleType) and value.__name__.partition(".")[0] == "triton":
         return TileModule(words, value, target)
     if triton_api.only_kernels_call(value):
@@ -43,7 +43,7 @@ def _stand_in(words: str, value: Any, target: Target) -> Any:
 
 
 class TileModule(ModuleType):
-    """A module of Triton's whose functions take arrays."""
+    """A module of Triton whose functions take arrays."""
 
     def __init__(self, words: str, module: ModuleType, target: Target) -> None:
         super().__init__(module.__name__, module.__doc__)
@@ -52,7 +52,7 @@ class TileModule(ModuleType):
         self._target = target
 
     def __getattr__(self, name: str) -> Any:
-        return _stand_in(f"{self._words}.{name}", getattr(self._module, name), self._target)
+        return _for_arrays(f"{self._words}.{name}", getattr(self._module, name), self._target)
 
     def __dir__(self) -> list[str]:
         return dir(self._module)
@@ -62,7 +62,7 @@ class TileModule(ModuleType):
 
 
 class TileFunction:
-    """A function that only kernels can call, made to take arrays; all else about it is its own."""
+    """A function that only kernels can call, which takes arrays; its attributes are unchanged."""
 
     def __init__(self, words: str, function: Any, target: Target) -> None:
         self._words = words
@@ -70,11 +70,11 @@ class TileFunction:
         self._target = target
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """What the function gives for tiles with these elements:
-        arrays, NumPy scalars, tuples of them.
+        """Return what the function returns for tiles with these elements: an array, a NumPy scalar
+        or a tuple of them.
 
         Raises:
-            ArgumentError: it cannot be asked here, or the compiler or the interpreter
+            ArgumentError: it does not work at the prompt, or the compiler or the interpreter
                 refuses the call.
         """
         try:
@@ -113,8 +113,8 @@ def _called(function: Any, args: Sequence[Any], keywords: Mapping[str, Any], tar
         isinstance(op, tt.GetProgramIdOp | tt.GetNumProgramsOp) for op in code.program.operations
     ):
         raise ArgumentError(
-            "the program's id and the grid cannot be asked at the prompt",
-            advice="`pid` has the id, where the kernel has no variable of that name.",
+            "The program's id and the grid are not available at the prompt.",
+            advice="`pid` is the id, unless the kernel has a variable of that name.",
         )
     observer = _ResultObserver()
     launch_stepped(kernel, (1,), call, Stepping(code, [(0, 0, 0)], hook=observer))
@@ -123,7 +123,7 @@ def _called(function: Any, args: Sequence[Any], keywords: Mapping[str, Any], tar
 
 @lru_cache(maxsize=256)
 def _kernel(source: str, functions: tuple[tuple[str, Any], ...]) -> Any:
-    """Kept, since a breakpoint's condition makes the same call at each of its stops."""
+    """Return the kernel of a source; kept, because a condition makes its call at each stop."""
     file = f"<call at the prompt {hash(source):x}>"
     remember_source(file, source)
     scope = {"tl": triton.language, "__name__": __name__, **dict(functions)}
@@ -132,11 +132,11 @@ def _kernel(source: str, functions: tuple[tuple[str, Any], ...]) -> Any:
 
 
 class _KernelText:
-    """The kernel of one call: its arrays are loaded, everything else is compiled in.
+    """The source of one call's kernel, which loads its arrays; everything else is compiled in.
 
     Attributes:
-        values: by parameter.
-        functions: that it calls, or passes on, by name.
+        values: the arguments by parameter.
+        functions: the functions that it calls or passes on, by name.
     """
 
     def __init__(self) -> None:
@@ -146,15 +146,15 @@ class _KernelText:
         self._loads: list[str] = []
 
     def source(self, expression: str) -> str:
-        """With the expression's value under the name `_RESULT`."""
+        """Return the source, in which `_RESULT` is the expression's value."""
         lines = [f"def {_NAME}({', '.join(self._parameters)}):", *self._loads]
         return "\n".join([*lines, f"    {_RESULT} = {expression}", ""])
 
     def spelled(self, value: Any) -> str:
-        """What stands for a value in the expression."""
+        """Return the text for a value in the expression."""
         if isinstance(value, Pointer):
             raise ArgumentError(
-                "pointers are not followed at the prompt",
+                "Pointers cannot be passed at the prompt.",
                 advice=(
                     "x_ptr[:8] reads elements of a tensor, and (x_ptr + offsets)[...] those at "
                     "offsets."
@@ -177,8 +177,8 @@ class _KernelText:
     def _loaded(self, array: numpy.ndarray) -> str:
         if any(size & (size - 1) or not size for size in array.shape):
             raise ArgumentError(
-                f"the sizes of tiles are powers of two, and this array is of shape {array.shape}",
-                advice="NumPy's functions take any: np.sum(x[:3]).",
+                f"The sizes of a tile must be powers of two, got the shape {array.shape}.",
+                advice="NumPy's functions take any shape: np.sum(x[:3]).",
             )
         pointer = f"pointer_{len(self.values)}"
         self.values[pointer] = array.reshape(-1).copy()
@@ -198,15 +198,13 @@ def _has_arrays(value: Any) -> bool:
 
 
 class _ResultObserver:
-    """The hook of the traced kernel: what the variable of its result was given."""
+    """The hook of the traced kernel, which keeps the value of the result's variable."""
 
     result: Any = None
 
     def line(self, number: int) -> None:
-        """Before every line."""
+        """Do nothing before a line."""
 
     def bound(self, names: Iterable[str], values: Iterable[Any]) -> None:
-        """After names were given values; those of functions that are called come before
-        the kernel's own.
-        """
+        """Keep the result's value; variables of called functions come before the kernel's own."""
         self.result = dict(zip(names, values)).get(_RESULT, self.result)

@@ -3,8 +3,10 @@ KernelLab raises on purpose.
 """
 
 from kernellab.errors.diagnostics import (
+    Change,
     Diagnostic,
     Severity,
+    changes_between,
     json_value,
 )
 from kernellab.errors.faults import (
@@ -66,6 +68,7 @@ from kernellab.errors.tracebacks import (
 __all__ = [
     "ArchiveError",
     "ArgumentError",
+    "Change",
     "CompilationStopped",
     "CompileError",
     "CompiledLines",
@@ -95,6 +98,7 @@ __all__ = [
     "WaitingProgram",
     "WorkerError",
     "WorkerLost",
+    "changes_between",
     "clipped",
     "compiled_at",
     "file_in_traceback",

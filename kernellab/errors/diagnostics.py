@@ -10,15 +10,54 @@ from typing import Any, Literal
 from kernellab.errors.positions import SourcePosition
 
 Severity = Literal["error", "warning", "remark", "note"]
-"""How bad it is: an "error" is a fault, or stops what was asked for; a "warning" may be meant, or
-costs; a "remark" is worth knowing; a "note" tells a fact, or goes with another diagnostic."""
+"""How bad it is: an "error" is a fault, or ends the work; a "warning" may be intended, or costs
+time; a "remark" is worth knowing; a "note" states a fact, or belongs to another diagnostic."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of one line of source, or of several that follow each other.
+
+    Attributes:
+        line: the number of the (first) line in its file.
+        old, new: its text before and after, without indentation if it is one line.
+    """
+
+    line: int
+    old: str
+    new: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.new}"
+
+
+def changes_between(before: str, after: str, first_line: int) -> tuple[Change, ...]:
+    """Return the lines that differ between two sources of equally many lines; of others, one change
+    of all lines between the first and the last that differ.
+
+    Args:
+        first_line: the number of the sources' first line in their file.
+    """
+    old, new = before.splitlines(), after.splitlines()
+    if len(old) == len(new):
+        return tuple(
+            Change(first_line + number, was.strip(), other.strip())
+            for number, (was, other) in enumerate(zip(old, new, strict=True))
+            if was != other
+        )
+    start = next(n for n, (was, other) in enumerate(zip(old, new, strict=False)) if was != other)
+    tail = 0
+    while tail < min(len(old), len(new)) - start and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    parts = ("\n".join(lines[start : len(lines) - tail]) for lines in (old, new))
+    return (Change(first_line + start, *parts),)
 
 
 @dataclass(frozen=True)
 class Diagnostic:
     """Something that is said of a kernel, of a launch or of this machine.
 
-    What a class that derives from it adds as fields stands among the facts too.
+    The fields that a derived class adds are among the facts too.
 
     Attributes:
         severity: how bad it is.
@@ -29,6 +68,9 @@ class Diagnostic:
         why: how it comes about, or what it means; "" where there is nothing to say.
         advice: what to try; "" where there is nothing to do.
         facts: what the words are made of, in types that JSON has.
+        changes: the lines to change, if the advice is a change of the source.
+        verified: whether that change was applied, compiled and checked: what the diagnostic says
+            no longer happens, and nothing new does.
     """
 
     severity: Severity
@@ -39,10 +81,16 @@ class Diagnostic:
     why: str = ""
     advice: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
+    changes: tuple[Change, ...] = ()
+    verified: bool = False
 
     def __post_init__(self) -> None:
         added = fields(self)[len(fields(Diagnostic)) :]
-        own = {one.name: getattr(self, one.name) for one in added}
+        own = {
+            field_.name: getattr(self, field_.name)
+            for field_ in added
+            if field_.metadata.get("fact", True)
+        }
         object.__setattr__(self, "facts", json_value({**self.facts, **own}))
 
     @property
@@ -52,7 +100,7 @@ class Diagnostic:
 
     @property
     def headline(self) -> str:
-        """What stands first, before the place."""
+        """The first words, before the place."""
         return self.what
 
     @property
@@ -72,7 +120,9 @@ class Diagnostic:
 
     def to_json(self) -> dict[str, Any]:
         """All of it in types that JSON has, the same keys for every kind (docs/analyses.md)."""
-        return {one.name: json_value(getattr(self, one.name)) for one in fields(Diagnostic)}
+        return {
+            field_.name: json_value(getattr(self, field_.name)) for field_ in fields(Diagnostic)
+        }
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Diagnostic:
@@ -90,6 +140,8 @@ class Diagnostic:
             why=data["why"],
             advice=data["advice"],
             facts=data["facts"],
+            changes=tuple(Change(**change) for change in data.get("changes", ())),
+            verified=bool(data.get("verified", False)),
         )
 
 
@@ -102,13 +154,13 @@ def json_value(value: Any) -> Any:
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, Mapping):
-        return {str(name): json_value(one) for name, one in value.items()}
+        return {str(name): json_value(item) for name, item in value.items()}
     if isinstance(value, range):
         return [value[0], value[-1]] if value else []
     if isinstance(value, tuple | list):
-        return [json_value(one) for one in value]
+        return [json_value(item) for item in value]
     if is_dataclass(value):
-        return {one.name: json_value(getattr(value, one.name)) for one in fields(value)}
+        return {item.name: json_value(getattr(value, item.name)) for item in fields(value)}
     item = getattr(value, "item", None)  # a scalar of NumPy's
     return json_value(item()) if item is not None and getattr(value, "size", 0) == 1 else str(value)
 

@@ -30,9 +30,9 @@ class KernelFault(KernelLabError):
     nothing was written outside its tensors.
 
     Attributes:
-        program: the id of the first program at fault, along x, y, z; None where nobody knows.
-        programs: the ids of those that it is told of; none where nobody knows.
-        grid: how many programs the launch has, along x, y, z; None where nobody knows.
+        program: the id of the first program at fault, along x, y, z; None if it is not known.
+        programs: the ids of those that it is reported for; empty if they are not known.
+        grid: how many programs the launch has, along x, y, z; None if it is not known.
         lane: position in its tile of the first lane at fault; () where no lane is.
         count: how many lanes are at fault in the programs that ran together.
         more: how many further programs were found at fault.
@@ -127,11 +127,11 @@ class Deadlock(KernelFault):
         self.silent_rounds = silent_rounds
         self.proven = proven
         advice = (
-            "Look for a lock that some way out does not release, a flag that nobody sets, or a "
+            "Look for a lock that some way out does not release, a flag that no one sets, or a "
             "barrier that counts another number of programs than the grid has."
         )
         super().__init__(self._words(grid), advice=advice, position=position, grid=grid)
-        self.programs = tuple(one.program for one in self.waiting)
+        self.programs = tuple(program.program for program in self.waiting)
 
     def _words(self, grid: ProgramId) -> str:
         number, everyone = len(self.waiting), math.prod(grid)
@@ -146,7 +146,7 @@ class Deadlock(KernelFault):
 
     def _circumstances(self, again: str, made: str) -> str:
         del again, made
-        listed = [str(one) for one in self.waiting[:_LISTED]]
+        listed = [str(program) for program in self.waiting[:_LISTED]]
         if len(self.waiting) > _LISTED:
             listed.append(f"and {len(self.waiting) - _LISTED:,} more")
         return "\n".join(listed)
@@ -189,11 +189,11 @@ class OutOfBounds(KernelFault, IndexError):
         held: range = range(0),
         address: int | None = None,
         reason: str = "",
-        mend: str = "",
+        fix: str = "",
         position: SourcePosition | None = None,
         **where: Unpack[Occurrence],
     ) -> None:
-        """Give `tensor` to `held`, or `address` and `reason`: why no element is there; `mend` is
+        """Give `tensor` to `held`, or `address` and `reason`: why no element is there; `fix` is
         what would bound the access, where that is known.
         """
         self.action, self.dtype = action, dtype
@@ -202,7 +202,7 @@ class OutOfBounds(KernelFault, IndexError):
         wild = address is not None
         super().__init__(
             f"{action} of {dtype} at address {address:#x}{reason}" if wild else self._words(),
-            advice=_ADDRESS_ADVICE if wild else self._advice(mend),
+            advice=_ADDRESS_ADVICE if wild else self._advice(fix),
             position=position,
             again="the addresses are wrong" if wild else "out of bounds",
             **where,
@@ -225,9 +225,9 @@ class OutOfBounds(KernelFault, IndexError):
             return f"that is a hole of the view, between the elements that it holds from {elements}"
         return f"{owner} holds elements {elements}"
 
-    def _advice(self, mend: str) -> str:
+    def _advice(self, fix: str) -> str:
         mask = "Mask the lanes that reach beyond the tensor, or check its sizes and strides."
-        advice = f"{mend or mask} Nothing was written outside."
+        advice = f"{fix or mask} Nothing was written outside."
         if self.bounds == "view":
             advice += (
                 ' With bounds="storage" a kernel may walk from a view into its storage, '

@@ -1,4 +1,4 @@
-"""The errors that KernelLab raises on purpose; faults of kernels stand in `faults.py`.
+"""The errors that KernelLab raises on purpose; faults of kernels are in `faults.py`.
 
 Each says what went wrong, on which line of whose code, with the values, and what to do about it.
 """
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from kernellab.errors.diagnostics import Diagnostic, indented
+from kernellab.errors.diagnostics import Change, Diagnostic, indented
 from kernellab.errors.positions import SourcePosition
 
 
@@ -22,7 +22,11 @@ class KernelLabError(Exception):
         problem: both, as the error says them.
         advice: what to do about it, "" where there is nothing to say.
         position: the line of the user's code that is at fault, or None.
+        changes, verified: as of its diagnostic.
     """
+
+    changes: tuple[Change, ...] = ()
+    verified: bool = False
 
     fact_names: ClassVar[tuple[str, ...]] = ()
     """Its attributes that are facts of its diagnostic."""
@@ -53,6 +57,8 @@ class KernelLabError(Exception):
             why=self.why,
             advice=self.advice,
             facts={name: getattr(self, name) for name in self.fact_names},
+            changes=self.changes,
+            verified=self.verified,
         )
 
     def __str__(self) -> str:
@@ -73,7 +79,7 @@ _LONGEST = 20_000
 
 
 def clipped(words: str) -> str:
-    """Words for people, without the middle of what nobody would read to its end."""
+    """Words for people, without the middle of what no one would read to its end."""
     if len(words) <= _LONGEST:
         return words
     half = _LONGEST // 2
@@ -86,7 +92,7 @@ class TargetError(KernelLabError, ValueError):
 
 
 class OptionError(KernelLabError, TypeError):
-    """An option or keyword that nobody takes, or a value that it does not accept."""
+    """An option or keyword that no one takes, or a value that it does not accept."""
 
 
 class ArgumentError(KernelLabError, TypeError):
@@ -120,7 +126,7 @@ class MissingArguments(ArgumentError):
 class NotRecorded(ArgumentError, ValueError, LookupError):
     """A record, of a compilation or a trace, does not hold what an answer needs.
 
-    `Compilation.can_answer` tells beforehand.
+    `Compilation.can_answer` reports it beforehand.
     """
 
 
@@ -131,7 +137,7 @@ class LayoutError(KernelLabError, ValueError):
 
 
 class GridError(KernelLabError, ValueError, TypeError):
-    """A launch grid that no GPU would accept; Triton raises a TypeError where it is no tuple."""
+    """A launch grid that no GPU would accept; Triton raises a TypeError if it is not a tuple."""
 
 
 class NoGrid(GridError, RuntimeError):
@@ -142,8 +148,8 @@ class CompileError(KernelLabError):
     """The compiler refused the kernel; `position` is the kernel's own line.
 
     Attributes:
-        failed_pass: label of the pass that failed, "ttgir.coalesce", or None where it was no pass,
-            or nobody watched.
+        failed_pass: label of the pass that failed, "ttgir.coalesce", or None if it was not a pass
+            or the passes were not watched.
         kernel: the name of the kernel, "" where it is an IR text.
         target: the target's name, "" where none had a part in it.
         reason: what the compiler itself says, "" where it says nothing.
@@ -180,7 +186,7 @@ class ArchiveError(KernelLabError, ValueError):
 
 
 class ProfileError(KernelLabError, ValueError):
-    """A profile cannot be read, or is of other code than what it is laid beside."""
+    """A profile cannot be read, or belongs to other code than the compilation."""
 
 
 class GpuFault(KernelLabError, RuntimeError):
@@ -210,7 +216,7 @@ class GpuFault(KernelLabError, RuntimeError):
 
 class MachineError(KernelLabError):
     """This machine, and not the kernel, is at fault: a folder that cannot be written, a full disk,
-    a tool that is missing, memory that is not there. The same call works once that is mended.
+    a tool that is missing, memory that is not there. The same call works once that is fixed.
     """
 
 

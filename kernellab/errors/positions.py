@@ -1,4 +1,4 @@
-"""Places in source files: their names for people, and what stands there."""
+"""Places in source files: their names for people, and their text."""
 
 from __future__ import annotations
 
@@ -9,27 +9,20 @@ from dataclasses import dataclass
 
 from kernellab.errors.sources import edited_words, source_line
 
-
-def _no_label(file: str) -> str | None:
-    """Files are named by their paths: the rule where no notebook runs."""
-    del file
-    return None
-
-
-_label: Callable[[str], str | None] = _no_label
+_label: Callable[[str], str | None] | None = None
 
 
 def label_file(file: str) -> str | None:
     """A file's name for people, where it has one: the notebook extension names the files
     of cells ("Cell In[3]").
     """
-    return _label(file)
+    return None if _label is None else _label(file)
 
 
 def label_files_by(rule: Callable[[str], str | None] | None) -> None:
-    """Let `label_file` ask `rule`; with None files are named by their paths again."""
+    """Have `label_file` call `rule`; with None, files are named by their paths again."""
     global _label
-    _label = rule or _no_label
+    _label = rule
 
 
 @dataclass(frozen=True)
@@ -47,7 +40,7 @@ class SourcePosition:
         if label is not None:
             return f"{label}, line {self.line}"
         column = f":{self.column}" if self.column else ""
-        # A path may have bytes that are no text, which nothing prints.
+        # A path may have bytes that are not text, which cannot be printed.
         file = self.file.encode("utf-8", "backslashreplace").decode()
         return f"{file}:{self.line}{column}"
 
@@ -69,7 +62,7 @@ class SourcePosition:
 
     @property
     def notice(self) -> str:
-        """That the file says something else by now than what was compiled; "" where it does not."""
+        """That the file has changed since it was compiled; "" where it does not."""
         return edited_words(self.file, self.line)
 
 
@@ -91,5 +84,5 @@ _FRAME = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+)')
 
 def frames_in(stack: str) -> Iterator[SourcePosition]:
     """The places of a stack as Python writes it, the outermost first."""
-    for found in _FRAME.finditer(stack):
-        yield SourcePosition(found["file"], int(found["line"]))
+    for match in _FRAME.finditer(stack):
+        yield SourcePosition(match["file"], int(match["line"]))

@@ -1,5 +1,5 @@
-"""The lines that stand in source files, and those that the compiler has of them: a file may say
-something else by now than when it was imported.
+"""The lines of source files, and those that the compiler has of them: a file may have changed
+since it was imported.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _MOST_SOURCE = 8 * 1024 * 1024
 def source_lines(file: str) -> list[str]:
     """The lines of a source file, as `linecache.getlines` gives them; none where it cannot be read.
 
-    The name may come from a file that somebody saved: what is no regular file, or larger than
-    sources are, is not opened. A pipe would wait for ever.
+    The name may come from a file that somebody saved: a file that is not regular, or larger
+    than sources are, is not opened. A pipe would wait forever.
     """
     if file not in linecache.cache:
         try:
@@ -60,9 +60,9 @@ def keep_compiled(file: str, compiled: CompiledLines) -> None:
     first, last = compiled.first_line, compiled.last_line
     if there.get(first) is compiled:
         return
-    for one in list(there.values()):
-        if one.first_line <= last and first <= one.last_line:
-            there.pop(one.first_line, None)
+    for source in list(there.values()):
+        if source.first_line <= last and first <= source.last_line:
+            there.pop(source.first_line, None)
     there[first] = compiled
 
 
@@ -70,9 +70,9 @@ def compiled_at(file: str, line: int) -> CompiledLines | None:
     """The function that the compiler has of a line; None where it is of no kernel that ran or was
     compiled in this process.
     """
-    for one in list(_compiled.get(file, {}).values()):
-        if one.first_line <= line <= one.last_line:
-            return one
+    for source in list(_compiled.get(file, {}).values()):
+        if source.first_line <= line <= source.last_line:
+            return source
     return None
 
 
@@ -91,20 +91,20 @@ def lines_as_imported(file: str) -> list[str]:
     """The lines of a file's functions as they were compiled, with their ends, each at its number;
     empty ones between them.
     """
-    found: list[str] = []
-    for one in sorted(_compiled.get(file, {}).values(), key=lambda one: one.first_line):
-        found += ["\n"] * (one.first_line - 1 - len(found))
-        found += [f"{line}\n" for line in one.lines]
-    return found
+    lines: list[str] = []
+    for source in sorted(_compiled.get(file, {}).values(), key=lambda source: source.first_line):
+        lines += ["\n"] * (source.first_line - 1 - len(lines))
+        lines += [f"{line}\n" for line in source.lines]
+    return lines
 
 
 def is_edited(file: str, compiled: CompiledLines) -> bool:
-    """Whether a function's file says something else by now."""
+    """Whether a function's file has changed there."""
     with contextlib.suppress(ValueError):  # a name with a null character
         linecache.checkcache(file)
     there = source_lines(file)
     now = (line.rstrip("\n") for line in there[compiled.first_line - 1 : compiled.last_line])
-    # A cell of another session, a file of another machine: nobody can tell.
+    # A cell of another session or a file of another machine cannot be compared.
     return bool(there) and tuple(now) != compiled.lines
 
 
@@ -117,7 +117,7 @@ def format_edited(file: str, function: str) -> str:
 
 
 def edited_words(file: str, line: int) -> str:
-    """What is said of a line whose function the file has otherwise by now; "" of any other."""
+    """What is said of a line whose function has changed in the file; "" of any other."""
     compiled = compiled_at(file, line)
     if compiled is None or not is_edited(file, compiled):
         return ""

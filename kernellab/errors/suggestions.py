@@ -7,11 +7,10 @@ from collections.abc import Iterable
 
 
 def nearest(word: object, known: Iterable[str]) -> str:
-    """The words "Did you mean X?" for the known word that `word` is probably a slip of,
-    or "" where none is, or it is no word: no guess is better than a wrong one.
+    """Return "Did you mean X?" with the known word that `word` is probably a typo of, or "" if
+    there is none or `word` is not a word: no guess is better than a wrong one.
     """
-    # An object may say that it is a text; and nobody slips in so long a word.
-    if not isinstance(word, str) or not issubclass(type(word), str) or len(word) > _LONGEST:
+    if not isinstance(word, str) or len(word) > _LONGEST:
         return ""
     bare = word.lstrip("-*").casefold()
     close = []
@@ -36,7 +35,7 @@ _VERY_ALIKE = 0.8
 
 
 def suggestion(word: object, known: Iterable[str], lead: str) -> str:
-    """Advice on a name that nobody knows: the one that was probably meant, and what there is;
+    """Advice on a name that no one knows: the one that was probably meant, and what there is;
     of very many, the one alone.
 
     Args:

@@ -14,7 +14,7 @@ from kernellab.errors.sources import lines_as_imported
 def raise_at(
     error: BaseException, position: SourcePosition, function: str = "<module>"
 ) -> NoReturn:
-    """Raise `error` from a frame that stands at `position`, so that a traceback
+    """Raise `error` from a frame at `position`, so that a traceback
     points at that line, as one of `function`.
 
     The frame is made by compiling a `raise` statement that carries the file's name
@@ -31,19 +31,19 @@ def raise_at(
 
 def file_in_traceback(position: SourcePosition) -> str:
     """The name by which Python shows the line of a position as it was compiled: its file's, or
-    one that says that the file is another by now.
+    one that says that the file has changed.
     """
     if not position.notice:
         return position.file
     name, lines = f"{position.file} (as it was imported)", lines_as_imported(position.file)
-    # With an mtime of None nobody looks for such a file.
+    # With an mtime of None no one looks for such a file.
     linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
     return name
 
 
 def frame_at(position: SourcePosition, function: str = "<module>") -> TracebackType:
-    """A traceback entry that stands at `position`, as one of `function`: for code that was inlined
-    and has no frame of its own.
+    """Return a traceback entry at `position`, as one of `function`: for code that was inlined and
+    therefore has no frame.
     """
     error = _Here()
     with suppress(_Here):

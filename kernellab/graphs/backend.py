@@ -1,22 +1,26 @@
 """`torch.compile(model, backend="kernellab")`: the model runs on the CPU and leaves a report.
 
-torch finds it by its entry point. `options` takes what `kernellab.graph` takes of them: "gpu", and
-"run": "aten" to run ATen operations, "triton" to run the generated kernels on the interpreter.
+torch finds the backend by its entry point. Its `options` are Inductor's, and "gpu" as
+in `kernellab.graph`, and "run": "aten" to run ATen operations, "triton" to run the generated
+kernels on the interpreter.
 """
 
 from __future__ import annotations
 
 import sys
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kernellab.common.argument_checks import check_choice
 from kernellab.errors import OptionError, suggestion
-from kernellab.graphs.capturing import capture_of, with_sources
+from kernellab.graphs.capture_records import capture_of, with_sources
 from kernellab.graphs.gpus import Gpu, gpu_named
 from kernellab.graphs.report import GraphReport
+from kernellab.graphs.trace_events import Event, frame_of, is_reported
+from kernellab.torch_api.events import hear_from_now_on
 
 if TYPE_CHECKING:
     from kernellab.torch_api.capturing import Backend
@@ -28,29 +32,50 @@ _OWN = ("gpu", "run", "levels")
 
 @dataclass
 class _Session:
-    """What one result of torch.compile has been compiled with: all its Dynamo graphs."""
+    """The backend that compiles all Dynamo graphs of one result of torch.compile."""
 
     backend: Backend
     gpu: Gpu
     compiled: Callable[[], Any]
-    """A weak reference to that result; None is for a call from elsewhere."""
+    """A weak reference to that result; a function that returns None for a call from elsewhere."""
     frames: set[str] = field(default_factory=set)
 
 
 _sessions: list[_Session] = []
-"""The one that compiled last comes last."""
+"""The sessions, in the order in which they last compiled."""
 
 _MOST_SESSIONS = 8
+
+_unclaimed: deque[Event] = deque(maxlen=200)
+"""What torch said of frames that no session compiles, or not yet."""
+
+
+def _hear(event: Event) -> None:
+    """Keep an event that a report is made of, with the session that compiles its frame."""
+    if not is_reported(event):
+        return
+    frame = frame_of(event[0])
+    session = next((known for known in reversed(_sessions) if frame in known.frames), None)
+    events = _unclaimed if session is None else session.backend.captured.events
+    events.append(event)
+
+
+def _claim(session: _Session) -> None:
+    """Give a session what torch said of its frames before it called the backend."""
+    mine = [event for event in _unclaimed if frame_of(event[0]) in session.frames]
+    session.backend.captured.events += mine
+    for event in mine:
+        _unclaimed.remove(event)
 
 
 def kernellab_backend(
     module: Any, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, **_rest: Any
 ) -> Callable[..., Any]:
-    """As torch.compile calls a backend, with each Dynamo graph.
+    """Compile a Dynamo graph, as torch.compile calls a backend.
 
     Raises:
-        OptionError: an option of a wrong value.
-        TargetError: no GPU is called so.
+        OptionError: an option has an invalid value.
+        TargetError: there is no GPU of that name.
     """
     given = dict(options or {})
     gpu = gpu_named(given.pop("gpu", "h200"))
@@ -61,26 +86,29 @@ def kernellab_backend(
 
 
 def _session(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> _Session:
-    """That of what is compiled now: graphs after a graph break, and those of other sizes, are of
-    the same one; what torch compiles anew, having forgotten it, begins another.
+    """Return the session of the current compilation.
+
+    Graphs after a graph break and of other sizes belong to the same session. A frame that torch
+    compiles again from the start begins a new one.
     """
     from kernellab.torch_api.other_backends import compilation_id, compiled_by
 
     compiled, frame = compiled_by(_callers()), compilation_id()
-    known = [one for one in _sessions if compiled is not None and one.compiled() is compiled]
-    found = next((one for one in known if frame not in one.frames), None)
-    _sessions[:] = [one for one in _sessions if one is not found and one not in known]
-    if found is None:
+    known = [s for s in _sessions if compiled is not None and s.compiled() is compiled]
+    session = next((s for s in known if frame not in s.frames), None)
+    _sessions[:] = [s for s in _sessions if s not in known]
+    if session is None:
         held = (lambda: None) if compiled is None else weakref.ref(compiled)
-        found = _Session(_backend(gpu, run, levels, config), gpu, held)
-    found.frames.add(frame)
-    _sessions.append(found)
+        session = _Session(_backend(gpu, run, levels, config), gpu, held)
+    session.frames.add(frame)
+    _sessions.append(session)
+    _claim(session)
     del _sessions[:-_MOST_SESSIONS]
-    return found
+    return session
 
 
 def _callers() -> Iterator[Any]:
-    """The frames that called the backend, the innermost first."""
+    """Yield the frames that called the backend, the innermost first."""
     frame = sys._getframe(3)
     while frame is not None:
         yield frame
@@ -96,10 +124,10 @@ def _backend(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> Bac
         if name not in known:
             raise OptionError(
                 f"backend 'kernellab' has no option {name!r}",
-                advice=suggestion(name, [*_OWN, *known], "Its own:"),
+                advice=suggestion(name, [*_OWN, *known], "Its own options are"),
             )
     return Backend(
-        gpu.answering(),
+        gpu.answering,
         config=config,
         levels=levels,
         runner=run_code if run == "triton" else run_aten,
@@ -108,18 +136,22 @@ def _backend(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> Bac
 
 
 def last_report() -> GraphReport:
-    """What `backend="kernellab"` compiled last in this process: every Dynamo graph, so far, of the
-    function that torch.compile gave and that compiled last, those after graph breaks and of other
-    sizes too.
+    """Return a report of what `backend="kernellab"` compiled last in this process.
+
+    The report has every Dynamo graph so far of the compiled function that compiled last, including
+    those after graph breaks and of other sizes.
 
     Raises:
-        OptionError: nothing was compiled with it.
+        OptionError: nothing was compiled with the backend.
     """
     if not _sessions:
         raise OptionError(
             "nothing was compiled with backend='kernellab' in this process",
-            advice='Call what torch.compile(model, backend="kernellab") gives first.',
+            advice='Call the function that torch.compile(model, backend="kernellab") returned.',
         )
     last = _sessions[-1]
-    found = capture_of(last.backend.captured, "torch.compile", last.gpu, 0.0)
-    return GraphReport(with_sources(found))
+    capture = capture_of(last.backend.captured, "torch.compile", last.gpu, 0.0)
+    return GraphReport(with_sources(capture))
+
+
+hear_from_now_on(_hear)  # torch loads this module when the backend is named, before it compiles

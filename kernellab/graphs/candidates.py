@@ -1,4 +1,4 @@
-"""What max-autotune would choose from, compiled for a GPU that need not be there."""
+"""The candidates of max-autotune, compiled for a GPU that this machine need not have."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from kernellab.records.graphs import Candidate, KernelCode, LoweredGraph
 if TYPE_CHECKING:
     import pandas
 
-_ASKED = ("operation", "place", "name", "config", "is_template", "is_taken")
+_CHOICE = ("operation", "place", "name", "config", "is_template", "is_taken")
 _MEASURED = ("registers", "spills", "shared_bytes", "occupancy", "error")
 
 
 def candidate_kernels(graph: LoweredGraph, target: str) -> tuple[GeneratedKernel, ...]:
-    """The templates among a graph's candidates, as kernels of the lab."""
+    """Return the templates among a graph's candidates as kernels of KernelLab."""
     return tuple(
-        GeneratedKernel(KernelCode(one.name, one.source, (), (), ()), target)
-        for one in graph.candidates
-        if one.is_template
+        GeneratedKernel(KernelCode(candidate.name, candidate.source, (), (), ()), target)
+        for candidate in graph.candidates
+        if candidate.is_template
     )
 
 
 def table_of(
     candidates: Sequence[Candidate], kernels: Sequence[GeneratedKernel]
 ) -> pandas.DataFrame:
-    """One row a candidate; templates are compiled for it.
+    """Return one row per candidate, and compile the templates.
 
     Args:
-        candidates: of a graph.
+        candidates: the candidates of a graph.
         kernels: the templates among them, in order.
     """
     import pandas
 
     rows, remaining = [], iter(kernels)
     with ProgressBar("candidates", len(candidates), "kernels") as work:
-        for one in candidates:
-            facts: dict[str, Any] = {name: getattr(one, name) for name in _ASKED}
-            rows.append(facts | (_measured(next(remaining)) if one.is_template else {}))
+        for candidate in candidates:
+            facts: dict[str, Any] = {name: getattr(candidate, name) for name in _CHOICE}
+            rows.append(facts | (_measured(next(remaining)) if candidate.is_template else {}))
             work.advance()
-    return pandas.DataFrame(rows, columns=[*_ASKED, *_MEASURED])
+    return pandas.DataFrame(rows, columns=[*_CHOICE, *_MEASURED])
 
 
 def _measured(kernel: GeneratedKernel) -> dict[str, Any]:
-    """What its machine code takes; or why there is none: one that is refused is left out by
-    Inductor too.
+    """Return the resources of a template's machine code, or why it does not compile; Inductor
+    leaves such templates out too.
     """
     try:
         resources, occupancy = kernel.compilation.resources, kernel.compilation.occupancy()

@@ -1,4 +1,4 @@
-"""What `report.compare()` gives: where eager torch and what is compiled part."""
+"""The result of `report.compare()`: where eager torch and the compiled call differ."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from kernellab.errors import NotRecorded
 from kernellab.graphs.generated import GeneratedKernel
-from kernellab.records.graph_comparisons import ComparedGraph, Difference, WrongLaunch
-from kernellab.records.showing import HasCard, text_of
+from kernellab.records.graph_results import ComparedGraph, Difference, WrongLaunch
+from kernellab.records.showing import PrintsAsCard
 from kernellab.records.tables import column_names, data_frame
 
 if TYPE_CHECKING:
@@ -16,17 +16,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class GraphComparison(HasCard):
-    """A call, eager and compiled, node by node.
+class GraphComparison(PrintsAsCard):
+    """A comparison of a call, eager and compiled, node by node.
 
     Attributes:
-        name: of the function or module.
+        name: the name of the function or module.
         target: the GPU that the code is for: "sm_90".
-        run: "triton": generated kernels on the interpreter; "aten": the graphs' operations alone.
-        graphs: what was compared.
-        differences: in the order in which the graphs run; of each graph FX, passes, kernels.
-        launch: of the first kernel among them; None where there is none.
-        error: what ended the comparison; "" where nothing did.
+        run: "triton" for generated kernels on the interpreter; "aten" for the graphs' operations
+            alone.
+        graphs: the graphs that were compared.
+        differences: the differences in the order in which the graphs run; for each graph, first
+            those of FX, then of the passes, then of the kernels.
+        launch: the launch of the first kernel with a wrong value, or None.
+        error: the error that ended the comparison, or "".
     """
 
     name: str
@@ -39,33 +41,30 @@ class GraphComparison(HasCard):
 
     @property
     def first(self) -> Difference | None:
-        """The first difference; None where there is none."""
+        """The first difference, or None."""
         return self.differences[0] if self.differences else None
 
     def table(self) -> Any:
-        """One row a difference, as a pandas DataFrame."""
+        """Return one row per difference, as a pandas DataFrame."""
         return data_frame(self.differences, column_names(Difference))
 
     def trace(self, **options: Any) -> Trace:
-        """The launch of the first kernel that gave a wrong value, step by step; the stepper opens
-        where the first wrong element was written.
+        """Trace the launch of the first kernel that computed a wrong value; the stepper opens where
+        the first wrong element was written.
 
         Args:
             options: those of `kernellab.trace`.
 
         Raises:
-            NotRecorded: no kernel gave one.
+            NotRecorded: no kernel computed a wrong value.
         """
         if self.launch is None:
             raise NotRecorded(
-                "no generated kernel gave a wrong value, so that there is no launch to trace",
-                advice="comparison.differences has what else differs, and on which node.",
+                "no generated kernel computed a wrong value, so there is no launch to trace",
+                advice="comparison.differences shows the other differences and their nodes.",
             )
         from kernellab.tracing.tracing_run import trace
 
         kernel = GeneratedKernel(self.launch.kernel, self.target)
         given = {"expect": dict(self.launch.expected), "target": self.target, **options}
         return trace(kernel.tuner, None, *self.launch.arguments, **given)
-
-    def __str__(self) -> str:
-        return text_of(self)

@@ -1,4 +1,4 @@
-"""Why Inductor's kernels are slow: how `kernellab.diagnose` takes a report of torch.compile."""
+"""Diagnose a report of torch.compile for `kernellab.diagnose`: why Inductor's kernels are slow."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from kernellab.profiling.diagnosis.records import Diagnoses, Diagnosis
 
 
 @diagnosed.register
-def diagnosed_kernel(kernel: GeneratedKernel, asked: Asked) -> Diagnosis:
-    """Of one kernel that Inductor wrote, compiled for its GPU."""
-    asked.takes_nothing_of_a_launch("one of Inductor's kernels")
+def diagnosed_kernel(kernel: GeneratedKernel, request: Asked) -> Diagnosis:
+    """Diagnose a kernel that Inductor wrote, compiled for its GPU."""
+    request.takes_nothing_of_a_launch("one of Inductor's kernels")
     return diagnosis_of(Evidence(kernel.compilation))
 
 
 @diagnosed.register
-def diagnosed_report(report: GraphReport, asked: Asked) -> Diagnoses:
-    """Of each Triton kernel of a report; those that cost most by their own findings first."""
-    asked.takes_nothing_of_a_launch("a report")
-    found, notes = [], []
+def diagnosed_report(report: GraphReport, request: Asked) -> Diagnoses:
+    """Diagnose each Triton kernel of a report; the most expensive findings come first."""
+    request.takes_nothing_of_a_launch("a report")
+    diagnoses, notes = [], []
     for kernel in report.kernels:
         if not kernel.code.is_triton:
             continue
         try:
-            found.append(diagnosed_kernel(kernel, Asked()))
+            diagnoses.append(diagnosed_kernel(kernel, Asked()))
         except KernelLabError as error:
             notes.append(f"{kernel.name}: {error.problem}")
-    found.sort(key=lambda one: -max((each.cost for each in one), default=0.0))
-    return Diagnoses(tuple(found), notes=tuple(notes))
+    diagnoses.sort(key=lambda diagnosis: -max((each.cost for each in diagnosis), default=0.0))
+    return Diagnoses(tuple(diagnoses), notes=tuple(notes))

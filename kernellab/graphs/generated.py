@@ -1,4 +1,4 @@
-"""The kernels of a report: as Inductor writes them, and as kernels of the lab."""
+"""The kernels of a report: as Inductor writes them, and as kernels of KernelLab."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class GeneratedKernel:
-    """A kernel that Inductor wrote: in Triton, or in a log of a CPU's run in C++.
+    """A kernel that Inductor wrote: in Triton, or in C++ in the log of a run on a CPU.
 
     Attributes:
-        code: what is recorded of it.
+        code: the record of the kernel.
         target: the GPU that it was written for: "sm_90".
     """
 
@@ -37,21 +37,21 @@ class GeneratedKernel:
 
     @property
     def origins(self) -> tuple[str, ...]:
-        """Nodes of the post-grad graph that it computes."""
+        """The nodes of the post-grad graph that it computes."""
         return self.code.origins
 
     @functools.cached_property
     def tuner(self) -> Any:
-        """Inductor's own object, a `CachingAutotuner`, which every function of KernelLab takes as a
-        kernel. Its module is executed when it is first asked for.
+        """Inductor's own object, a `CachingAutotuner`, which every function of KernelLab accepts as
+        a kernel. The first access executes its module.
 
         Raises:
-            OptionError: it is no Triton kernel: a log has a CPU's kernels too.
+            OptionError: it is not a Triton kernel; a log also has a CPU's kernels.
         """
         if not self.code.is_triton:
             raise OptionError(
-                f"{self.name} is C++ for a CPU, no Triton kernel",
-                advice="Its text is kernel.source. A log of a GPU's run has Triton kernels.",
+                f"{self.name} is C++ for a CPU, not a Triton kernel",
+                advice="Read its text in kernel.source. The log of a GPU's run has Triton kernels.",
             )
         from kernellab.torch_api.generated_modules import kernel_in
 
@@ -66,12 +66,12 @@ class GeneratedKernel:
 
     @functools.cached_property
     def compilation(self) -> Compilation:
-        """The kernel compiled for its GPU, with the first config that Inductor would try."""
+        """The kernel, compiled for its GPU with the first config that Inductor would try."""
         from kernellab.compiler.pipeline import compile as compile_kernel
 
-        found = compile_kernel(self.tuner, target=self.target)
-        assert not isinstance(found, dict)
-        return found
+        compilation = compile_kernel(self.tuner, target=self.target)
+        assert not isinstance(compilation, dict)
+        return compilation
 
     def __repr__(self) -> str:
         return f"GeneratedKernel({self.name})"

@@ -1,4 +1,4 @@
-"""`kernellab.graph`: one call under torch.compile, opened."""
+"""`kernellab.graph`: capture everything that torch.compile makes of a call."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernellab.common.argument_checks import check_choice, check_flags, check_mapping
-from kernellab.common.argument_faults import names_bad_arguments
-from kernellab.errors import ArgumentError, WorkerError, WorkerLost
-from kernellab.graphs.backends import OURS
+from kernellab.common.formatting import shown
+from kernellab.errors import (
+    ArgumentError,
+    OptionError,
+    WorkerError,
+    WorkerLost,
+    suggestion,
+)
 from kernellab.graphs.calls import CapturedCall
-from kernellab.graphs.capturing import nothing_captured, with_sources
+from kernellab.graphs.capture_records import nothing_captured, with_sources
 from kernellab.graphs.gpus import gpu_named
+from kernellab.graphs.installed_backends import OURS
 from kernellab.graphs.report import GraphReport
-from kernellab.graphs.shipping import shipped
 
 MODES = (
     "default",
@@ -26,7 +31,7 @@ MODES = (
 
 @dataclass(frozen=True)
 class GraphOptions:
-    """What is asked of a capture; see `graph`."""
+    """The options of a capture; see `graph`."""
 
     gpu: Any = "h200"
     backward: bool = False
@@ -38,7 +43,6 @@ class GraphOptions:
     backend: Any = None
 
 
-@names_bad_arguments
 def graph(
     function: Callable[..., Any],
     *args: Any,
@@ -50,41 +54,49 @@ def graph(
     options: Mapping[str, Any] | None = None,
     levels: bool = True,
     backend: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
     **keywords: Any,
 ) -> GraphReport:
-    """Compile a call with torch.compile for a GPU that need not be there, and give every level of
-    it: bytecode, FX, ATen, primitives, loop IR, Triton.
+    """Compile a call with torch.compile for a GPU that this machine need not have, and return every
+    level: bytecode, FX, ATen, primitives, loop IR, Triton.
 
-    The call runs once on the CPU, in a process of its own; the code is Inductor's own for that GPU.
+    The call runs once on the CPU, in a copy of this process, so that all settings of torch hold,
+    and nothing here changes. The code is what Inductor generates for that GPU.
 
     Args:
         function: a function of tensors, or a module.
-        args, keywords: what it is called with; tensors on the CPU.
+        args, keywords: its arguments, with tensors on the CPU, or on the meta device or fake, which
+            are taken as a GPU's: then the call computes no values and takes no memory for them.
         gpu: "h200", "h100", "a100", "l40s", "b200", "mi300x", or a target such as "sm_90".
-        backward: also the gradient, of everything in the result that has one.
+        backward: whether to compute the gradient of everything in the result that has one.
         dynamic, fullgraph: as for torch.compile.
-        mode: torch.compile's: "max-autotune", ...; nothing is timed, so that a template's first
+        mode: as for torch.compile: "max-autotune", ...; nothing is timed, so a template's first
             candidate is taken.
-        options: Inductor's, such as {"max_fusion_size": 1}.
-        levels: also record primitive operations and every pass, which takes longer.
-        backend: another one than Inductor, on the CPU: a function as torch.compile takes it, or
-            the name of one that is installed (`kernellab.backends()`). `options` are its own then;
-            the report ends where the backend takes over.
+        options: Inductor's options, such as {"max_fusion_size": 1}.
+        levels: whether to also record primitive operations and every pass, which takes longer.
+        backend: a backend to use instead of Inductor, on the CPU: a function as torch.compile takes
+            it, or the name of an installed backend (`kernellab.backends()`). `options` are then the
+            backend's, and the report ends where the backend starts.
+        kwargs: more keyword arguments of the function, such as {"mode": "bilinear"}: those that are
+            called as an option here.
 
     Returns:
-        The report: how far it came, and where and why it stopped, which it does after six minutes;
-        of a process that died that alone.
+        The report. A capture that fails, or that takes more than six minutes, ends with a report of
+        what there is and the error; if its process died, only with the error.
 
     Raises:
         ArgumentError: the function or an argument cannot be captured here.
-        TargetError: no GPU is called so.
-        WorkerLost: no process could be started, or somebody killed it.
+        TargetError: there is no GPU of that name.
+        WorkerLost: the process could not be started, or was killed from outside.
     """
     if options is not None:
         check_mapping("options", options, '{"max_fusion_size": 1}')
     given = {} if options is None else dict(options)
-    asked = GraphOptions(gpu, backward, dynamic, mode, fullgraph, given, levels, backend)
-    return graph_call(function, args, keywords, asked)
+    if kwargs is not None:
+        check_mapping("kwargs", kwargs, '{"mode": "bilinear"}')
+        keywords = {**keywords, **kwargs}
+    request = GraphOptions(gpu, backward, dynamic, mode, fullgraph, given, levels, backend)
+    return graph_call(function, args, keywords, request)
 
 
 def graph_call(
@@ -93,12 +105,12 @@ def graph_call(
     keywords: Mapping[str, Any],
     options: GraphOptions,
 ) -> GraphReport:
-    """See `graph`; here a function's keywords may be called as an option is."""
+    """Capture a call as `graph` does, also if the function has a keyword named like an option."""
     named = gpu_named(options.gpu)
     if isinstance(function, type) or not callable(function):
         raise ArgumentError(
-            f"graph takes a function or a module, and this is of type {type(function).__name__}",
-            advice="Give what you would give to torch.compile, and its arguments after it.",
+            f"graph takes a function or a module, got {shown(function)}",
+            advice="Pass what you would pass to torch.compile, then its arguments.",
         )
     check_flags(backward=options.backward, fullgraph=options.fullgraph, levels=options.levels)
     if options.dynamic is not None:
@@ -108,54 +120,74 @@ def graph_call(
     check_tensors(function, args, keywords)
     name = name_of(function)
     backend = _backend(options.backend)
+    if backend is None:
+        check_options(options.options)
     request = {**vars(options), "gpu": named.name, "name": name, "backend": backend}
-    call = CapturedCall(shipped(function, (function, args, keywords), name), request)
+    call = CapturedCall(function, args, keywords, request)
     try:
-        found = call.ask("kernellab.graphs.in_worker:capture")
+        capture = call.send("kernellab.graphs.worker.capture:capture")
     except WorkerLost:
-        raise  # whatever the function is
+        raise  # which does not depend on the function
     except WorkerError as error:
         return GraphReport(nothing_captured(name, named, str(error)), call)
-    return GraphReport(with_sources(found), call)
+    return GraphReport(with_sources(capture), call)
 
 
 def name_of(function: Any) -> str:
-    """What messages and titles call a function or a module."""
+    """Return the name of a function or a module for messages and titles."""
     return str(getattr(function, "__name__", None) or type(function).__name__)
 
 
-def _backend(given: Any) -> str | bytes | None:
-    """A backend as it is sent: by name, or pickled; None for Inductor."""
-    is_name = issubclass(type(given), str)  # not what only says that it is one
+def _backend(given: Any) -> Any:
+    """Return a backend, as a function or a name; None for Inductor."""
+    is_name = issubclass(type(given), str)  # not isinstance, which `__class__` can deceive
     if given is None or (is_name and given in OURS):
         return None
     if is_name:
         return str(given)
     if not callable(given) or isinstance(given, type):
         raise ArgumentError(
-            f"backend is of type {type(given).__name__}: neither a function nor a name",
-            advice="Give a function of a graph and its inputs, or one of kernellab.backends().",
+            f"backend must be a function or a name, got {shown(given)}",
+            advice="Pass a function of a graph and its inputs, or a name of kernellab.backends().",
         )
-    return shipped(given, given, "backend")
+    return given
+
+
+def check_options(options: Mapping[str, Any], own: Sequence[str] = ()) -> None:
+    """Raise OptionError, with the nearest name, unless Inductor has these options."""
+    from kernellab.torch_api.capturing import option_names
+
+    known = option_names()
+    for name in options:
+        if name not in known:
+            raise OptionError(
+                f"Inductor has no option {name!r}",
+                advice=suggestion(str(name), [*own, *known], "Its options are"),
+            )
 
 
 def check_tensors(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-    """Raise ArgumentError unless tensors and parameters are on the CPU."""
+    """Raise ArgumentError if a tensor or a parameter with values is on a GPU."""
     import torch
 
+    from kernellab.torch_api.called_tensors import is_empty
+
     for place, value in _places(args, keywords):
-        if isinstance(value, torch.Tensor) and value.device.type not in ("cpu", "meta"):
+        if not isinstance(value, torch.Tensor) or is_empty(value):
+            continue
+        if value.device.type != "cpu":
             raise ArgumentError(
-                f"{place} is on {value.device}: graph captures on the CPU, for any GPU",
-                advice=f"Give {place}.cpu().",
+                f"{place} must be on the CPU, where graph captures for any GPU, but it is on "
+                f"{value.device}",
+                advice=f"Pass {place}.cpu().",
             )
     if isinstance(function, torch.nn.Module):
         for name, parameter in [*function.named_parameters(), *function.named_buffers()]:
-            if parameter.device.type not in ("cpu", "meta"):
+            if not is_empty(parameter) and parameter.device.type != "cpu":
                 raise ArgumentError(
-                    f"parameter {name!r} is on {parameter.device}: graph captures on the CPU, "
-                    "for any GPU",
-                    advice="Give a copy of the module: copy.deepcopy(module).cpu().",
+                    f"parameter {name!r} must be on the CPU, where graph captures for any GPU, but "
+                    f"it is on {parameter.device}",
+                    advice="Pass a copy of the module: copy.deepcopy(module).cpu().",
                 )
 
 

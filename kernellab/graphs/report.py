@@ -7,11 +7,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernellab.common.formatting import counted
 from kernellab.errors import SourcePosition
-from kernellab.graphs.calls import CapturedCall
+from kernellab.graphs.calls import CapturedCall, call_of
 from kernellab.graphs.candidates import candidate_kernels
 from kernellab.graphs.generated import GeneratedKernel
 from kernellab.records.graphs import (
@@ -25,37 +25,34 @@ from kernellab.records.graphs import (
     LoweredGraph,
     Recompilation,
 )
-from kernellab.records.showing import HasCard, show, text_of
+from kernellab.records.showing import PrintsAsCard, show
+from kernellab.records.tables import RowSequence
 
 if TYPE_CHECKING:
     import pandas
 
     from kernellab.graphs.comparison import GraphComparison
-    from kernellab.records.graph_measures import Ablation, Speedups
+    from kernellab.records.graph_results import Ablation, Speedups
 
 T = TypeVar("T")
 
 
-class Rows(Sequence[T], Generic[T]):
+class Rows(RowSequence[T]):
     """Records, as a list and as a table."""
 
+    _rows = "records"
+
     def __init__(self, rows: Sequence[T]) -> None:
-        self._rows = tuple(rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, place: Any) -> Any:
-        return self._rows[place]
+        self.records = tuple(rows)
 
     def table(self) -> pandas.DataFrame:
         """One row a record."""
         import pandas
 
-        return pandas.DataFrame([vars(row) for row in self._rows])
+        return pandas.DataFrame([vars(row) for row in self])
 
     def __repr__(self) -> str:
-        return "\n".join(map(repr, self._rows)) or "none"
+        return "\n".join(map(repr, self)) or "none"
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,14 +115,14 @@ class ReportGraph:
         import pandas
 
         columns = list(Fusion.__dataclass_fields__)
-        return pandas.DataFrame([vars(one) for one in self.lowered.fusions], columns=columns)
+        return pandas.DataFrame([vars(fusion) for fusion in self.lowered.fusions], columns=columns)
 
     @functools.cached_property
     def candidates(self) -> pandas.DataFrame:
         """What max-autotune would time for each product and attention of the graph: templates in
         each config, compiled, with registers, spills, shared memory and occupancy, and torch's own
-        operation. They are compiled when this is first asked for; nothing is timed, and the first
-        template is the one that is taken. Empty unless `mode="max-autotune"`.
+        operation. They are compiled on first access; nothing is timed, and Inductor takes the
+        first template. Empty unless `mode="max-autotune"`.
         """
         from kernellab.graphs.candidates import table_of
 
@@ -136,31 +133,31 @@ class ReportGraph:
         """What is launched, in order: name, is_generated, operations, moved_bytes, flops."""
         import pandas
 
-        return pandas.DataFrame([vars(one) for one in self.lowered.launches])
+        return pandas.DataFrame([vars(launch) for launch in self.lowered.launches])
 
     @property
     def error(self) -> str:
-        """Where it stopped and why; "" where it did not."""
+        """Where compilation stopped and why, or ""."""
         return self.lowered.error
 
     def positions(self, kernel: GeneratedKernel | str) -> tuple[SourcePosition, ...]:
-        """The lines of the model that a kernel computes, as far as torch knows them.
+        """Return the lines of the model that a kernel computes, where torch knows them.
 
         Args:
-            kernel: one of this graph's, or its name.
+            kernel: a kernel of this graph, or its name.
         """
         name = kernel if isinstance(kernel, str) else kernel.name
-        origins = {origin for one in self.kernels if one.name == name for origin in one.origins}
+        origins = {node for owned in self.kernels if owned.name == name for node in owned.origins}
         nodes = [node for node in self.post_grad.nodes if node.name in origins]
-        found = [node.position for node in nodes if node.position is not None]
-        return tuple(dict.fromkeys(found))
+        positions = [node.position for node in nodes if node.position is not None]
+        return tuple(dict.fromkeys(positions))
 
     def __repr__(self) -> str:
         kernels = counted(len(self.kernels), "kernel")
         return f"ReportGraph({self.direction}, {len(self.aten.nodes)} ATen nodes, {kernels})"
 
 
-class GraphReport(HasCard):
+class GraphReport(PrintsAsCard):
     """Everything that torch.compile made of one call.
 
     Attributes:
@@ -179,15 +176,17 @@ class GraphReport(HasCard):
         """The graphs that were compiled, in the order in which they were."""
         frames = {frame.number: frame for frame in self.capture.frames}
         nothing = Level("fx", "", (), "not recorded")
-        found = []
+        graphs = []
         for lowered in self.capture.lowered:
             frame = frames.get(lowered.number)
-            kernels = tuple(GeneratedKernel(one, self.capture.target) for one in lowered.kernels)
+            kernels = tuple(
+                GeneratedKernel(kernel_code, self.capture.target) for kernel_code in lowered.kernels
+            )
             fx = frame.fx if frame is not None else nothing
             joint = frame.joint if frame is not None else None
             templates = candidate_kernels(lowered, self.capture.target)
-            found.append(ReportGraph(lowered, fx, joint, kernels, templates))
-        return tuple(found)
+            graphs.append(ReportGraph(lowered, fx, joint, kernels, templates))
+        return tuple(graphs)
 
     @property
     def kernels(self) -> tuple[GeneratedKernel, ...]:
@@ -242,12 +241,10 @@ class GraphReport(HasCard):
             ArgumentError: there is no such kernel or operation.
             NotRecorded: the report does not hold its call.
         """
-        from kernellab.graphs.experiments import compare
-
-        return compare(self.call, self.kernels, run, kernels, decompositions)
+        return call_of(self.call, "compare").compare(self.kernels, run, kernels, decompositions)
 
     def ablation(self, rounds: int = 7) -> Ablation:
-        """The call compiled with all optimisations, without fusion, without inlining, with neither:
+        """The call compiled with all optimizations, without fusion, without inlining, with neither:
         kernels, launches, bytes moved, and, where this machine has a GPU, times on it.
 
         Args:
@@ -256,9 +253,7 @@ class GraphReport(HasCard):
         Raises:
             NotRecorded: the report does not hold its call.
         """
-        from kernellab.graphs.experiments import ablation
-
-        return ablation(self.call, rounds)
+        return call_of(self.call, "ablation").ablation(rounds)
 
     def speedup(self, rounds: int = 7) -> Speedups:
         """The call's times on this machine's GPU: eager, aot_eager, Inductor without and with CUDA
@@ -271,9 +266,7 @@ class GraphReport(HasCard):
             NoGpu: this machine has none.
             NotRecorded: the report does not hold its call.
         """
-        from kernellab.graphs.experiments import speedup
-
-        return speedup(self.call, rounds)
+        return call_of(self.call, "speedup").speedup(rounds)
 
     def explore(self) -> Any:
         """The view of every level: graphs drawn, texts linked line by line from the model to the
@@ -291,9 +284,6 @@ class GraphReport(HasCard):
         from kernellab.graphs.files import save
 
         return save(self.capture, path)
-
-    def __str__(self) -> str:
-        return text_of(self)
 
     def __repr__(self) -> str:
         return f"GraphReport({self.capture.name}, {counted(len(self.graphs), 'graph')})"

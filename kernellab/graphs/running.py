@@ -19,5 +19,7 @@ def run_code(made: Made) -> Run:
 def launch(kernel: Any, args: Sequence[Any]) -> None:
     """One launch of one of Inductor's kernels, with what the generated code gives."""
     from kernellab.launch.tile_kernel import run
+    from kernellab.torch_api.inductor import parted
 
-    run(kernel, None, *args)
+    grid, values = parted(kernel, args)
+    run(kernel, grid, *values)

@@ -1,10 +1,14 @@
-"""Functions and what they are called with, on their way to another process."""
+"""Functions and what they are called with, on their way to a process other than a copy of this
+one: where torch's tracers run, what times on a GPU, and what captures if CUDA is in use here.
+"""
 
 from __future__ import annotations
 
+import importlib
 import linecache
+import pickle
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
@@ -14,21 +18,21 @@ import cloudpickle
 from kernellab.errors import ArgumentError
 
 MOST_CELLS = 1_000_000
-"""Characters of cells that go along, those of the latest first."""
+"""Characters of cells that are included, the latest cells first."""
 
 
 def shipped(function: Any, things: Any, what: str) -> bytes:
-    """Things pickled: what is no installed module's goes by value, as it is in this process,
-    whatever its file says by now. Texts of a notebook's cells go along: they stand in no file, and
-    torch quotes lines and reads sources.
+    """Return pickled objects. The user's modules are pickled by value, as they are in this process.
+
+    The source of a notebook's cells is included, because it is in no file and torch reads it.
 
     Args:
-        function: whose module is the user's, maybe.
-        things: that and others.
-        what: how errors call it.
+        function: the function whose module is pickled by value unless it is installed.
+        things: the objects to pickle.
+        what: the name of the function in error messages.
 
     Raises:
-        ArgumentError: something of it cannot be pickled.
+        ArgumentError: an object cannot be pickled.
     """
     try:
         with own_modules_by_value(function):
@@ -44,8 +48,15 @@ def shipped(function: Any, things: Any, what: str) -> bytes:
         ) from error
 
 
+def call(function: str, sent: bytes) -> Any:
+    """In the other process: call "module:function" with what was shipped."""
+    module, _, name = function.partition(":")
+    called: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return called(*pickle.loads(sent))
+
+
 class _WithCells:
-    """Things on their way, and the cells that this process knows; what arrives are the things."""
+    """Objects with the cells that this process knows; unpickling returns the objects."""
 
     def __init__(self, things: Any) -> None:
         self._things = things
@@ -55,16 +66,16 @@ class _WithCells:
 
 
 def _cells() -> dict[str, list[str]]:
-    """File name -> lines, of what was compiled from no file, as IPython notes it."""
-    found: dict[str, list[str]] = {}
+    """Return file name -> lines for code that IPython compiled from a cell."""
+    texts: dict[str, list[str]] = {}
     left = MOST_CELLS
     for file, entry in reversed([*linecache.cache.items()]):
         if len(entry) != 4 or entry[1] is not None or file.startswith("<"):
             continue  # read from a file, or made by a program
         left -= sum(map(len, entry[2]))
         if left >= 0:
-            found[file] = list(entry[2])
-    return found
+            texts[file] = list(entry[2])
+    return texts
 
 
 def _arrived(cells: dict[str, list[str]], things: Any) -> Any:

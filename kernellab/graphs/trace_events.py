@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from kernellab.errors.positions import SourcePosition, frames_in
 from kernellab.records.graphs import GraphBreak, Guard, Recompilation
@@ -14,7 +14,12 @@ from kernellab.records.graphs import GraphBreak, Guard, Recompilation
 Event = tuple[dict[str, Any], Any]
 
 _BREAK_PLACE = re.compile(r"Graph break in user code at (?P<file>.+):(?P<line>\d+)")
-_REASON = re.compile(r"^Graph Break Reason: (?P<reason>.+?)(?:\n\n|\n {2}\w|\Z)", re.S | re.M)
+_REASON = re.compile(r"^(?P<reason>.+?)(?:\n\n|\n {2}\w|\Z)", re.S | re.M)
+_HEADLINE = re.compile(
+    r"^(?:Graph break in user code at .*\n)?(?:Graph Break Reason: )?"
+    r"(?:(?:Encountered graph break when|Failed to handle graph break)[^\n]*:\s*\n+)*"
+)
+"""What comes before the actual cause: where, and on which instruction, Dynamo stopped."""
 _HINT = re.compile(r"^\s*Hint: (?P<hint>.+?)(?=\n\s*Hint:|\n\n|\Z)", re.S | re.M)
 _EXPLANATION = re.compile(
     r"^\s*Explanation: (?P<text>.+?)(?=\n\s*Hint:|\n\n\s*Developer|\Z)", re.S | re.M
@@ -37,10 +42,21 @@ def _artifacts(events: Iterable[Event], name: str) -> Iterator[tuple[str, Any]]:
             yield frame_of(metadata), payload
 
 
+_ARTIFACTS = ("dynamo_graph_break_reason", "recompile_reasons")
+
+
+def is_reported(event: Event) -> bool:
+    """Whether guards, graph breaks or recompilations are read from an event."""
+    metadata, _ = event
+    artifact = metadata.get("artifact")
+    name = artifact.get("name") if isinstance(artifact, dict) else None
+    return name in _ARTIFACTS or "dynamo_cpp_guards_str" in metadata
+
+
 def breaks_in(events: Iterable[Event]) -> tuple[GraphBreak, ...]:
-    """Every graph break, once, in order."""
-    found = [_break(str(text)) for _, text in _artifacts(events, "dynamo_graph_break_reason")]
-    return tuple(dict.fromkeys(found))
+    """Return the distinct graph breaks, in order."""
+    reasons = [_break(str(text)) for _, text in _artifacts(events, "dynamo_graph_break_reason")]
+    return tuple(dict.fromkeys(reasons))
 
 
 def _break(text: str) -> GraphBreak:
@@ -48,12 +64,15 @@ def _break(text: str) -> GraphBreak:
     position = next(reversed([*frames_in(text)]), None)
     if place is not None:
         position = SourcePosition(place["file"], int(place["line"]))
-    reason = _REASON.search(text)
-    explanation = _EXPLANATION.search(text)
+    # A traceback through Dynamo follows, which says everything again.
+    said = text.partition("\nUser code traceback:")[0].strip()
+    cause = said[cast(re.Match[str], _HEADLINE.match(said)).end() :]
+    reason, explanation = _REASON.search(cause), _EXPLANATION.search(cause)
+    hints = (_joined(hint["hint"]) for hint in _HINT.finditer(cause))
     return GraphBreak(
-        reason=_joined(reason["reason"] if reason else text.strip().partition("\n")[0]),
+        reason=_joined(reason["reason"] if reason else cause.partition("\n")[0]),
         explanation=_joined(explanation["text"]) if explanation else text.strip(),
-        hints=tuple(_joined(hint["hint"]) for hint in _HINT.finditer(text)),
+        hints=tuple(dict.fromkeys(hints)),
         position=position,
     )
 
@@ -63,39 +82,41 @@ def _joined(text: str) -> str:
 
 
 def recompilations_in(events: Iterable[Event], names: dict[str, str]) -> tuple[Recompilation, ...]:
-    """What was compiled again, and why.
+    """Return the recompilations with their reasons.
 
     Args:
-        events: those that were heard.
+        events: the entries of the structured trace.
         names: frame -> name of its function.
     """
-    found = []
+    recompilations = []
     for frame, payload in _artifacts(events, "recompile_reasons"):
         reasons = [payload] if isinstance(payload, str) else list(payload or ())
         number = frame.partition("/")[0]
         function = names.get(frame) or names.get(f"{number}/0", "")
-        found += [Recompilation(frame, function, _joined(str(one))) for one in reasons]
-    return tuple(dict.fromkeys(found))
+        recompilations += [
+            Recompilation(frame, function, _joined(str(reason))) for reason in reasons
+        ]
+    return tuple(dict.fromkeys(recompilations))
 
 
 def guards_in(
     events: Iterable[Event], recompilations: Iterable[Recompilation]
 ) -> tuple[Guard, ...]:
-    """The guards of each frame's code; those that failed later say how."""
+    """Return the guards of each frame's code, with the failure of those that failed later."""
     failures = _failures(recompilations)
-    found: list[Guard] = []
+    guards: list[Guard] = []
     for metadata, payload in events:
         if "dynamo_cpp_guards_str" in metadata and isinstance(payload, str):
             frame = frame_of(metadata)
-            found += _guards(frame, payload, failures.get(frame, ()))
-    return tuple(found)
+            guards += _guards(frame, payload, failures.get(frame, ()))
+    return tuple(guards)
 
 
 def _failures(recompilations: Iterable[Recompilation]) -> dict[str, list[str]]:
-    """Frame -> how its guards failed: "0/0: tensor 'x' size mismatch at index 0 ..."."""
+    """Return frame -> failures of its guards, as "0/0: tensor 'x' size mismatch at index 0"."""
     failures: dict[str, list[str]] = {}
-    for one in recompilations:
-        frame, colon, how = one.reason.partition(": ")
+    for recompilation in recompilations:
+        frame, colon, how = recompilation.reason.partition(": ")
         if colon:
             failures.setdefault(frame, []).append(how)
     return failures

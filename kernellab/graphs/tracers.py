@@ -1,4 +1,4 @@
-"""`kernellab.tracers`: one function captured by every tracer that torch has had, side by side."""
+"""`kernellab.tracers`: compare what each of torch's tracers captures of a function."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.worker import Worker
 from kernellab.errors import ArgumentError
 from kernellab.graphs.graphing import check_tensors, name_of
@@ -23,46 +22,45 @@ def _process() -> Worker:
     return Worker("torch's tracers")
 
 
-@names_bad_arguments
 def tracers(
     function: Callable[..., Any], *args: Any, again: Sequence[Any] | None = None, **keywords: Any
 ) -> pandas.DataFrame:
-    """Capture a function with each of torch's tracers, call what comes of it, and compare with the
-    function itself: results, arguments that it writes to, what it prints, variables around it.
+    """Capture a function with each of torch's tracers, call the captured program, and compare it
+    with the function: results, modified arguments, printed text, and surrounding variables.
 
-    It runs in a process of its own, on the CPU, some ten times; variables of this one stay as they
-    are.
+    The function runs about ten times in a separate process on the CPU; the variables of this
+    process do not change.
 
     Args:
-        function: a function of tensors; what is no tensor is a constant of the capture.
-        args, keywords: what it is captured and called with.
-        again: other positional arguments, with which the captured program is called as well: other
-            values, other sizes. None to use `args` alone.
+        function: a function of tensors; other arguments are constants of the capture.
+        args, keywords: the arguments of the capture and of the calls.
+        again: positional arguments of a second call of the captured program, with other values
+            or sizes. None calls it with `args` only.
 
     Returns:
-        One row a tracer: tracer, outcome ("whole", "parts", "fixed", "wrong", "refused"), programs,
-        operations, says.
+        One row per tracer: tracer, outcome ("whole", "parts", "fixed", "wrong", "refused"),
+        programs, operations, says.
 
     Raises:
-        ArgumentError: it cannot be sent to another process, or a tensor is not on the CPU, or the
-            function itself fails with these arguments.
+        ArgumentError: the function cannot be sent to another process, a tensor is not on the CPU,
+            or the function itself fails with these arguments.
         WorkerError: the process died, or took longer than five minutes.
     """
     import pandas
 
     if isinstance(function, type) or not callable(function):
         raise ArgumentError(
-            f"tracers takes a function, and this is of type {type(function).__name__}",
-            advice="Give what you would give to torch.jit.trace, and its arguments after it.",
+            f"function must be callable, got {type(function).__name__}.",
+            advice="Pass a function as to torch.jit.trace, followed by its arguments.",
         )
     if again is not None and not isinstance(again, tuple | list):
         raise ArgumentError(
-            f"again should be a tuple of arguments, and it is of type {type(again).__name__}",
-            advice="As in tracers(f, x, again=(y,)).",
+            f"again must be a tuple of arguments, got {type(again).__name__}.",
+            advice="Write tracers(f, x, again=(y,)).",
         )
     calls = [tuple(args)] if again is None else [tuple(args), tuple(again)]
-    for one in calls:
-        check_tensors(function, one, keywords)
+    for call_args in calls:
+        check_tensors(function, call_args, keywords)
     sent = shipped(function, (function, calls, keywords), name_of(function))
-    found = _process().call("kernellab.graphs.in_tracers:traced", sent, seconds=SECONDS)
-    return pandas.DataFrame([vars(row) for row in found])
+    rows = _process().call("kernellab.graphs.worker.tracers:traced", sent, seconds=SECONDS)
+    return pandas.DataFrame([vars(row) for row in rows])

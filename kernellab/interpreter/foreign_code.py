@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 
 import numpy
 
-from kernellab.common.argument_checks import is_text
-from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
 from kernellab.errors import ArgumentError
 from kernellab.interpreter.memory import global_memory
@@ -21,8 +19,8 @@ from kernellab.interpreter.memory.address_space import AddressSpace
 from kernellab.interpreter.numerics.device_library import FUNCTIONS
 from kernellab.interpreter.numerics.tiles import Active, Value, full
 from kernellab.interpreter.ptx.kinds import resized
-from kernellab.interpreter.ptx.machine import assembled, run
 from kernellab.interpreter.ptx.parser import PtxError
+from kernellab.interpreter.ptx.running import assembled, run
 
 Meaning = TypeVar("Meaning", bound=Callable[..., Any])
 
@@ -30,7 +28,6 @@ _ASSEMBLY: dict[str, Callable[..., Any]] = {}
 _SYMBOLS: dict[str, Callable[..., Any]] = {}
 
 
-@names_bad_arguments
 def inline_assembly(text: str) -> Callable[[Meaning], Meaning]:
     """Say what a piece of inline assembly computes, for the interpreter;
     a GPU runs the assembly itself.
@@ -48,7 +45,7 @@ def inline_assembly(text: str) -> Callable[[Meaning], Meaning]:
         text: the assembly as in the kernel; how much white space there is does not matter.
 
     Raises:
-        ArgumentError: `text` is no text, or what it is said of is no function.
+        ArgumentError: `text` is not a string, or the decorated object is not a function.
     """
     _check_name("text", text, '"lg2.approx.f32 $0, $1;"')
 
@@ -60,7 +57,6 @@ def inline_assembly(text: str) -> Callable[[Meaning], Meaning]:
     return register
 
 
-@names_bad_arguments
 def device_function(symbol: str) -> Callable[[Meaning], Meaning]:
     """Say what a function of a device library computes, for the interpreter:
     `inline_assembly`, by symbol.
@@ -70,7 +66,7 @@ def device_function(symbol: str) -> Callable[[Meaning], Meaning]:
         return numpy.hypot(x, y)
 
     Raises:
-        ArgumentError: `symbol` is no text, or what it is said of is no function.
+        ArgumentError: `symbol` is not a string, or the decorated object is not a function.
     """
     _check_name("symbol", symbol, '"__nv_my_function"')
 
@@ -83,9 +79,9 @@ def device_function(symbol: str) -> Callable[[Meaning], Meaning]:
 
 
 def _check_name(argument: str, given: Any, example: str) -> None:
-    if not is_text(given) or not given.strip():
+    if not isinstance(given, str) or not given.strip():
         raise ArgumentError(
-            f"{argument}={shown(given)} is no text as it stands in a kernel",
+            f"{argument} must be a string that is not empty, got {shown(given)}.",
             advice=f"Give it as a string: {example}.",
         )
 
@@ -93,8 +89,8 @@ def _check_name(argument: str, given: Any, example: str) -> None:
 def _check_function(given: Any) -> None:
     if not callable(given):
         raise ArgumentError(
-            f"{shown(given)} is no function",
-            advice="Put the decorator above a function of NumPy arrays.",
+            f"The decorated object must be a function of NumPy arrays, got {shown(given)}.",
+            advice="Put the decorator above such a function.",
         )
 
 
@@ -159,7 +155,7 @@ def assembly(
     space: AddressSpace,
     active: Active = None,
 ) -> tuple[Value, ...]:
-    """Run inline assembly on every element, or on `pack` neighbours at a time.
+    """Run inline assembly on every element, or on `pack` neighbors at a time.
 
     Args:
         operands: tiles of `shape`.
@@ -185,7 +181,7 @@ def assembly(
 
 class _Packing:
     """How the elements of tiles become 32-bit registers:
-    `pack` neighbours go together, as many in a register as fit.
+    `pack` neighbors go together, as many in a register as fit.
     """
 
     def __init__(self, pack: int, shape: tuple[int, ...], operands: Sequence[Value]) -> None:
@@ -207,7 +203,7 @@ class _Packing:
 
     def split(self, operand: Any) -> Sequence[Any]:
         """The bits of an operand's registers."""
-        bits = _bits(operand)
+        bits = operand.view(f"u{operand.dtype.itemsize}")
         if self.pack == 1:
             return [bits]
         together = self._together(bits.dtype)
@@ -235,10 +231,6 @@ class _Packing:
         return min(max(4 // dtype.itemsize, 1), self.pack)
 
 
-def _bits(array: Any) -> Any:
-    return array.view(f"u{array.dtype.itemsize}")
-
-
 def _of_bits(register: Any, dtype: numpy.dtype) -> Any:
     bits = numpy.asarray(resized(register, 8 * dtype.itemsize))
     return (bits & 1).astype(dtype) if dtype == numpy.bool_ else bits.view(dtype)
@@ -255,15 +247,20 @@ class _GlobalMemory:
     def load(self, addresses: Any, dtype: numpy.dtype, mask: Any) -> Any:
         """As `ptx.machine.Memory.load`."""
         elements = self.space.elements(dtype)
-        return global_memory.load(elements, addresses, self.rank, mask, None, self.active)
+        return global_memory.load(elements, addresses, self.rank, mask=mask, active=self.active)
 
     def store(self, addresses: Any, values: Any, mask: Any) -> None:
         """As `ptx.machine.Memory.store`."""
         elements = self.space.elements(values.dtype)
-        global_memory.store(elements, addresses, values, self.rank, mask, self.active)
+        global_memory.store(elements, addresses, self.rank, values, mask=mask, active=self.active)
 
 
 # Device libraries
+
+
+def has_registered_functions() -> bool:
+    """Whether users have registered what device functions or inline assembly compute."""
+    return bool(_ASSEMBLY or _SYMBOLS)
 
 
 def check_symbol(symbol: str) -> bool:

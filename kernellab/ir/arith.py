@@ -1,6 +1,6 @@
 """The `arith` dialect: integer and floating-point arithmetic, on scalars and on tensors.
 
-xDSL has an arith dialect of its own; several of its casts accept scalars only,
+xDSL has its own arith dialect; several of its casts accept scalars only,
 and Triton uses them on tensors.
 """
 
@@ -265,11 +265,6 @@ class IndexCastOp(ElementwiseUnary):
 
 
 @irdl_op_definition
-class IndexCastUIOp(ElementwiseUnary):
-    name = "arith.index_castui"
-
-
-@irdl_op_definition
 class TruncFOp(ElementwiseUnary):
     name = "arith.truncf"
     rounding_mode = opt_prop_def(prop_name="roundingmode")
@@ -303,36 +298,6 @@ class SelectOp(IRDLOperation):
     true_value = operand_def()
     false_value = operand_def()
     result = result_def()
-
-
-@irdl_op_definition
-class AddUIExtendedOp(IRDLOperation):
-    name = "arith.addui_extended"
-    traits = traits_def(NoMemoryEffect(), Elementwise())
-    lhs = operand_def()
-    rhs = operand_def()
-    sum = result_def()
-    overflow = result_def()
-
-
-@irdl_op_definition
-class MulSIExtendedOp(IRDLOperation):
-    name = "arith.mulsi_extended"
-    traits = traits_def(NoMemoryEffect(), Elementwise())
-    lhs = operand_def()
-    rhs = operand_def()
-    low = result_def()
-    high = result_def()
-
-
-@irdl_op_definition
-class MulUIExtendedOp(IRDLOperation):
-    name = "arith.mului_extended"
-    traits = traits_def(NoMemoryEffect(), Elementwise())
-    lhs = operand_def()
-    rhs = operand_def()
-    low = result_def()
-    high = result_def()
 
 
 INTEGER_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")

@@ -91,7 +91,7 @@ class Encoding(Data[Fields], ABC):
 
 
 class UnbracedEncoding(Encoding, ABC):
-    """An encoding whose fields stand between `<` and `>` alone."""
+    """An encoding whose fields are between `<` and `>` without braces."""
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Fields:
@@ -178,7 +178,7 @@ def _print_value(printer: Printer, value: Value) -> None:
 
 @irdl_attr_definition
 class BlockedEncoding(Encoding):
-    """Each thread holds a small box of neighbours, each warp a box of those,
+    """Each thread holds a small box of neighbors, each warp a box of those,
     the program a box of these.
     """
 
@@ -213,8 +213,8 @@ class SliceEncoding(Encoding):
 
 @irdl_attr_definition
 class DotOperandEncoding(Encoding):
-    """A matrix product's operand in registers: `operand` 0 is A, 1 is B;
-    `parent` is the product's own layout.
+    """A matmul's operand in registers: `operand` 0 is A, 1 is B;
+    `parent` is the layout of the result.
     """
 
     name = "ttg.dot_op"
@@ -370,7 +370,7 @@ class TensorMemoryEncoding(UnbracedEncoding):
 
 @irdl_attr_definition
 class TensorMemoryScalesEncoding(UnbracedEncoding):
-    """The scales of a scaled matrix product in tensor memory."""
+    """The scales of a scaled matmul in tensor memory."""
 
     name = "ttng.tensor_memory_scales_encoding"
 

@@ -50,11 +50,6 @@ class TruncOp(FloatUnaryOperation):
 
 
 @irdl_op_definition
-class RoundOp(FloatUnaryOperation):
-    name = "math.round"
-
-
-@irdl_op_definition
 class RoundEvenOp(FloatUnaryOperation):
     name = "math.roundeven"
 
@@ -127,21 +122,6 @@ class RsqrtOp(FloatUnaryOperation):
 @irdl_op_definition
 class ErfOp(FloatUnaryOperation):
     name = "math.erf"
-
-
-@irdl_op_definition
-class CtPopOp(ElementwiseUnary):
-    name = "math.ctpop"
-
-
-@irdl_op_definition
-class CtLzOp(ElementwiseUnary):
-    name = "math.ctlz"
-
-
-@irdl_op_definition
-class CtTzOp(ElementwiseUnary):
-    name = "math.cttz"
 
 
 @irdl_op_definition

@@ -2,17 +2,17 @@
 and what an operation is called, and how a dialect is collected.
 
 xDSL puts the operands of a base class after those of the class itself:
-a class with operands of its own inherits none.
+a class with operands inherits none.
 """
 
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 
 from xdsl.dialects.builtin import UnregisteredOp
-from xdsl.ir import Dialect, Operation
+from xdsl.ir import Attribute, Dialect, Operation
 from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, result_def, traits_def
 from xdsl.traits import NoMemoryEffect
 
@@ -76,9 +76,11 @@ def operation_name(op: Operation) -> str:
     return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
 
 
-def dialect(name: str, module: ModuleType) -> Dialect:
-    """The dialect of every operation class that `module` defines under the prefix `name.`."""
-    return Dialect(name, list(_operations(name, module)))
+def dialect(name: str, module: ModuleType, attributes: Sequence[type[Attribute]] = ()) -> Dialect:
+    """The dialect of every operation class that `module` defines under the prefix `name.`,
+    and of the attributes and types given.
+    """
+    return Dialect(name, list(_operations(name, module)), list(attributes))
 
 
 def _operations(name: str, module: ModuleType) -> Iterator[type[Operation]]:

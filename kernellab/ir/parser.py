@@ -8,25 +8,30 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     AnyFloat,
     ArrayAttr,
+    CallSiteLoc,
     ComplexType,
+    FileLineColLoc,
     FunctionType,
     FusedLoc,
     IndexType,
+    IntAttr,
     IntegerType,
     LocationAttr,
     MemRefType,
+    NameLoc,
     NoneAttr,
     RankedStructure,
+    StringAttr,
     TensorType,
     VectorType,
 )
-from xdsl.ir import Attribute, TypeAttribute
+from xdsl.ir import Attribute, Operation, TypeAttribute
 from xdsl.parser import AttrParser, Parser, ParserState
 from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind
@@ -34,12 +39,30 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind
 from kernellab.common.escapes import string_of_ir
 
 _TYPE_TEXT = re.compile(r"[!a-z][\w.$]*(?:<(?:[^<>\"]|<(?:[^<>\"]|<[^<>\"]*>)*>)*>)?")
-"""A type as it stands in the text, brackets nested up to three deep;
+"""A type as it is written in the text, brackets nested up to three deep;
 it only proposes a key for a look-up."""
 _SIGNATURE_TEXT = re.compile(r"\([^\n]*?(?= loc\(|\n)")
 """An op's operand and result types, which MLIR prints on one line before the location."""
 _ALIAS_LOCATION = re.compile(r"loc\((#[\w$]+)\)")
+_PROPERTIES_TEXT = re.compile(r"<\{[^\n{}\"]*\}>")
+"""An op's properties, where no value among them has strings or braces."""
+_OPERATION_TEXT = re.compile(
+    rf"\(((?:%[\w$.-]+(?:, (?=%))?)*)\)(?: ({_PROPERTIES_TEXT.pattern}))?"
+    rf" : ({_SIGNATURE_TEXT.pattern}) {_ALIAS_LOCATION.pattern}"
+)
+"""What follows the name of an op without successors, regions and attributes: most ops."""
+_LOCATION_DEFINITION = re.compile(
+    r'(#[\w$]+) = loc\((?:"([^"\\]*)"(?::(\d+):(\d+)|\((#[\w$]+)\))'
+    r"|callsite\((#[\w$]+) at (#[\w$]+)\))\)"
+)
+"""The alias of a location: `"file":line:column`, `"name"(#loc1)` or `callsite(#loc1 at #loc2)`."""
 _ALIAS_OR_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|[#!][A-Za-z_][\w$]*(?![\w$]*[.<])')
+
+_ALIAS = re.compile(r"[#!][A-Za-z_][\w$]*(?![\w$]*[.<])")
+
+_MOST_KNOWN = 10_000
+_known_everywhere: dict[str, Any] = {}
+"""What texts without aliases were read as: the same in every module."""
 
 
 @dataclass
@@ -75,51 +98,123 @@ class ModuleParser(Parser):
     """Reads MLIR's generic form.
 
     Beyond xDSL's own parser it reads strings that are not ASCII, hexadecimal floats in dense
-    literals, fused locations with metadata, and aliases inside attributes that nobody registered;
-    types and locations that were read once are looked up by their text.
+    literals, fused locations with metadata, and aliases inside attributes that no one registered.
+    Types, signatures and properties that were read once are looked up by their text, and an op on
+    one line is matched as a whole: xDSL's lexer takes most of the time of reading a module.
     """
 
     def __init__(self, context: Context, text: str) -> None:
         super().__init__(context, text)
         self._parser_state = ParserState(_Lexer(Input(text, "<unknown>")))
         self._text = text
-        self._known_types: dict[str, TypeAttribute] = {}
-        self._known_signatures: dict[str, FunctionType] = {}
+        self._known: dict[str, Any] = {}
+
+    def _recall(self, text: str) -> Any:
+        """What a text was read as before; None where it was not read."""
+        known = _known_everywhere.get(text)
+        return self._known.get(text) if known is None else known
+
+    def _remember(self, match: re.Match[str], read: Any) -> None:
+        """Keep what was read, if it is all of the matched text."""
+        if not self._is_at(match.end()):
+            return
+        if _ALIAS.search(match.group()):
+            self._known[match.group()] = read
+            return
+        if len(_known_everywhere) >= _MOST_KNOWN:
+            _known_everywhere.clear()
+        _known_everywhere[match.group()] = read
 
     def parse_optional_type(self) -> TypeAttribute | None:
         """As xDSL's, with a look-up of types that were read before."""
-        start = self._current_token.span.start
-        match = _TYPE_TEXT.match(self._text, start)
+        match = _TYPE_TEXT.match(self._text, self._current_token.span.start)
         if match is None:
             return super().parse_optional_type()
-        text = match.group()
-        known = self._known_types.get(text)
+        known: TypeAttribute | None = self._recall(match.group())
         if known is not None:
             self._resume_from(match.end())
             return known
         read = super().parse_optional_type()
-        if read is not None and self._stands_at(match.end()):
-            self._known_types[text] = read
+        if read is not None:
+            self._remember(match, read)
         return read
 
     def parse_function_type(self) -> FunctionType:
         """As xDSL's, with a look-up of signatures that were read before;
         one ends where the op's location begins.
         """
-        start = self._current_token.span.start
-        match = _SIGNATURE_TEXT.match(self._text, start)
+        match = _SIGNATURE_TEXT.match(self._text, self._current_token.span.start)
         if match is None:
             return super().parse_function_type()
-        known = self._known_signatures.get(match.group())
+        known: FunctionType | None = self._recall(match.group())
         if known is not None:
             self._resume_from(match.end())
             return known
         read = super().parse_function_type()
-        if self._stands_at(match.end()):
-            self._known_signatures[match.group()] = read
+        self._remember(match, read)
         return read
 
-    def _stands_at(self, position: int) -> bool:
+    def parse_optional_properties_dict(self) -> dict[str, Attribute]:
+        """As xDSL's, with a look-up of properties that were read before."""
+        match = _PROPERTIES_TEXT.match(self._text, self._current_token.span.start)
+        if match is None:
+            return super().parse_optional_properties_dict()
+        known: dict[str, Attribute] | None = self._recall(match.group())
+        if known is None:
+            known = super().parse_optional_properties_dict()
+            self._remember(match, known)
+        else:
+            self._resume_from(match.end())
+        return dict(known)
+
+    def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
+        """As xDSL's; an op whose text has the usual form is made without reading its tokens."""
+        match = _OPERATION_TEXT.match(self._text, self._current_token.span.start)
+        if match is None:
+            return super()._parse_generic_operation(op_type)
+        names, properties, signature, location = match.groups()
+        known = {} if properties is None else self._recall(properties)
+        types: FunctionType | None = self._recall(signature)
+        operands = [self.ssa_values.get(name[1:]) for name in names.split(", ") if name]
+        if (
+            known is None
+            or types is None
+            or location not in self.attribute_aliases
+            or [values and values[0].type for values in operands] != list(types.inputs)
+        ):
+            return super()._parse_generic_operation(op_type)
+        self._resume_from(match.end())
+        return op_type.create(
+            operands=[values[0] for values in operands if values],
+            result_types=types.outputs.data,
+            properties=dict(known),
+            location=cast(LocationAttr, self.attribute_aliases[location]),
+        )
+
+    def _parse_alias_def(self) -> None:
+        """As xDSL's; a location whose text has the usual form is made without reading its
+        tokens.
+        """
+        match = _LOCATION_DEFINITION.match(self._text, self._current_token.span.start)
+        location = match and self._location_of(match)
+        if match is None or location is None:
+            super()._parse_alias_def()  # type: ignore[no-untyped-call]
+        else:
+            self.attribute_aliases[match[1]] = location
+            self._resume_from(match.end())
+
+    def _location_of(self, match: re.Match[str]) -> LocationAttr | None:
+        """The location that an alias is defined as; None where the definition is not valid."""
+        alias, text, line, column, *names = match.groups()
+        known = self.attribute_aliases
+        if alias in known or not all(name in known for name in names if name):
+            return None
+        if line is not None:
+            return FileLineColLoc(StringAttr(text), IntAttr(int(line)), IntAttr(int(column)))
+        places = [cast(LocationAttr, known[name]) for name in names if name]
+        return NameLoc(StringAttr(text), places[0]) if names[0] else CallSiteLoc(*places)
+
+    def _is_at(self, position: int) -> bool:
         """Whether the next token is the first one from that position on:
         all before it was read, and no more.
         """
@@ -162,7 +257,7 @@ class ModuleParser(Parser):
         return FusedLoc(ArrayAttr[Attribute](parts), metadata)
 
     def parse_optional_str_literal(self) -> str | None:
-        """As xDSL's, and of bytes that are no UTF-8 U+FFFD."""
+        """As xDSL's; bytes that are not UTF-8 become U+FFFD."""
         token = self._parse_optional_token(MLIRTokenKind.STRING_LIT)
         return None if token is None else string_of_ir(token.text[1:-1])
 
@@ -174,12 +269,12 @@ class ModuleParser(Parser):
         return super()._parse_tensor_literal_element()
 
     def _parse_dialect_symbol_body(self) -> str:
-        """The text of an attribute that nobody registered, its aliases spelt out:
+        """The text of an attribute that no one registered, its aliases spelled out:
         they end with the text that is read.
         """
         body = super()._parse_dialect_symbol_body()
-        return _ALIAS_OR_STRING.sub(self._spelt_out, body)
+        return _ALIAS_OR_STRING.sub(self._spelled_out, body)
 
-    def _spelt_out(self, match: re.Match[str]) -> str:
+    def _spelled_out(self, match: re.Match[str]) -> str:
         known = self.attribute_aliases.get(match.group())
         return match.group() if known is None else str(known)

@@ -1,4 +1,4 @@
-"""Facts about operations that more than one room asks for, said once, on the class: xDSL's traits.
+"""Facts about operations that several packages need, stated once on the class: xDSL's traits.
 
 What an operation does to memory is said MLIR's way, by the effects among its traits:
 `NoMemoryEffect`, or reads and writes of a kind of memory. A class without any may do everything.
@@ -54,7 +54,7 @@ class Elementwise(OpTrait):
 
 
 class DotLike(OpTrait):
-    """A matrix product, a @ b + c."""
+    """A matmul, a @ b + c."""
 
 
 class RegionsOfElements(OpTrait):
@@ -67,8 +67,8 @@ class VariesByProgram(OpTrait):
 
 @dataclass(frozen=True)
 class ReadsIntegers(OpTrait):
-    """Takes the integers among its operands for numbers with a sign, or without one:
-    integers of the IR have none of their own.
+    """Interprets the integers among its operands as signed or unsigned: integers of the IR are
+    neither.
     """
 
     signed: bool
@@ -102,27 +102,16 @@ class KeepsElements(MovesElements):
 
 
 @dataclass(frozen=True)
-class GlobalMemory(Resource):
-    """What tensors lie in, and all programs of a launch see."""
+class Memory(Resource):
+    """A kind of memory: "global memory", which tensors lie in and all programs of a launch see;
+    "shared memory", a program's own on the chip, mbarriers in it; "tensor memory", Blackwell's for
+    accumulators.
+    """
+
+    kind: str
 
     def name(self) -> str:
-        return "global memory"
-
-
-@dataclass(frozen=True)
-class SharedMemory(Resource):
-    """A program's own memory on the chip; mbarriers lie there too."""
-
-    def name(self) -> str:
-        return "shared memory"
-
-
-@dataclass(frozen=True)
-class TensorMemory(Resource):
-    """Blackwell's memory for accumulators."""
-
-    def name(self) -> str:
-        return "tensor memory"
+        return self.kind
 
 
 class _EffectOnResource(MemoryEffect):
@@ -133,57 +122,52 @@ class _EffectOnResource(MemoryEffect):
         return cls.effects
 
 
-def _one(kind: MemoryEffectKind, resource: Resource) -> frozenset[EffectInstance]:
-    return frozenset((EffectInstance(kind, resource=resource),))
+def _one(effect: MemoryEffectKind, memory: str) -> frozenset[EffectInstance]:
+    return frozenset((EffectInstance(effect, resource=Memory(memory)),))
 
 
 class GlobalRead(_EffectOnResource):
     """Reads global memory."""
 
-    effects = _one(MemoryEffectKind.READ, GlobalMemory())
+    effects = _one(MemoryEffectKind.READ, "global memory")
 
 
 class GlobalWrite(_EffectOnResource):
     """Writes global memory."""
 
-    effects = _one(MemoryEffectKind.WRITE, GlobalMemory())
+    effects = _one(MemoryEffectKind.WRITE, "global memory")
 
 
 class SharedRead(_EffectOnResource):
     """Reads shared memory."""
 
-    effects = _one(MemoryEffectKind.READ, SharedMemory())
+    effects = _one(MemoryEffectKind.READ, "shared memory")
 
 
 class SharedWrite(_EffectOnResource):
     """Writes shared memory."""
 
-    effects = _one(MemoryEffectKind.WRITE, SharedMemory())
+    effects = _one(MemoryEffectKind.WRITE, "shared memory")
 
 
 class TensorRead(_EffectOnResource):
     """Reads tensor memory."""
 
-    effects = _one(MemoryEffectKind.READ, TensorMemory())
+    effects = _one(MemoryEffectKind.READ, "tensor memory")
 
 
 class TensorWrite(_EffectOnResource):
     """Writes tensor memory."""
 
-    effects = _one(MemoryEffectKind.WRITE, TensorMemory())
-
-
-class _Order(Resource):
-    def name(self) -> str:
-        return "order"
+    effects = _one(MemoryEffectKind.WRITE, "tensor memory")
 
 
 class Ordered(_EffectOnResource):
-    """Touches no memory, and is to be done where it stands: a barrier, a wait, a fence, a print,
+    """Accesses no memory, and must stay in its place: a barrier, a wait, a fence, a print,
     an assertion.
     """
 
-    effects = _one(MemoryEffectKind.WRITE, _Order())
+    effects = _one(MemoryEffectKind.WRITE, "order")
 
 
 class PureIfSaid(MemoryEffect):
@@ -261,11 +245,11 @@ class DescriptorAccess(GlobalAccess):
 
 def _operands(op: Operation, names: Iterable[str]) -> tuple[SSAValue, ...]:
     """The operands of these names; some stand for several."""
-    found: list[SSAValue] = []
+    values: list[SSAValue] = []
     for name in names:
         operand = getattr(op, name)
-        found += [operand] if isinstance(operand, SSAValue) else operand
-    return tuple(found)
+        values += [operand] if isinstance(operand, SSAValue) else operand
+    return tuple(values)
 
 
 # What is derived from them
@@ -281,8 +265,8 @@ def global_effect(op: Operation) -> Effect | None:
 
 
 def may_do_anything(op: Operation) -> bool:
-    """Whether nobody knows what an operation itself does to memory; what stands in its regions
-    is asked on its own.
+    """Return whether it is unknown what an operation itself does to memory. Operations in its
+    regions are separate.
     """
     return not has(op, RecursiveMemoryEffect) and get_effects(op) is None
 
@@ -297,11 +281,13 @@ _TOUCHES = (GlobalRead, GlobalWrite, SharedRead, SharedWrite, TensorRead, Tensor
 
 def stays_where_it_is(kind: type[Operation]) -> bool:
     """Whether operations of a class have effects, so that they may not be moved or left out."""
-    return any(isinstance(one, _EffectOnResource) for one in kind.traits)
+    return any(isinstance(trait, _EffectOnResource) for trait in kind.traits)
 
 
 def function_of_elements(op: Operation) -> Operation | None:
-    """The operation in whose function of elements another stands; see `RegionsOfElements`."""
+    """Return the operation in whose function of elements another one is; see
+    `RegionsOfElements`.
+    """
     parent = op.parent_op()
     while parent is not None and not has(parent, RegionsOfElements):
         parent = parent.parent_op()
@@ -309,5 +295,5 @@ def function_of_elements(op: Operation) -> Operation | None:
 
 
 def in_region_of_elements(op: Operation) -> bool:
-    """Whether an operation stands in a function of single elements."""
+    """Return whether an operation is in a function of single elements."""
     return function_of_elements(op) is not None

@@ -6,7 +6,6 @@ import sys
 from abc import ABC
 
 from xdsl.dialects import builtin
-from xdsl.ir import Dialect
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -376,7 +375,7 @@ PADDINGS = ("", "zero", "nan")
 @irdl_op_definition
 class DescriptorLoadOp(IRDLOperation):
     """The block whose first element is at `indices`;
-    the result may lack leading dimensions of 1.
+    the result may omit leading dimensions of 1.
     """
 
     name = "tt.descriptor_load"
@@ -417,7 +416,7 @@ REDUCE_KINDS = ("", "add", "min", "max", "inc", "dec", "and", "or", "xor")
 
 @irdl_op_definition
 class DescriptorGatherOp(IRDLOperation):
-    """Rows that stand apart, from one column on."""
+    """Separate rows, from one column on."""
 
     name = "tt.descriptor_gather"
     traits = traits_def(GlobalRead(), DescriptorAccess(where=("rows", "column")))
@@ -429,7 +428,7 @@ class DescriptorGatherOp(IRDLOperation):
 
 @irdl_op_definition
 class DescriptorScatterOp(IRDLOperation):
-    """Stores to rows that stand apart, from one column on."""
+    """Stores to separate rows, from one column on."""
 
     name = "tt.descriptor_scatter"
     traits = traits_def(GlobalWrite(), DescriptorAccess(value="source", where=("rows", "column")))
@@ -439,7 +438,7 @@ class DescriptorScatterOp(IRDLOperation):
     source = operand_def()
 
 
-# Arithmetic that arith and math lack
+# Arithmetic that arith and math do not have
 
 
 @irdl_op_definition
@@ -518,7 +517,7 @@ INPUT_PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 class DotScaledOp(IRDLOperation):
     """scaled a @ scaled b + c; `a_format` and `b_format` are numbers: see `SCALED_FORMATS`.
 
-    A scale holds for a group of neighbours along K, and is [..., M, K / group] for a, [..., N, K /
+    A scale holds for a group of neighbors along K, and is [..., M, K / group] for a, [..., N, K /
     group] for b. Operands of e2m1 come two in a byte, along K, or along the other dimension where
     their `k_pack` is false.
     """
@@ -678,5 +677,4 @@ class MapElementwiseReturnOp(IRDLOperation):
     values = var_operand_def()
 
 
-_operations = dialect("tt", sys.modules[__name__])
-TT = Dialect("tt", list(_operations.operations), [PointerType, TensorDescType])
+TT = dialect("tt", sys.modules[__name__], [PointerType, TensorDescType])

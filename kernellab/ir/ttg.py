@@ -6,7 +6,7 @@ import sys
 from abc import ABC
 
 from xdsl.dialects import builtin
-from xdsl.ir import Dialect, Operation, Region, SSAValue
+from xdsl.ir import Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -15,7 +15,6 @@ from xdsl.irdl import (
     opt_operand_def,
     opt_prop_def,
     prop_def,
-    region_def,
     result_def,
     traits_def,
     var_operand_def,
@@ -249,12 +248,12 @@ class AsyncWaitOp(IRDLOperation):
     token = result_def()
 
 
-# Warp specialisation
+# Warp specialization
 
 
 @irdl_op_definition
 class WarpSpecializeOp(IRDLOperation):
-    """Groups of warps that run code of their own; the first region is the default group's."""
+    """Groups of warps that run separate code; the first region is the default group's."""
 
     name = "ttg.warp_specialize"
     traits = traits_def(RecursiveMemoryEffect())
@@ -317,44 +316,6 @@ class WarpReturnOp(IRDLOperation):
     traits = traits_def(IsTerminator(), NoMemoryEffect())
 
 
-# While a loop is being pipelined
-
-
-@irdl_op_definition
-class PredicateStageOp(IRDLOperation):
-    """Whether a pipeline stage runs in an iteration of the loop."""
-
-    name = "ttg.predicate_stage"
-    traits = traits_def(NoMemoryEffect())
-    induction = operand_def()
-    upper = operand_def()
-    step = operand_def()
-    max_stage = prop_def(prop_name="maxStage")
-    stage = prop_def()
-    result = result_def()
-
-
-@irdl_op_definition
-class MaskOp(IRDLOperation):
-    """Its region counts only where the predicate holds."""
-
-    name = "ttg.mask"
-    traits = traits_def(RecursiveMemoryEffect())
-    predicate = operand_def()
-    body = region_def()
-    final = var_result_def()
-
-
-@irdl_op_definition
-class MaskReturnOp(IRDLOperation):
-    name = "ttg.mask.return"
-    traits = traits_def(IsTerminator(), NoMemoryEffect())
-    values = var_operand_def()
-
-
-_operations = dialect("ttg", sys.modules[__name__])
-TTG = Dialect(
-    "ttg",
-    list(_operations.operations),
-    [MemDescType, AsyncTokenType, *encodings.of_dialect("ttg")],
+TTG = dialect(
+    "ttg", sys.modules[__name__], [MemDescType, AsyncTokenType, *encodings.of_dialect("ttg")]
 )

@@ -8,7 +8,7 @@ import sys
 from abc import ABC
 
 from xdsl.dialects import builtin
-from xdsl.ir import Dialect, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -42,7 +42,7 @@ from kernellab.ir.traits import (
 )
 from kernellab.ir.types import AsyncTokenType
 
-# Matrix products on Hopper
+# Matmuls on Hopper
 
 
 @irdl_op_definition
@@ -171,7 +171,7 @@ class AsyncTmaCopyGlobalToLocalOp(IRDLOperation):
     """Loads a tile; the barrier's phase completes when its bytes are there.
 
     Triton 3.6 has no offsets and so no segment sizes:
-    coordinates (i32) and offsets (i16, for im2col) are told by their types.
+    coordinates (i32) and offsets (i16, for im2col) are distinguished by their types.
     """
 
     name = "ttng.async_tma_copy_global_to_local"
@@ -240,7 +240,7 @@ class AsyncTmaReduceOp(TmaStore):
 
 @irdl_op_definition
 class AsyncTmaGatherOp(IRDLOperation):
-    """Loads rows that stand apart."""
+    """Loads separate rows."""
 
     name = "ttng.async_tma_gather"
     traits = traits_def(GlobalRead(), SharedWrite(), DescriptorAccess(where=("rows", "column")))
@@ -255,7 +255,7 @@ class AsyncTmaGatherOp(IRDLOperation):
 
 @irdl_op_definition
 class AsyncTmaScatterOp(IRDLOperation):
-    """Stores rows that stand apart."""
+    """Stores separate rows."""
 
     name = "ttng.async_tma_scatter"
     traits = traits_def(SharedRead(), GlobalWrite(), DescriptorAccess(where=("rows", "column")))
@@ -313,7 +313,7 @@ class TensormapFenceproxyAcquireOp(IRDLOperation):
     descriptor_pointer = operand_def()
 
 
-# Tensor memory and matrix products on Blackwell
+# Tensor memory and matmuls on Blackwell
 
 
 @irdl_op_definition
@@ -331,7 +331,8 @@ class TmemAllocOp(IRDLOperation):
 class TmemLoadOp(IRDLOperation):
     """Tensor memory to registers, reduced along N as well where `reduction` asks for it.
 
-    Triton 3.6 has no reduction and so no segment sizes: the results are told by their types.
+    Triton 3.6 has no reduction and so no segment sizes: the results are distinguished by their
+    types.
     """
 
     name = "ttng.tmem_load"
@@ -457,7 +458,8 @@ class Tcgen5MmaScaledOp(IRDLOperation):
 class Tcgen5CommitOp(IRDLOperation):
     """The barrier's phase completes when the products issued before are done.
 
-    Triton 3.6 has no descriptors and so no segment sizes: the operands are told by their types.
+    Triton 3.6 has no descriptors and so no segment sizes: the operands are distinguished by their
+    types.
     """
 
     name = "ttng.tc_gen5_commit"
@@ -478,9 +480,8 @@ class Tcgen5CommitOp(IRDLOperation):
 
     @property
     def descriptors(self) -> tuple[SSAValue, ...]:
-        """The memory whose layouts say which CTAs are told."""
+        """The memory whose layouts say which CTAs are notified."""
         return tuple(value for value in self.arguments[1:] if value.type != builtin.i1)
 
 
-_operations = dialect("ttng", sys.modules[__name__])
-TTNG = Dialect("ttng", list(_operations.operations), list(encodings.of_dialect("ttng")))
+TTNG = dialect("ttng", sys.modules[__name__], encodings.of_dialect("ttng"))

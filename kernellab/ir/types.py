@@ -160,6 +160,17 @@ class TensorDescType(ParametrizedAttribute, TypeAttribute):
                 printer.print_attribute(self.block.encoding)
 
 
+@irdl_attr_definition
+class ResidueType(ParametrizedAttribute, TypeAttribute):
+    """The type of residues, which stand for floats in exact runs (`equality/residues.py`). Triton
+    has no such type.
+    """
+
+    name = "kernellab.residue"
+    stands_for: Attribute
+    """The type of the floats."""
+
+
 _DTYPES: dict[str, numpy.dtype] = {
     "i1": numpy.dtype(numpy.bool_),
     "i8": numpy.dtype(numpy.int8),
@@ -217,13 +228,20 @@ def dtype(type: Attribute) -> numpy.dtype:
     element = element_type(type)
     if isinstance(element, PointerType):
         return _DTYPES["i64"]
+    if isinstance(element, ResidueType):
+        return _RESIDUES
     return _DTYPES[str(element)]
+
+
+_RESIDUES = numpy.dtype(numpy.complex128)
 
 
 def bit_width(element: Attribute) -> int:
     """Bits of a scalar type; a pointer has 64."""
     if isinstance(element, PointerType):
         return 64
+    if isinstance(element, ResidueType):
+        return bit_width(element.stands_for)
     if isinstance(element, builtin.IntegerType):
         width: int = element.width.data
         return width

@@ -1,5 +1,5 @@
-"""The tensors among a launch's arguments, copies of them for a run that must leave the arguments as
-they are, and what stands for them where nobody is to keep their memory.
+"""The tensors among a launch's arguments: copies for runs that must not change the arguments, and
+replacements without memory for descriptions.
 """
 
 from __future__ import annotations
@@ -14,29 +14,30 @@ import torch
 from kernellab.interpreter.memory.pointer_arguments import is_pointer, memory_behind
 
 ALIGNMENT = 512
-"""Of every storage that is copied, in bytes: PyTorch's allocator for CUDA rounds up to that."""
+"""The alignment of copied storages in bytes, as PyTorch's allocator for CUDA aligns them."""
+
+LARGEST_COPY = 1 << 30
+"""The most bytes of tensors on a GPU that a launch copies to the CPU by itself: 1 GiB."""
 
 CopyOf = Callable[[torch.UntypedStorage], torch.UntypedStorage]
 
 
 def copied(values: Mapping[str, Any], copy_of: CopyOf | None = None) -> dict[str, Any]:
-    """The arguments with tensors of their own, on the CPU;
-    tensors that share memory share it again.
+    """Return the arguments with copies of their tensors on the CPU. Tensors that share memory share
+    it in the copies too.
 
-    Storages begin at multiples of 512 bytes, as on a GPU. `copy_of` makes the copies, each once;
-    without it, `aligned_copy` does.
+    Storages begin at multiples of 512 bytes, as on a GPU. `copy_of` copies each storage once; the
+    default is `aligned_copy`.
     """
     storages: dict[int, torch.UntypedStorage] = {}
     made = aligned_copy if copy_of is None else copy_of
     return {name: _copied(value, storages, made) for name, value in values.items()}
 
 
-# No function inside `copied`: one that calls itself would keep the copies until Python
-# collects cycles.
+# Not a function inside `copied`: a recursive closure would keep the copies until Python collects
+# cycles.
 def _copied(value: Any, storages: dict[int, torch.UntypedStorage], copy_of: CopyOf) -> Any:
-    """A value with copies in its tensors' places;
-    `storages` has the copies that there are, by the originals' addresses.
-    """
+    """Return a value with copies of its tensors; `storages` has the copies by original address."""
     if is_pointer(value):
         value = memory_behind(value)
     if isinstance(value, torch.Tensor):
@@ -47,7 +48,8 @@ def _copied(value: Any, storages: dict[int, torch.UntypedStorage], copy_of: Copy
         place = int(value.storage_offset()), value.shape, value.stride()
         return torch.empty(0, dtype=value.dtype, device="cpu").set_(storage, *place)
     if isinstance(value, tuple):
-        return tuple(_copied(item, storages, copy_of) for item in value)
+        items = [_copied(item, storages, copy_of) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     if memory_behind(value) is not None:  # a tensor descriptor
         described = copy.copy(value)
         described.base = _copied(value.base, storages, copy_of)
@@ -56,8 +58,8 @@ def _copied(value: Any, storages: dict[int, torch.UntypedStorage], copy_of: Copy
 
 
 def tensors_in(values: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
-    """(name, tensor) of every tensor among the arguments, those in tuples
-    and behind descriptors too.
+    """Yield (name, tensor) of every tensor among the arguments, also of those in tuples and behind
+    descriptors.
     """
     for name, value in values.items():
         if isinstance(value, tuple):
@@ -66,16 +68,26 @@ def tensors_in(values: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
             yield name, tensor
 
 
+def storage_bytes(values: Mapping[str, Any]) -> int:
+    """Return the bytes of all storages behind the arguments, each counted once."""
+    storages = {
+        storage.data_ptr(): storage.nbytes()
+        for _, tensor in tensors_in(values)
+        for storage in (tensor.detach().untyped_storage(),)
+    }
+    return sum(storages.values())
+
+
 def copied_back(values: Mapping[str, Any], originals: Mapping[str, Any]) -> None:
-    """Give the arguments that `copied` copied what their copies hold now."""
+    """Write the contents of copies that `copied` made back to the originals."""
     for name, original in originals.items():
         _copy_back(values[name], original)
 
 
 def _copy_back(value: Any, original: Any) -> None:
     if isinstance(original, tuple):
-        for one, other in zip(value, original):
-            _copy_back(one, other)
+        for item, original_item in zip(value, original):
+            _copy_back(item, original_item)
     elif (tensor := memory_behind(original)) is not None:
         copy = memory_behind(value)
         assert copy is not None, "a copy is what the original is"
@@ -83,33 +95,33 @@ def _copy_back(value: Any, original: Any) -> None:
 
 
 def aligned_copy(original: torch.UntypedStorage) -> torch.UntypedStorage:
-    """A copy of a storage on the CPU, in memory that begins at a multiple of 512 bytes."""
+    """Return a copy of a storage on the CPU, aligned to 512 bytes."""
     size = original.nbytes()
     bytes_ = aligned_part(numpy.empty(size + ALIGNMENT, numpy.uint8), size)
     if size:
         everything = torch.empty(0, dtype=torch.uint8, device=original.device).set_(original)
-        # By NumPy, on this thread: on two cores torch's threads were seen to take 2 ms
-        # to begin a copy of half a MB.
+        # NumPy copies on this thread. On two cores, torch's threads took 2 ms to start a copy of
+        # half a MB.
         bytes_[...] = everything.cpu().numpy()
     return torch.from_numpy(bytes_).untyped_storage()
 
 
-def aligned_part(room: numpy.ndarray, size: int) -> numpy.ndarray:
-    """Of bytes, `ALIGNMENT` more than are asked for, so many from a multiple of it on."""
-    start = -room.ctypes.data % ALIGNMENT
-    return room[start : start + size]
+def aligned_part(buffer: numpy.ndarray, size: int) -> numpy.ndarray:
+    """Return `size` bytes of a buffer of `size + ALIGNMENT` bytes, from an aligned address on."""
+    start = -buffer.ctypes.data % ALIGNMENT
+    return buffer[start : start + size]
 
 
 def without_memory(value: Any) -> Any:
-    """What a launch's description needs of a value;
-    never the tensor itself, which would keep its memory.
+    """Return a value for a launch's description, with meta tensors in place of tensors, so that
+    their memory is not kept.
     """
     return with_tensors(value, lambda tensor: torch.empty_like(tensor, device="meta"))
 
 
 def with_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """A value with others in the places of its tensors: of itself, of a tuple's items, of what a
-    tensor descriptor describes.
+    """Return a value with `change` applied to its tensors: to the value itself, the items of a
+    tuple, or the tensor of a descriptor.
     """
     if isinstance(value, torch.Tensor):
         return change(value)

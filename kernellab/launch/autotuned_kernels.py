@@ -1,5 +1,5 @@
-"""Autotuned kernels where nothing can be timed:
-Triton's own autotuner, with every config as fast as the next.
+"""Autotuned kernels where nothing can be timed: Triton's own autotuner runs, and all configs count
+as equally fast.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 import numpy
 
 from kernellab import triton_api
+from kernellab.common.replacing import replaced
 from kernellab.compiler.specialization.argument_values import tensor_of
 from kernellab.errors import ArgumentError, CompileError
 from kernellab.launch.autotuner_timings import last_timings, note_timings
@@ -24,15 +25,14 @@ from kernellab.launch.preparation import goes_to_gpu, innermost
 from kernellab.triton_api import Autotuner, Config, JITFunction
 
 ConfigName = int | Any
-"""One of an autotuner's configs, by its number from 0; or a `triton.Config` of one's own."""
+"""The number of one of an autotuner's configs, from 0; or another `triton.Config`."""
 
 _named: ContextVar[ConfigName | None] = ContextVar("kernellab_config", default=None)
 
 
 @contextmanager
 def launched_with(kernel: Any, config: ConfigName | None) -> Iterator[None]:
-    """While active, autotuned launches of this thread take `config` instead of timing,
-    or of taking the first.
+    """While active, autotuned launches of this thread use `config`, and time nothing.
 
     Raises:
         ArgumentError: `kernel` has no such config.
@@ -51,8 +51,8 @@ def _autotuner_in(kernel: Any) -> Autotuner:
     while not isinstance(inside, Autotuner):
         if isinstance(inside, JITFunction):
             raise ArgumentError(
-                f"{inside.__name__!r} is not autotuned, and a config was named for it",
-                advice="Give its constants and options by name.",
+                f"{inside.__name__!r} is not autotuned, so it has no configs.",
+                advice="Leave config out, and give constants and options by name.",
                 position=triton_api.definition_of(inside),
             )
         inside = inside.fn
@@ -65,28 +65,28 @@ def _named_config(autotuner: Autotuner, config: ConfigName) -> Config:
     count = len(autotuner.configs)
     if isinstance(config, bool) or not isinstance(config, int) or not 0 <= config < count:
         kernel = innermost(autotuner)
-        numbered = "\n".join(f"  {number}: {one}" for number, one in enumerate(autotuner.configs))
+        numbered = "\n".join(f"  {number}: {each}" for number, each in enumerate(autotuner.configs))
         raise ArgumentError(
-            f"{kernel.__name__!r} has no config {config!r}",
-            advice=f"Give a triton.Config, or the number of one of these:\n{numbered}",
+            f"{kernel.__name__!r} has no config {config!r}.",
+            advice=f"Pass a triton.Config or the number of one of these:\n{numbered}",
             position=triton_api.definition_of(kernel),
         )
     return autotuner.configs[config]
 
 
 def take_autotuned_launches() -> None:
-    """Put `launch_autotuned` in the place of Triton's own `Autotuner.run`, for good.
+    """Replace Triton's `Autotuner.run` with `launch_autotuned`, for the rest of the process.
 
-    A launch on a GPU forgets what was chosen without timing, and leaves its timings behind, only
-    from then on. Importing this module changes nothing of Triton's.
+    Only from then on does a launch on a GPU discard choices made without timing and keep its
+    timings. Importing this module does not change Triton.
     """
     triton_api.offer_autotuned_launches(_TAKER)
 
 
 @contextmanager
 def autotuned_launches_taken() -> Iterator[None]:
-    """While active, `launch_autotuned` is in the place of Triton's own `Autotuner.run`. Afterwards
-    no choice is left that was made without timing.
+    """While active, `launch_autotuned` replaces Triton's `Autotuner.run`. Afterwards, choices made
+    without timing are discarded.
     """
     with triton_api.autotuned_launches_offered(_TAKER):
         try:
@@ -102,16 +102,16 @@ def launch_autotuned(
     args: Sequence[Any],
     keywords: Mapping[str, Any],
 ) -> Any:
-    """Launch with the config that was named, else on a CPU with the first that is not pruned;
-    the GPU's are left to Triton.
+    """Launch with the requested config, or on a CPU with the first that is not pruned; Triton makes
+    launches on a GPU itself.
 
-    All else is Triton's own: pruning, hooks, `best_config`.
-    The choice made without timing is said once, and never used on a GPU.
+    Pruning, hooks and `best_config` are Triton's. The choice without timing is printed once, and
+    never used on a GPU.
     """
     __tracebackhide__ = True
     config = _named.get()
     if config is not None:
-        with _replaced(autotuner, configs=[_named_config(autotuner, config)]):
+        with replaced(autotuner, configs=[_named_config(autotuner, config)]):
             return run_timed(autotuner, *args, **keywords)
     if not _is_ours(autotuner) or goes_to_gpu(innermost(autotuner), args, keywords):
         _forget_untimed(autotuner)
@@ -129,7 +129,7 @@ def launch_autotuned(
     known = len(choices)
     token = _on_cpu.set(True)
     try:
-        with _replaced(autotuner, cache_results=False):
+        with replaced(autotuner, cache_results=False):
             result = run_timed(autotuner, *arguments, **named)
     finally:
         _on_cpu.reset(token)
@@ -139,16 +139,18 @@ def launch_autotuned(
 
 
 _on_cpu: ContextVar[bool] = ContextVar("kernellab_autotuned_on_cpu", default=False)
-"""Whether an autotuned launch is under way that the interpreter gets."""
+"""Whether an autotuned launch on the interpreter is running."""
 
 
 def _benchmarker(autotuner: Autotuner) -> Callable[..., list[float]] | None:
-    """What an autotuner times with, one of a class of its own too; None where it is left to it."""
+    """Return the function that an autotuner times with, also one of another class; None for the
+    autotuner's own.
+    """
     if not _on_cpu.get():
         given = (getattr(autotuner, "nargs", None) or {}).values()
         if not _is_ours(autotuner) or goes_to_gpu(innermost(autotuner), [*given], {}):
             return None
-        # Of a class with a way to launch of its own, which keeps what it chooses in its cache.
+        # An autotuner of another class launches by itself, and keeps its choices in its cache.
         _untimed_choices(autotuner)
     return functools.partial(_first_that_fits, autotuner)
 
@@ -161,11 +163,11 @@ _TAKER = triton_api.AutotunedLaunches(
 def _first_that_fits(
     autotuner: Autotuner, kernel_call: Callable[[], Any], quantiles: Sequence[float] | None = None
 ) -> Any:
-    """A benchmarker that runs nothing: all configs are equally fast, but for those that do not
-    fit the target. They are tried until one fits, the first of the equally fast, which wins.
+    """A benchmarker that runs nothing. Configs are tried until one fits the target; all that fit
+    count as equally fast, so the first wins.
 
     Raises:
-        OutOfResources: this one does not fit; an autotuner drops it.
+        OutOfResources: this config does not fit; the autotuner drops it.
     """
     if not is_settled(autotuner):
         try:
@@ -180,20 +182,18 @@ def _first_that_fits(
 
 
 def _is_ours(autotuner: Autotuner) -> bool:
-    """Whether the interpreter would get a launch on CPU tensors:
-    in an emulation it gets every kernel's.
-    """
+    """Return whether a launch on CPU tensors goes to the interpreter, as all do in an emulation."""
     kernel = innermost(autotuner)
     return triton_api.emulation_of(kernel) is not None or getattr(kernel, "runs_on_cpu", False)
 
 
 _untimed: weakref.WeakKeyDictionary[Autotuner, Any] = weakref.WeakKeyDictionary()
-"""Of each autotuner that has chosen without timing, the cache that it had before."""
+"""Autotuner that has chosen without timing -> its earlier cache."""
 
 
 def _untimed_choices(autotuner: Autotuner) -> Any:
-    """Where an autotuner keeps what it chooses without timing, until that is forgotten: before its
-    own cache, which may be of any class, and one that writes to a file.
+    """Return where an autotuner keeps its choices without timing, until they are discarded: in a
+    dict before its cache, which may be of any class and write to a file.
     """
     if autotuner not in _untimed:
         _untimed[autotuner] = autotuner.cache
@@ -206,25 +206,9 @@ def _forget_untimed(autotuner: Autotuner) -> None:
         autotuner.cache = _untimed.pop(autotuner)
 
 
-@contextmanager
-def _replaced(autotuner: Autotuner, **attributes: Any) -> Iterator[None]:
-    """The autotuner with other attributes for a while;
-    those that it did not have are gone again afterwards.
-    """
-    own = vars(autotuner)
-    before = {name: own[name] for name in attributes if name in own}
-    own.update(attributes)
-    try:
-        yield
-    finally:
-        for name in attributes:
-            del own[name]
-        own.update(before)
-
-
 def _as_tensor(value: Any) -> Any:
-    """Hooks are written for tensors; NumPy arrays become tensors over the same memory,
-    as long as they can be written.
+    """Return a writable NumPy array as a tensor over the same memory, because hooks expect tensors;
+    other values unchanged.
     """
     if isinstance(value, numpy.ndarray) and value.flags.writeable:
         return tensor_of(value)
@@ -238,7 +222,7 @@ def _check_not_given(autotuner: Autotuner, keywords: Mapping[str, Any]) -> None:
         kernel = innermost(autotuner)
         raise ArgumentError(
             f"{', '.join(twice)} of {kernel.__name__!r} comes from the autotuner's configs, and "
-            "the launch gives it too",
+            "was also given in the launch.",
             advice="Leave it out of the launch.",
             position=triton_api.definition_of(kernel),
         )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
 from kernellab import triton_api
 from kernellab.common.argument_checks import check_tolerance
-from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.passes import steering
 from kernellab.compiler.pipeline import record_passes
@@ -22,97 +21,97 @@ from kernellab.ir import ttg
 from kernellab.ir.locations import locate
 from kernellab.ir.reader import read_module
 from kernellab.launch.argument_copies import copied, tensors_in
+from kernellab.launch.bound_launches import takes_launch
 from kernellab.launch.differences import Contents, differences_between
-from kernellab.launch.preparation import EntryPoint, Grid, apart_from_parameters, prepare
-from kernellab.records import PassRun, Target
+from kernellab.launch.preparation import EntryPoint, Grid, prepare_bound
+from kernellab.records import BoundLaunch, PassRun, Target
 from kernellab.records.bisections import Bisection, Difference
 
 
-@names_bad_arguments
+@takes_launch
 def bisect(
-    kernel: Any,
-    grid: Grid,
-    *args: Any,
+    launch: BoundLaunch,
+    *,
     target: str | Target | None = None,
     rtol: float = 0.0,
     atol: float = 0.0,
     skip: str | Sequence[str] = (),
     pipeline: Sequence[steering.Item] | None = None,
-    **keywords: Any,
 ) -> Bisection:
-    """Find the first pass after which a kernel computes something else.
+    """Find the first compiler pass that changes a kernel's results.
 
     One compilation records the module after every pass of the TTIR and TTGIR stages. From the
-    inliner on, the interpreter runs each that differs from the one before, in the compiler's order,
-    on copies of the arguments, and compares what it leaves in every tensor with what the first of
-    them leaves. The arguments themselves stay as they are.
+    inliner on, the interpreter runs each module that differs from the one before, on copies of the
+    arguments, and compares the contents of all tensors with those after the first module. The
+    arguments do not change. Tensors on a GPU, up to 1 GiB, are copied to the CPU, and a note of the
+    result says so.
 
-    A pass may rightly compute floats in another order (a sum in other halves, a product in smaller
-    steps): give a tolerance where it does. An element may be off by `atol + rtol * |expected|`. By
-    default every bit counts, and NaN equals NaN.
+    A correct pass may compute floats in another order, such as a sum in other parts: then give a
+    tolerance. An element may be off by `atol + rtol * |expected|`. By default every bit counts, and
+    NaN equals NaN.
 
     Args:
-        kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the
-            first config counts.
-        target: whose pipeline, "sm_90", "gfx942", ...; None means the one that a
+        launch: kernel, grid, args and keywords as for `kernellab.run`, or a bound launch; of an
+            autotuned kernel, the first config counts.
+        target: the GPU whose pipeline runs, such as "sm_90" or "gfx942"; None for the one that a
             launch would emulate.
         rtol, atol: how far off an element may be.
-        skip, pipeline: another pipeline than the target's own, as for `kernellab.compile`.
+        skip, pipeline: changes of the target's pipeline, as for `kernellab.compile`.
 
-        A name that is also a parameter of the kernel is the parameter,
-        unless that is given by position.
+        A keyword that is also a parameter of the kernel is passed to the kernel, unless that
+        parameter is already given by position.
 
     Returns:
-        The Bisection: the pass, the lines whose operations it rewrote,
-        the arguments that differ and by how much.
+        The Bisection: the pass, the lines whose operations it rewrote, and the arguments that
+        differ, with the difference.
 
     Raises:
-        ArgumentError: arguments that do not fit, or tensors on a GPU.
-        OptionError: an option that nobody takes, or one of the interpreter's.
+        ArgumentError: the arguments do not fit, or more than 1 GiB of them are on a GPU.
+        OptionError: an option is unknown, or is one of the interpreter's.
         GridError, CompileError: as `kernellab.run`.
         UnsupportedOperation: the interpreter can run none of the modules.
-        KernelFault: the first module that runs has a fault: it is the kernel's own.
+        KernelFault: the first module that runs has a fault, which is the kernel's own.
     """
-    given = _BisectOptions(target, rtol, atol, skip, pipeline)
-    own, keywords = apart_from_parameters(given, kernel, args, keywords)
-    check_tolerance("rtol", own.rtol)
-    check_tolerance("atol", own.atol)
-    rtol, atol = own.rtol or 0.0, own.atol or 0.0
-    launch = prepare(kernel, grid, args, keywords, own.target, _BISECT)
-    plain, call, chosen = launch.kernel, launch.call, launch.target
-    runs = _Snapshots(plain, launch.sizes(), call, chosen)
+    rtol = check_tolerance("rtol", rtol) or 0.0
+    atol = check_tolerance("atol", atol) or 0.0
+    prepared = prepare_bound(launch, target, _BISECT)
+    plain, call, chosen = prepared.kernel, prepared.call, prepared.target
+    runs = _Snapshots(plain, prepared.sizes(), call, chosen)
     expected: Contents | None = None
     first, before = "", ""
     with ProgressBar(f"bisect {plain.__name__}", None, "modules", UNTOUCHED) as work:
-        passes = record_passes(plain, call, chosen, skip=own.skip, pipeline=own.pipeline)
-        modules = list(_changing(_from_inliner_on(passes)))
+        passes = record_passes(plain, call, chosen, skip=skip, pipeline=pipeline)
+        modules = list(changing(from_inliner_on(passes)))
         work.total = len(modules)
-        for one in modules:
-            text = triton_api.generic_form(one.text.read(), chosen)
+        for module in modules:
+            text = triton_api.generic_form(module.text.read(), chosen)
             failure: KernelFault | None = None
             try:
-                found = runs.contents_after(one.label, text)
+                contents = runs.contents_after(module.label, text)
             except KernelFault as fault:
                 if expected is None:
                     raise
-                failure, found = fault, {}
+                failure, contents = fault, {}
             work.advance()
-            if found is None:
+            if contents is None:
                 continue
             if expected is None:
-                first, expected = one.label, found
-            differences = () if failure else tuple(differences_between(expected, found, rtol, atol))
+                first, expected = module.label, contents
+            differences = (
+                () if failure else tuple(differences_between(expected, contents, rtol, atol))
+            )
             if failure is not None or differences:
-                lines = _rewritten_lines(before, text, plain)
-                return runs.result(first, one.label, lines, differences, failure)
+                lines = rewritten_lines(before, text, plain)
+                changed = runs.result(first, module.label, lines, differences, failure)
+                return replace(changed, notes=prepared.notes)
             before = text
-            work.kept = f"Up to {one.label} no pass changes a result. {UNTOUCHED}"
+            work.kept = f"Up to {module.label} no pass changes a result. {UNTOUCHED}"
     if expected is None:
         raise UnsupportedOperation(
-            f"the interpreter can run no module of {plain.__name__!r}: {runs.not_run}",
+            f"The interpreter cannot run any module of {plain.__name__!r}: {runs.not_run}.",
             position=triton_api.definition_of(plain),
         )
-    return runs.result(first)
+    return replace(runs.result(first), notes=prepared.notes)
 
 
 _BISECT = EntryPoint(
@@ -126,36 +125,25 @@ _BISECT = EntryPoint(
 )
 
 
-@dataclass(frozen=True)
-class _BisectOptions:
-    """What `bisect` itself is told; see there."""
-
-    target: Any = None
-    rtol: Any = 0.0
-    atol: Any = 0.0
-    skip: Any = ()
-    pipeline: Any = None
-
-
-def _from_inliner_on(passes: Sequence[PassRun]) -> Sequence[PassRun]:
-    """The passes from the first inliner on, all where there is none:
-    a reduction by a called function is added up in another order.
+def from_inliner_on(passes: Sequence[PassRun]) -> Sequence[PassRun]:
+    """Return the passes from the first inliner on, or all if there is none. Before the inliner, a
+    reduction by a called function has another order.
     """
-    numbers = [number for number, one in enumerate(passes) if one.name == "inliner"]
+    numbers = [number for number, pass_ in enumerate(passes) if pass_.name == "inliner"]
     return passes[numbers[0] :] if numbers else passes
 
 
-def _changing(passes: Sequence[PassRun]) -> Iterator[PassRun]:
-    """The passes whose module is not that of the one before."""
+def changing(passes: Sequence[PassRun]) -> Iterator[PassRun]:
+    """Yield the passes that change the module."""
     digest = ""
-    for one in passes:
-        if one.text.digest != digest:
-            digest = one.text.digest
-            yield one
+    for pass_ in passes:
+        if pass_.text.digest != digest:
+            digest = pass_.text.digest
+            yield pass_
 
 
 class _Snapshots:
-    """Runs of one launch's modules, and what became of them.
+    """Runs of the modules of one launch.
 
     Attributes:
         not_run: label -> why the interpreter cannot run the module.
@@ -170,8 +158,8 @@ class _Snapshots:
         self.not_run: dict[str, str] = {}
 
     def contents_after(self, label: str, text: str) -> Contents | None:
-        """What the module leaves in copies of the tensors;
-        None where the interpreter does not know one of its operations.
+        """Return the contents of copies of the tensors after a module; None if the interpreter does
+        not support one of its operations.
         """
         values = copied(self._call.values)
         try:
@@ -190,7 +178,7 @@ class _Snapshots:
         differences: tuple[Difference, ...] = (),
         failure: KernelFault | None = None,
     ) -> Bisection:
-        """What was found."""
+        """Return the record of the bisection."""
         return Bisection(
             self._kernel.__name__,
             str(self._target),
@@ -207,10 +195,8 @@ class _Snapshots:
 # Modules
 
 
-def _rewritten_lines(before: str, after: str, kernel: Any) -> tuple[SourcePosition, ...]:
-    """The kernel's lines that have other operations after a pass than before it;
-    layouts do not count.
-    """
+def rewritten_lines(before: str, after: str, kernel: Any) -> tuple[SourcePosition, ...]:
+    """Return the kernel's lines whose operations a pass changed, apart from layouts."""
     had = Counter(_operations(read_module(before), kernel))
     has = Counter(_operations(read_module(after), kernel))
     changed = {position for _, position in (had - has) + (has - had)}
@@ -218,8 +204,8 @@ def _rewritten_lines(before: str, after: str, kernel: Any) -> tuple[SourcePositi
 
 
 def _operations(module: ModuleOp, kernel: Any) -> Iterator[tuple[str, SourcePosition]]:
-    """(what an operation does, the kernel's or a helper's line that it stands on)
-    for each operation that has one.
+    """Yield (operation with its properties, line of the kernel or of a helper) of each operation
+    that has a line.
     """
     for op in module.walk():
         if isinstance(op, ttg.ConvertLayoutOp):

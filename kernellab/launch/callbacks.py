@@ -1,4 +1,4 @@
-"""Functions of the user's that a sweep or a check calls: what they raise, in words."""
+"""Messages about errors in the user's functions that a sweep or a check calls."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _OURS = Path(__file__).parents[1]
 
 
 def what_it_raised(function: str, error: Exception) -> str:
-    """ "the reference raised KeyError: 'n'", and the line of the user's that raised it;
-    a call that never got there has none.
+    """Return "reference raised KeyError: 'n'" with the user's line that raised it, if the call
+    got that far.
     """
     words = f"{function} raised {type(error).__name__}: {error}"
     frames = traceback.extract_tb(error.__traceback__)
@@ -24,12 +24,12 @@ def what_it_raised(function: str, error: Exception) -> str:
 
 
 def called_with_a_dict(function: Callable[..., Any], names: Iterable[str], example: str) -> str:
-    """Advice on a function that is called with all arguments in one dict, which many expect apart.
+    """Return advice on a user's function that must take all arguments as one dict.
 
     Args:
-        function: the user's, which raised something.
-        names: of the arguments.
-        example: the right form.
+        function: the function, which raised an error.
+        names: the names of the arguments.
+        example: the correct form.
     """
     names = list(names)
     words = f"It is called with one dict of all arguments ({', '.join(names)}): {example}."
@@ -39,7 +39,9 @@ def called_with_a_dict(function: Callable[..., Any], names: Iterable[str], examp
         return words
     if len(parameters) == 1 and parameters[0].name in names:
         return f"{words} Here {parameters[0].name!r} is that dict, not the argument of this name."
-    positional = [one for one in parameters if one.kind is not one.KEYWORD_ONLY]
-    if all(one.kind is one.VAR_KEYWORD for one in positional):
-        return f"{words} Here it takes names alone."
+    positional = [
+        parameter for parameter in parameters if parameter.kind is not parameter.KEYWORD_ONLY
+    ]
+    if all(parameter.kind is parameter.VAR_KEYWORD for parameter in positional):
+        return f"{words} Here it takes keywords only."
     return words

@@ -1,16 +1,18 @@
-"""What launches leave in their tensors, and how far two of them are apart."""
+"""The contents of tensors after a launch, and the differences between two launches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from kernellab.common.formatting import counted
+from kernellab.common.formatting import counted, number_texts
 from kernellab.records.bisections import Difference
 
 Contents = Mapping[str, torch.Tensor]
-"""What a run left in the tensors among its arguments, by name."""
+"""The contents of the tensor arguments after a run, by name."""
 
 
 _TOLERANCES = {
@@ -19,17 +21,36 @@ _TOLERANCES = {
     torch.float16: 4e-3,
     torch.bfloat16: 3e-2,
 }
-"""How far results of one kernel may lie apart with other tile sizes:
-sums in another order, rounded a step or two apart."""
+"""dtype -> the relative tolerance for results with other tile sizes, whose sums have another
+order."""
 _COARSEST = 0.13  # fp8, e5m2: a quarter of a step
 
 
-def tolerance(want: torch.Tensor, rtol: float | None, atol: float | None) -> tuple[float, float]:
-    """How far elements of a result may be off: what was asked for, else by dtype,
-    relative to the element and to the tensor's size.
+@dataclass(frozen=True)
+class Within:
+    """Expected contents of a tensor, with a tolerance for each element.
 
-    The absolute part is the relative one times the root mean square
-    of the tensor's finite elements: elements near 0 are sums of larger ones.
+    Attributes:
+        values: the expected elements.
+        allowed: how far each may be off, float64, with the same shape.
+    """
+
+    values: torch.Tensor
+    allowed: torch.Tensor
+
+
+def is_within(actual: torch.Tensor, expected: Within) -> bool:
+    """Return whether no element is farther off than it may be; NaN equals NaN."""
+    got, want = actual.double(), expected.values.double()
+    same = (got == want) | (got.isnan() & want.isnan())
+    return bool((same | ((got - want).abs() <= expected.allowed)).all())
+
+
+def tolerance(want: torch.Tensor, rtol: float | None, atol: float | None) -> tuple[float, float]:
+    """Return rtol and atol for a result: those given, or the defaults of its dtype.
+
+    The default atol is rtol times the root mean square of the tensor's finite elements, because
+    elements near 0 are sums of larger ones.
     """
     if not want.is_floating_point() or rtol is not None or atol is not None:
         return rtol or 0.0, atol or 0.0
@@ -40,30 +61,31 @@ def tolerance(want: torch.Tensor, rtol: float | None, atol: float | None) -> tup
     return part, part * size
 
 
-def wrong_words(element: str, found: str, expected: str, count: int, size: int) -> str:
-    """That an element is not what it should be, and so are others of its argument.
+def wrong_words(element: str, actual: Any, expected: Any, count: int, size: int) -> str:
+    """Return a sentence about a wrong element, and how many of its argument are wrong.
 
     Args:
         element: its name, "z_ptr[3]".
-        found, expected: what it is, and should be.
-        count, size: how many elements of the argument are off, and how many it has.
+        actual, expected: its value, and the right one.
+        count, size: the number of wrong elements of the argument, and of all its elements.
     """
+    left, right = number_texts(actual, expected)
     off = f"{count:,} of its {counted(size, 'element')} {'is' if count == 1 else 'are'} off"
-    return f"{element} is {found}, and {expected} is expected; {off}"
+    return f"{element} is {left}, and {right} is expected; {off}"
 
 
 UNWRITTEN = "No program writes it: look at the grid, the offsets and the store's mask."
-"""What is said where a wrong element is as the launch found it."""
+"""The advice for a wrong element that the launch did not change."""
 
 
 def differences_between(
-    expected: Contents, found: Contents, rtol: float, atol: float
+    expected: Contents, actual: Contents, rtol: float, atol: float
 ) -> Iterator[Difference]:
-    """One Difference for each argument that is off by more than it may be:
-    `atol + rtol * |expected|`; by a bit where both are 0.
+    """Yield a Difference for each argument that differs by more than `atol + rtol * |expected|`, or
+    by a bit if both tolerances are 0.
     """
     for name, right in expected.items():
-        want, got = right.double(), found[name].double()
+        want, got = right.double(), actual[name].double()
         same = (want == got) & (want.signbit() == got.signbit()) | (want.isnan() & got.isnan())
         distance = (got - want).abs()
         off = ~same & ~(distance <= atol + rtol * want.abs()) if rtol or atol else ~same
@@ -77,5 +99,5 @@ def differences_between(
                 float(distance[place]),
                 place,
                 right[place].item(),
-                found[name][place].item(),
+                actual[name][place].item(),
             )

@@ -1,4 +1,4 @@
-"""A bound launch on the interpreter, and who watches it."""
+"""Runs of bound calls on the interpreter, and profiles that watch them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernellab.interpreter.execution.grid import grid_to_run
 from kernellab.interpreter.stepping.attached_debugger import attached_debugger
 from kernellab.launch.fitting import end_trial
 from kernellab.launch.preparation import Grid
-from kernellab.launch.watching import WatchedLaunch, told, watches
+from kernellab.launch.watching import WatchedLaunch, announced, watches
 from kernellab.records import Run, Target
 from kernellab.records.run_options import DEFAULT, RunOptions
 from kernellab.triton_api import JITFunction
@@ -34,16 +34,16 @@ class LaunchWatcher(Protocol):
         options: RunOptions,
         run: Instrumented,
     ) -> Run:
-        """Have a launch run, which nobody else does."""
+        """Run a launch by calling `run`."""
 
 
 _watchers: list[LaunchWatcher] = []
-"""The last one counts."""
+"""The watchers, of which the last one runs launches."""
 
 
 @contextmanager
 def launches_watched(watcher: LaunchWatcher) -> Iterator[None]:
-    """Inside, a watcher has every launch on the interpreter run, of whatever thread."""
+    """While active, a watcher runs all launches on the interpreter, of all threads."""
     _watchers.append(watcher)
     try:
         yield
@@ -52,9 +52,15 @@ def launches_watched(watcher: LaunchWatcher) -> Iterator[None]:
 
 
 def interpret(
-    kernel: JITFunction, grid: Grid, call: BoundCall, target: Target, options: RunOptions
+    kernel: JITFunction,
+    grid: Grid,
+    call: BoundCall,
+    target: Target,
+    options: RunOptions,
+    faults: interpreter.CollectedFaults | None = None,
 ) -> Run:
-    """Run a bound call on the interpreter, in place.
+    """Run a bound call on the interpreter, in place. With `faults`, the run goes on after accesses
+    out of bounds, which are collected there.
 
     Raises:
         GridError, CompileError, UnsupportedOperation, KernelFault: as `interpreter.launch`.
@@ -65,33 +71,40 @@ def interpret(
         options = replace(options, stage="ttgir")  # where Gluon begins
     if call.options.get("ir_override"):
         raise UnsupportedOperation(
-            f"this launch of {kernel.__name__!r} puts {call.options['ir_override']!r} in the "
-            "place of its code",
-            advice="The interpreter runs the kernel itself: leave ir_override out.",
+            f"This launch of {kernel.__name__!r} replaces its code with "
+            f"{call.options['ir_override']!r}, and the interpreter runs the kernel itself.",
+            advice="Leave ir_override out.",
             position=triton_api.definition_of(kernel),
         )
     if not watches:
-        return _run(kernel, grid, call, target, options)
+        return _run(kernel, grid, call, target, options, faults)
     sizes = grid_to_run(grid, call.values, may_be_empty=True)
-    with told(WatchedLaunch(kernel, sizes, call.values, "cpu")):
-        return _run(kernel, sizes, call, target, options)
+    with announced(WatchedLaunch(kernel, sizes, call.values, "cpu")):
+        return _run(kernel, sizes, call, target, options, faults)
 
 
 def _run(
-    kernel: JITFunction, grid: Grid, call: BoundCall, target: Target, options: RunOptions
+    kernel: JITFunction,
+    grid: Grid,
+    call: BoundCall,
+    target: Target,
+    options: RunOptions,
+    faults: interpreter.CollectedFaults | None,
 ) -> Run:
     __tracebackhide__ = True
     if _watchers:
 
         def run(instrument: interpreter.Instrument | None) -> Run:
-            return interpreter.launch(kernel, grid, call, target, options, instrument=instrument)
+            return interpreter.launch(
+                kernel, grid, call, target, options, instrument=instrument, faults=faults
+            )
 
         return _watchers[-1].around(kernel, call, target, options, run)
     is_stepped = not kernel.is_gluon() and options.stage == DEFAULT.stage
     debugger = attached_debugger(lambda: _files_of(kernel)) if is_stepped else None
-    return interpreter.launch(kernel, grid, call, target, options, debugger)
+    return interpreter.launch(kernel, grid, call, target, options, debugger, faults=faults)
 
 
 def _files_of(kernel: JITFunction) -> set[str]:
-    """The files of a kernel and of the functions that it may call."""
+    """Return the files of a kernel and of the functions that it may call."""
     return {f.fn.__code__.co_filename for f in triton_api.reachable_functions(kernel)}

@@ -1,5 +1,5 @@
-"""Launches that Triton carries out on the GPU, at what they cost without the lab: noted in a
-microsecond, and turned into records when somebody asks.
+"""Launches that Triton makes on the GPU, at the cost that they have without the lab: noting one
+takes a microsecond, and the record is made on request.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from kernellab.records import Launch, Run, Specialization, Target
 
 
 class GpuLaunch(NamedTuple):
-    """What is noted of a launch on the GPU.
+    """The note of a launch on the GPU.
 
-    A launch notes a plain tuple of these: even a named one takes as long as two arguments.
+    A launch makes a plain tuple of these: a named one would take as long as two arguments.
     """
 
     compiled: Any
@@ -32,10 +32,10 @@ class GpuLaunch(NamedTuple):
     args: Sequence[ArgumentFacts]
     """By position."""
     keywords: Mapping[str, Any]
-    """Facts of parameters; options as they were given."""
+    """Facts about parameters by name, and options."""
 
     def as_run(self) -> Run:
-        """The launch as a Run."""
+        """Return the launch as a Run."""
         source, target = self.compiled.src, self.compiled.metadata.target
         facts = {**dict(zip(source.fn.arg_names, self.args, strict=False)), **self.keywords}
         signature = source.signature
@@ -51,14 +51,14 @@ class GpuLaunch(NamedTuple):
             kernel=source.fn.__name__,
             grid=(x, y, z),
             specialization=specialization,
-            arguments={name: in_words(one) for name, one in facts.items() if name in signature},
-            options={name: one for name, one in facts.items() if name not in signature},
+            arguments={name: in_words(value) for name, value in facts.items() if name in signature},
+            options={name: value for name, value in facts.items() if name not in signature},
         )
         return Run(launch, device="gpu", target=Target(target.backend, str(target.arch)))
 
 
 class SeenGrid:
-    """A launch's grid that is a function, and the sizes that it gave."""
+    """A grid that is a function, and the sizes that it returned."""
 
     __slots__ = ("_grid", "sizes")
 
@@ -67,10 +67,10 @@ class SeenGrid:
         self.sizes: Any = None
 
     def __call__(self, parameters: Mapping[str, Any]) -> Any:
-        """The sizes.
+        """Return the sizes.
 
         Raises:
-            GridError: one number, of which Triton would ask the length.
+            GridError: the function returned a number, and Triton needs a sequence.
         """
         self.sizes = sizes = self._grid(parameters)
         self._grid = None  # it may hold tensors
@@ -88,11 +88,11 @@ def launch_on_gpu(
     """Let Triton launch a kernel, with `run_natively(*args, grid=, warmup=, **keywords)`.
 
     Returns:
-        What Triton gives, its compiled kernel; and the note of the launch,
-        None where a hook of Triton's prevented it.
+        Triton's compiled kernel, and the note of the launch; None if a hook of Triton's prevented
+        the launch.
 
     Raises:
-        GridError: a grid of one number, of which Triton would ask the length.
+        GridError: the grid is a number, and Triton needs a sequence.
     """
     if callable(grid):
         grid = SeenGrid(grid)
@@ -105,25 +105,26 @@ def launch_on_gpu(
 def note(
     compiled: Any, grid: Any, args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> tuple[Any, ...] | None:
-    """The parts of a `GpuLaunch`, without the tensors, whose memory it would keep; None where
+    """Return the parts of a `GpuLaunch`, without tensors, whose memory it would keep; None if
     nothing was launched.
     """
     if compiled is None:
         return None
-    for one in keywords.values():
-        if type(one) not in NUMBERS:
+    for value in keywords.values():
+        if type(value) not in NUMBERS:
             parameters = compiled.src.fn.arg_names
             keywords = {
-                name: facts_of(one) if name in parameters else one for name, one in keywords.items()
+                name: facts_of(keyword) if name in parameters else keyword
+                for name, keyword in keywords.items()
             }
             break
-    # Written out for tensors and numbers: a call for each would be a tenth of the launch.
+    # Inline for tensors and numbers: a call for each would take a tenth of the launch's time.
     facts = [
-        (one.dtype, one.shape)
-        if type(one) is Tensor
-        else one
-        if type(one) in NUMBERS
-        else facts_of(one)
-        for one in args
+        (arg.dtype, arg.shape)
+        if type(arg) is Tensor
+        else arg
+        if type(arg) in NUMBERS
+        else facts_of(arg)
+        for arg in args
     ]
     return compiled, grid, facts, keywords

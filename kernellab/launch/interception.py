@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ContextDecorator, ExitStack
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
+
+import torch
 
 from kernellab import triton_api
 from kernellab.common.argument_checks import check_choice
-from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import counted
+from kernellab.common.interrupts import InterruptsBetween
+from kernellab.compiler.gpus import usual_gpu
 from kernellab.compiler.machine_code.resources import read_nvidia
 from kernellab.compiler.specialization.argument_values import plain_value
 from kernellab.compiler.specialization.binding import BoundCall
@@ -25,6 +29,7 @@ from kernellab.compiler.targets import (
     shared_limit,
 )
 from kernellab.errors import ArgumentError, CompileError, OptionError, UnsupportedOperation
+from kernellab.interpreter import CollectedFaults
 from kernellab.launch.autotuned_kernels import autotuned_launches_taken
 from kernellab.launch.dispatch import interpret
 from kernellab.launch.fitting import check_fits
@@ -37,33 +42,39 @@ from kernellab.triton_api import EmulatedDriver, JITFunction
 
 ANSWERS = ("driver", "gpu")
 
+ON_FAULT = ("raise", "collect")
+
 _ENTERED: set[ExitStack] = set()
-"""All that were entered and not left: one that nobody holds lasts until the process ends."""
+"""All contexts that were entered and not left, which last until the process ends."""
 
 
-class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decorator, spelt like those of contextlib
+class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decorator, spelled like those of contextlib
     """Run Triton kernels on the interpreter wherever ordinary code launches them with CPU tensors.
 
         with kernellab.interpreted():
             z = library.add(x, y)
 
-    Or as a decorator of a function. Any kernel counts: one imported before, autotuned or with
-    heuristics, and whoever calls `kernel[grid](...)`. Where Triton has no GPU, its driver answers
-    for `target` (`triton.runtime.driver.active`: current target, device properties, a benchmarker).
-    Launches with CUDA tensors stay Triton's own. It holds for the thread or asyncio task that
-    entered it; contexts nest, and the innermost one counts. Afterwards Triton is what it was.
+    It is also a decorator. It applies to all kernels, also to those imported before, autotuned or
+    with heuristics, and to all code that calls `kernel[grid](...)`. If Triton has no GPU, its
+    driver (`triton.runtime.driver.active`: current target, device properties, a benchmarker)
+    describes `target`. Triton still makes launches with CUDA tensors itself. The context applies to
+    the thread or asyncio task that entered it. Contexts nest; the innermost applies. Afterwards,
+    Triton is unchanged.
 
-    With `answers="gpu"` torch says and does as if that GPU were there, which libraries that insist
-    on one need: `torch.cuda` answers for it, in threads started inside too, and tensors that are
-    made on or moved to "cuda" count as being there, in the CPU's memory. Import such a library
-    inside, where it asks while it is imported.
+    With `answers="gpu"`, torch behaves as if that GPU were there, for libraries that require one:
+    `torch.cuda` describes it, also in threads started inside, and tensors made on or moved to
+    "cuda" are in the CPU's memory. If a library checks for a GPU while it is imported, import it
+    inside.
+
+    With `on_fault="collect"`, a launch goes on after an access out of bounds, as a GPU often does.
+    Reads give NaN, or integers of bytes 0xA5, and writes are dropped. `faults` of the object that
+    the context yields lists the accesses, and so does the end of the context, on stderr.
 
     What Triton refuses is refused with Triton's own exceptions; faults are KernelLab's. A launch
     gives an `InterpretedLaunch`: what Triton's compiled kernel has (`asm`, `metadata`, `n_regs`) is
     compiled when first asked for.
     """
 
-    @names_bad_arguments
     def __init__(
         self,
         *,
@@ -73,6 +84,7 @@ class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decor
         seed: int = DEFAULT.seed,
         bounds: str = DEFAULT.bounds,
         answers: str = "driver",
+        on_fault: str = "raise",
     ) -> None:
         """Choose what is emulated and how kernels run;
         a launch that says an option itself goes before.
@@ -82,31 +94,43 @@ class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decor
             stage, order, seed, bounds: as for `kernellab.run`.
             answers: who answers for the target: Triton's "driver" alone, or all of the "gpu",
                 torch included.
+            on_fault: what an access out of bounds does: "raise" an OutOfBounds, or "collect" it
+                and let the launch go on. Other faults raise in any case.
 
         Raises:
             TargetError: no such target.
             OptionError: an option's value is wrong.
         """
         check_choice("answers", answers, ANSWERS)
+        check_choice("on_fault", on_fault, ON_FAULT)
+        self.faults = CollectedFaults()
+        self._collects = on_fault == "collect"
         self._answers = answers
         self._target = parse_target(target)
         self._options = RunOptions(stage=stage, order=order, seed=seed, bounds=bounds)
         self._entered = threading.local()
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
+        self.faults = CollectedFaults()
+        faults = self.faults if self._collects else None
         with ExitStack() as stack:
+            if faults is not None:
+                stack.callback(_list, faults)
+            if _interrupts.begin():
+                stack.callback(_interrupts.end)
             stack.enter_context(autotuned_launches_taken())
             if self._answers == "gpu":
-                taken = _LaunchesOnTorchsGpu(self._target, self._options)
+                taken = _LaunchesOnTorchsGpu(self._target, self._options, faults)
                 stack.enter_context(triton_api.emulated(taken))
                 stack.enter_context(torch_answers_for(self._target, taken))
             else:
-                launches = _OtherPeoplesLaunches(self._target, self._options)
+                launches = _OtherPeoplesLaunches(self._target, self._options, faults)
                 stack.enter_context(triton_api.emulated(launches))
                 stack.enter_context(torch_answers_itself())
             entered = stack.pop_all()
             self._stacks().append(entered)
             _ENTERED.add(entered)
+        return self
 
     def __exit__(
         self,
@@ -119,45 +143,91 @@ class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decor
         entered.close()
 
     def _stacks(self) -> list[ExitStack]:
-        """One for each time that this thread is inside: a decorated function may call itself."""
+        """The stacks of this thread, several where a decorated function calls itself."""
         stacks: list[ExitStack] = vars(self._entered).setdefault("stacks", [])
         return stacks
 
 
+_interrupts = InterruptsBetween(
+    whole=(
+        interpreted.__enter__.__code__,
+        interpreted.__exit__.__code__,
+        torch.autocast.__enter__.__code__,  # they call functions of other modules
+        torch.autocast.__exit__.__code__,
+    ),
+    modules=(
+        "contextlib",
+        "torch.overrides",
+        "torch.utils._python_dispatch",
+        "kernellab.common.replacing",
+        "kernellab.launch.torch_cuda.",
+        "kernellab.torch_api.emulation",
+        "kernellab.torch_api.autocast_kernels",
+        "kernellab.triton_api.emulation",
+    ),
+)
+"""Ctrl-C never stops what puts in place, switches or takes away what replaces torch's and Triton's
+functions.
+"""
+
+
+def _list(faults: CollectedFaults) -> None:
+    """Print the faults that launches went on after, if there are any."""
+    if faults:
+        print(faults, file=sys.stderr)
+
+
 class Interception:
-    """What stands in the GPU's place: launches go to the interpreter,
-    and questions are answered for its target.
+    """Replaces the GPU: launches go to the interpreter, and the driver describes its target.
 
     Attributes:
         target: the GPU that is emulated.
     """
 
     _is_torchs = False
-    """Whether torch answers for the same GPU."""
+    """Whether torch emulates the same GPU."""
 
-    def __init__(self, target: Target, options: RunOptions = DEFAULT) -> None:
+    def __init__(
+        self,
+        target: Target,
+        options: RunOptions = DEFAULT,
+        faults: CollectedFaults | None = None,
+    ) -> None:
+        """Describe `target`; `options` are those of launches that give none, and `faults` collects
+        accesses out of bounds, after which launches go on.
+        """
         self.target = target
         self._options = options
+        self._faults = faults
         self._last: Run | tuple[Any, ...] | None = None
 
-    @functools.cached_property
+    @property
     def driver(self) -> EmulatedDriver | None:
-        """What Triton takes for its driver; None where it has a GPU's."""
-        return self._emulated_driver() if local_target() is None else None
+        """The driver that Triton uses; None if there is a GPU with its own."""
+        return self._own_driver if local_target() is None else None
+
+    @functools.cached_property
+    def _own_driver(self) -> EmulatedDriver:
+        return self._emulated_driver()
+
+    def load(self, compiled: Any) -> None:
+        """Load Triton's compiled kernel onto the emulated GPU: its launches are interpreted."""
+        with triton_api.driver_is(self._own_driver):
+            triton_api.load(compiled)
 
     @classmethod
     def like_the_current(cls, target: Target = DEFAULT_TARGET) -> Interception:
-        """One of its own for a single launch: of the target and options that are emulated already,
-        else of `target` and the default options.
+        """Return a new one for a single launch, with the target and the options of the current
+        emulation, if there is one, or with `target` and the default options.
         """
         current = triton_api.current_emulation()
         if isinstance(current, Interception):
-            return cls(current.target, current._options)
+            return cls(current.target, current._options, current._faults)
         return cls(target)
 
     @property
     def last_run(self) -> Run | None:
-        """The latest launch that was carried out; None before the first."""
+        """The latest launch that ran; None before the first."""
         if isinstance(self._last, tuple):
             self._last = GpuLaunch(*self._last).as_run()
         return self._last
@@ -183,16 +253,19 @@ class Interception:
             return compiled
         call = launch.bound
         if warmup:
-            return triton_api.compile_natively(
+            compiled = triton_api.compile_natively(
                 kernel, call.specialization, self.target, call.options
             )
+            if self.driver is None and self.target.backend == "cuda":
+                self.load(compiled)  # or its first launch would load it onto the GPU that is there
+            return compiled
         options = self._options if launch.options is DEFAULT else launch.options
         self._check(kernel, call)
-        run = self._last = interpret(kernel, launch.grid, call, self.target, options)
-        return InterpretedLaunch(kernel, call, run, options)
+        run = self._last = interpret(kernel, launch.grid, call, self.target, options, self._faults)
+        return InterpretedLaunch(kernel, call, run, self.load, options)
 
     def _check(self, kernel: JITFunction, call: BoundCall) -> None:
-        """What else is asked of a launch before it is carried out."""
+        """Check a launch before it runs; nothing by default."""
 
     def _emulated_driver(self) -> EmulatedDriver:
         properties = {
@@ -200,6 +273,7 @@ class Interception:
             "max_num_regs": 65536,
             "multiprocessor_count": multiprocessor_count(self.target),
             "warpSize": triton_api.gpu_target(self.target).warp_size,
+            **_clocks(self.target),
         }
         return EmulatedDriver(
             self.target,
@@ -210,7 +284,7 @@ class Interception:
         )
 
     def _launcher(self, source: Any, metadata: Any) -> Callable[..., None]:
-        """What launches a compiled kernel, as Triton calls it."""
+        """Return the function that launches a compiled kernel, with Triton's calling convention."""
         specialization = Specialization(source.signature, source.constants, source.attrs)
         options = {
             name: _as_tuple(getattr(metadata, name))
@@ -221,28 +295,48 @@ class Interception:
             # stream, function, packed metadata, launch metadata and two hooks come first
             values = _values_of_relaunch(source.fn, specialization, rest[6:])
             call = BoundCall(specialization, values, options, key=metadata.hash)
-            self._last = interpret(source.fn, (x, y, z), call, self.target, self._options)
+            self._last = interpret(
+                source.fn, (x, y, z), call, self.target, self._options, self._faults
+            )
 
         return launch
 
 
+def _clocks(target: Target) -> dict[str, int]:
+    """The properties from which autotuners estimate times, in kHz and bits; none of a GPU that is
+    not known here.
+    """
+    gpu = usual_gpu(target.arch)
+    if gpu is None:
+        return {}
+    return {
+        "sm_clock_rate": round(gpu.clock * _KHZ),
+        "mem_clock_rate": round(gpu.memory_clock * _KHZ),
+        "mem_bus_width": gpu.bus_bits,
+    }
+
+
+_KHZ = 1e6
+"""Of one GHz."""
+
+
 def _as_tuple(value: Any) -> Any:
-    """What a tuple was before it was kept as JSON; code is kept by options that can be hashed."""
+    """Return lists, which JSON has in place of tuples, as tuples, because options are hashed."""
     return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
 
 
 _LOADED = "nothing: there is no device"
-"""What stands for the module of a loaded binary; of None Triton would load it at each launch."""
+"""The module of a loaded binary; if it were None, Triton would load the binary at each launch."""
 
 
 def _loaded(
     target: Target, name: str, binary: bytes, shared: int, _device: int
 ) -> tuple[str, None, int, int, int]:
-    """A binary as a driver loads it: no function, and what it takes of the GPU."""
+    """Return what a driver returns for a loaded binary, without a function."""
     if target.backend != "cuda":
         raise UnsupportedOperation(
-            f"the registers of {name!r} are not read out of AMD's binary, so the compiled kernel "
-            "cannot be loaded",
+            f"The compiled kernel {name!r} cannot be loaded, because the registers in AMD's "
+            "binaries are not read.",
             advice=(
                 "Launch the kernel itself, kernel[grid](...); kernellab.compile has its resources."
             ),
@@ -255,9 +349,7 @@ class _OtherPeoplesLaunches(Interception):
     """Launches of code that knows Triton's exceptions, not ours."""
 
     def take_launch(self, *launch: Any) -> Any:
-        """Carry out a launch; what Triton refuses is refused with Triton's own exception,
-        to which ours is a note.
-        """
+        """Make a launch. What Triton refuses raises Triton's own exception, with ours as a note."""
         __tracebackhide__ = True
         try:
             return super().take_launch(*launch)
@@ -273,23 +365,23 @@ class _OtherPeoplesLaunches(Interception):
 
 
 class _LaunchesOnTorchsGpu(_OtherPeoplesLaunches):
-    """Those where torch has a GPU too: the emulated one, whatever else is there."""
+    """Launches where torch emulates a GPU too, also if there is a real one."""
 
     _is_torchs = True
 
-    @functools.cached_property
+    @property
     def driver(self) -> EmulatedDriver:
-        return self._emulated_driver()
+        return self._own_driver
 
     def take_launch(self, *launch: Any) -> Any:
-        """Carry out a launch; none goes to a GPU that is really there."""
+        """Make a launch, never on a real GPU."""
         __tracebackhide__ = True
         return super().take_launch(_refuse_real_gpu, *launch[1:])
 
 
 def _refuse_real_gpu(*_: Any, **__: Any) -> Any:
     raise ArgumentError(
-        "the tensors of this launch are on a GPU of this machine, and another one is emulated",
+        "The tensors of this launch are on a GPU of this machine, and another GPU is emulated.",
         advice='Make them inside of interpreted(answers="gpu"), or pass x.cpu().cuda() there.',
     )
 
@@ -297,16 +389,17 @@ def _refuse_real_gpu(*_: Any, **__: Any) -> Any:
 def _values_of_relaunch(
     kernel: JITFunction, specialization: Specialization, args: Sequence[Any]
 ) -> dict[str, Any]:
-    """The values by name of a launch of what is compiled already; constants are what they were.
+    """Return the values by name for a launch of a compiled kernel, its constants included.
 
     Raises:
-        ArgumentError: too many values, or too few for the parameters that are no constants.
+        ArgumentError: there are too many values, or too few for the parameters that are not
+            constants.
     """
     names = list(kernel.arg_names)
     if len(args) > len(names):
         raise ArgumentError(
-            f"{kernel.__name__!r} takes {counted(len(names), 'argument')}, and {len(args)} were "
-            "given to the compiled kernel",
+            f"The compiled kernel of {kernel.__name__!r} takes at most "
+            f"{counted(len(names), 'argument')}, got {len(args)}.",
             position=triton_api.definition_of(kernel),
         )
     values = dict(zip(names, map(plain_value, args)))
@@ -315,10 +408,10 @@ def _values_of_relaunch(
             values[name] = specialization.constants.get((number,), values.get(name))
         elif name not in values:
             raise ArgumentError(
-                f"the compiled kernel of {kernel.__name__!r} was launched without {name!r}",
+                f"The compiled kernel of {kernel.__name__!r} was launched without {name!r}.",
                 advice=(
-                    "It takes its arguments by position; only constants behind the last of the "
-                    "others may be left out."
+                    "Pass its arguments by position; only constants after the last other argument "
+                    "may be left out."
                 ),
                 position=triton_api.parameter_position(kernel, name),
             )
@@ -345,10 +438,16 @@ class InterpretedLaunch:
     """
 
     def __init__(
-        self, kernel: JITFunction, call: BoundCall, run: Run, options: RunOptions = DEFAULT
+        self,
+        kernel: JITFunction,
+        call: BoundCall,
+        run: Run,
+        load: Callable[[Any], None],
+        options: RunOptions = DEFAULT,
     ) -> None:
         self.interpreted_run = run
         self._kernel = kernel
+        self._load = load
         # Without the values, which would keep the memory of the tensors.
         self._call = replace(call, values={})
         self._options = options
@@ -366,12 +465,12 @@ class InterpretedLaunch:
         if name.startswith("__"):
             raise AttributeError(name)
         if not hasattr(self._compiled, name):
-            triton_api.load(self._compiled)
+            self._load(self._compiled)
         return getattr(self._compiled, name)
 
     def __getitem__(self, grid: Sequence[int]) -> Callable[..., None]:
         """Launch what was compiled, on other values: `launched[grid](x, y, n)`, by position;
-        constants behind the last other parameter may be left out.
+        constants after the last other parameter may be left out.
         """
 
         def launch(*args: Any, stream: Any = None) -> None:

@@ -1,32 +1,28 @@
-"""What comes before any launch: the kernel inside, whose keywords are whose, where the tensors are,
-hooks, and binding.
+"""The steps before any launch: unwrapping the kernel, sorting its keywords, finding its tensors,
+running hooks, and binding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, NamedTuple, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
 
-import numpy
 import torch
 
 from kernellab import triton_api
-from kernellab.common.formatting import shown
+from kernellab.common.formatting import format_bytes, shown
 from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.compiler.specialization.inductor_kernels import InductorKernel, as_triton_kernel
 from kernellab.compiler.specialization.unwrapping import unwrap_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_target
 from kernellab.errors import ArgumentError, GridError, OptionError
 from kernellab.interpreter.execution.grid import check_grid
-from kernellab.interpreter.memory.pointer_arguments import (
-    UnknownExtent,
-    described,
-    is_pointer,
-    memory_behind,
-)
-from kernellab.records import Target
+from kernellab.launch.argument_copies import LARGEST_COPY, copied, copied_back, storage_bytes
+from kernellab.launch.resolved_arguments import ResolvedArguments
+from kernellab.records import BoundLaunch, Target
 from kernellab.records.run_options import DEFAULT, RunOptions, split_keywords
 from kernellab.triton_api import JITFunction
 
@@ -36,72 +32,87 @@ Grid = Any
 
 @dataclass(frozen=True)
 class EntryPoint:
-    """What a public function that launches kernels says of itself.
+    """How a public function launches kernels.
 
     Attributes:
-        name: "check"; stands in errors.
+        name: the function's name for errors: "check".
         refuses: run option -> why the function does not take it.
-        on_gpu: what becomes of a launch whose tensors are on a GPU. It is "refused", where
-            everything runs on the CPU; "launched", by Triton, which also runs the hooks and binds;
-            or "bound", as any other, by a function that launches in its own way.
-        runs_hooks: whether the kernel's own hooks run before.
-        keeps_assertions: whether `tl.device_assert` is carried out also where the launch does not
-            say `debug=True`, without which Triton leaves it out.
+        on_gpu: what happens to a launch whose tensors are on a GPU. "copied": the interpreter runs
+            it on copies of the tensors on the CPU. "launched": Triton launches it, runs the hooks
+            and binds. "bound": it is bound as any other, by a function that launches it itself.
+        runs_hooks: whether the kernel's pre-run hooks run.
+        keeps_assertions: whether `tl.device_assert` is checked without `debug=True`, which Triton
+            needs for it.
     """
 
     name: str
     refuses: Mapping[str, str] = field(default_factory=dict)
-    on_gpu: Literal["refused", "launched", "bound"] = "refused"
+    on_gpu: Literal["copied", "launched", "bound"] = "copied"
     runs_hooks: bool = True
     keeps_assertions: bool = False
 
 
 RUN = EntryPoint("run", on_gpu="launched")
-"""The launch line itself, whoever wrote it."""
+"""A launch line, `kernel[grid](...)`."""
 
 
 class PreparedLaunch(NamedTuple):
-    """A launch of which everything is known but what the kernel does.
+    """A launch that is ready to run.
 
-    A tuple, because every launch makes one, and a frozen data class takes five times as long.
+    It is a tuple because every launch makes one, and a frozen dataclass takes five times as long.
     """
 
     kernel: JITFunction
     """The kernel inside autotuners and heuristics."""
     grid: Grid
-    """As it was given, or the kernel's own."""
+    """The given grid, or that of a kernel from Inductor."""
     args: Sequence[Any]
-    """By position, as they were given."""
+    """The arguments by position."""
     keywords: Mapping[str, Any]
-    """The kernel's and the backend's, with what autotuners and heuristics have added."""
+    """Keywords of the kernel and of the backend, those from autotuners and heuristics included."""
     target: Target
     """The GPU that the interpreter emulates."""
     options: RunOptions
-    """What the launch says of how the interpreter shall run it; `DEFAULT` itself for nothing."""
+    """The interpreter's options; `DEFAULT` itself if the launch gives none."""
     bound: BoundCall | None
-    """None where the tensors are on a GPU, and Triton launches."""
+    """None if Triton launches the kernel on a GPU."""
     added: Mapping[str, Any] = {}
-    """Options of the backend that the entry point gave on its own."""
+    """Options of the backend that the entry point added."""
+    originals: Mapping[str, Any] = {}
+    """By parameter, the arguments on a GPU that the launch has copies of."""
+    notes: tuple[str, ...] = ()
+    """Sentences that the result shows: that the arguments are copies from a GPU."""
+
+    def copy_to_originals(self) -> None:
+        """Write what the launch's tensors hold now to the tensors on a GPU that they are copies
+        of; without such copies, do nothing.
+        """
+        copied_back(self.call.values, self.originals)
 
     @property
     def call(self) -> BoundCall:
-        """The bound call of a launch that is not Triton's."""
+        """The bound call of a launch that Triton does not make."""
         assert self.bound is not None, "Triton binds what it launches"
         return self.bound
 
     @property
     def own_call(self) -> BoundCall:
-        """The bound call without what the entry point added."""
-        options = {name: one for name, one in self.call.options.items() if name not in self.added}
-        return replace(self.call, options=options) if self.added else self.call
+        """The bound call without the options that the entry point added."""
+        if not self.added:
+            return self.call
+        given = {name: value for name, value in self.call.options.items() if name not in self.added}
+        return replace(self.call, options=given)
 
-    def sizes(self) -> tuple[int, int, int]:
-        """The grid, computed from the arguments where it is a function.
+    def sizes(self, *, may_be_empty: bool = False) -> tuple[int, int, int]:
+        """Return the grid; a function is called with the arguments.
+
+        Args:
+            may_be_empty: whether a size may be 0, as in a launch, which then runs nothing.
 
         Raises:
             GridError: a grid that no GPU would accept.
         """
-        return check_grid(self.grid, self.call.values)
+        return check_grid(self.grid, self.call.values, may_be_empty=may_be_empty)
 
 
 def prepare(
@@ -112,71 +123,108 @@ def prepare(
     target: str | Target | None,
     entry_point: EntryPoint,
 ) -> PreparedLaunch:
-    """Do what comes before a launch, in this order: take autotuners (of which the first config
-    counts) and heuristics off the kernel, tell run options from parameters and backend options,
-    look where the tensors are, run the kernel's own hooks as Triton does, and bind the arguments.
+    """Prepare a launch, in these steps: unwrap autotuners (with their first config) and heuristics,
+    separate run options from parameters and backend options, find the tensors' devices, copy
+    tensors from a GPU to the CPU if the entry point runs the kernel there, run the kernel's
+    pre-run hooks as Triton does, and bind the arguments.
 
     Args:
-        kernel: of any kind.
-        grid, args, keywords: the launch's; without a grid, one of Inductor's kernels has
-            its own; what the entry point itself is told is out of the keywords already
-            (`apart_from_parameters`).
-        target: the GPU to emulate; None means the one that a launch would emulate.
-        entry_point: who launches.
+        kernel: a kernel of any kind.
+        grid, args, keywords: those of the launch. A kernel from Inductor has a grid if none is
+            given. The entry point's own options are not among the keywords; see `takes_launch`.
+        target: the GPU to emulate; None for the one that a launch would emulate.
+        entry_point: the function that launches.
 
     Raises:
-        ArgumentError: no kernel; arguments that do not fit; tensors on the CPU and on a GPU,
-            without memory, or on a GPU where the entry point does not take them.
-        OptionError: an option that nobody takes, or not the entry point; or a wrong value of one.
-        TargetError: no such target.
+        ArgumentError: the object is not a kernel, the arguments do not fit, tensors are on the CPU
+            and on a GPU, have no memory, or are more than 1 GiB on a GPU for a run on the CPU.
+        OptionError: an option is unknown, has a wrong value, or the entry point does not take it.
+        TargetError: there is no such target.
     """
     if not isinstance(kernel, JITFunction):
         kernel = as_triton_kernel(kernel)
     chosen = emulated_for(kernel) if target is None else parse_target(target)
     if not isinstance(kernel, JITFunction) or isinstance(kernel, InductorKernel):
         kernel, keywords = unwrap_kernel(kernel, args, keywords, {})
-    _check_is_no_argument(grid, entry_point.name, kernel)
+    check_is_grid(grid, entry_point.name, kernel)
     keywords, outright, options = split_keywords(keywords, kernel.arg_names)
+    outright = {**_options_among(kernel, keywords, chosen), **outright}
     if grid is None and isinstance(kernel, InductorKernel):
         grid = kernel.own_grid
     if options is not DEFAULT and entry_point.refuses:
         _refuse_options(entry_point, kernel, options)
-    if goes_to_gpu(kernel, args, keywords):
+    originals: dict[str, Any] = {}
+    notes: tuple[str, ...] = ()
+    arguments = ResolvedArguments(kernel, args, keywords)
+    if _goes_to_gpu(arguments, options):
         if entry_point.on_gpu == "launched":
             _refuse_run_options(kernel, options)
-            triton_api.made_of(kernel)  # Triton keeps what a helper was that is another by now
-            tritons = {**keywords, **outright}
-            return PreparedLaunch(kernel, grid, args, tritons, chosen, options, None)
-        if entry_point.on_gpu == "refused":
-            _refuse_tensors(entry_point, kernel, args, keywords)
+            triton_api.made_of(kernel)  # Triton itself misses helpers that were redefined
+            if not arguments.devices:  # often by mistake: binding explains what does not fit
+                bind(kernel, args, keywords, chosen, options=outright)
+            keywords = {**keywords, **outright}
+            return PreparedLaunch(kernel, grid, args, keywords, chosen, options, None)
+        if entry_point.on_gpu == "copied":
+            originals, size = _arguments_on_gpu(entry_point, kernel, arguments)
+            if originals:
+                values = {**arguments.by_name(), **copied(originals)}
+                by_position = [values[name] for name in kernel.arg_names[: len(args)]]
+                args = (*by_position, *args[len(by_position) :])
+                keywords = {name: values[name] for name in keywords}
+                notes = (_FROM_GPU.format(name=entry_point.name, size=format_bytes(size)),)
     if entry_point.runs_hooks:
         for hook in kernel.pre_run_hooks:
             hook(*args, **keywords)
     added = _assertions(kernel, {**keywords, **outright}) if entry_point.keeps_assertions else {}
     call = bind(kernel, args, keywords, chosen, options={**outright, **added})
-    return PreparedLaunch(kernel, grid, args, keywords, chosen, options, call, added)
+    return PreparedLaunch(
+        kernel, grid, args, keywords, chosen, options, call, added, originals, notes
+    )
 
 
-def _check_is_no_argument(grid: Any, entry_point: str, kernel: Any) -> None:
-    """Refuse a launch that leaves the grid out, whose first argument stands there."""
+def prepare_bound(
+    launch: BoundLaunch, target: str | Target | None, entry_point: EntryPoint
+) -> PreparedLaunch:
+    """Prepare a bound launch; see `prepare`."""
+    keywords = dict(launch.keywords)
+    return prepare(launch.kernel, launch.grid, launch.args, keywords, target, entry_point)
+
+
+def check_is_grid(grid: Any, entry_point: str, kernel: Any) -> None:
+    """Refuse a tensor in place of the grid, where a caller left the grid out."""
     if isinstance(grid, torch.Tensor) and (grid.numel() > 3 or grid.is_floating_point()):
         name = getattr(kernel, "__name__", "kernel")
         raise GridError(
-            f"a tensor stands where the grid goes, {_format_shape(grid)}",
+            f"The grid must be one to three sizes or a function, got {_described_tensor(grid)}.",
             advice=(
-                "The grid, how many programs there are, comes after the kernel: "
+                "The grid is the number of programs, and follows the kernel: "
                 f"{entry_point}({name}, (triton.cdiv(n, BLOCK),), ...)."
             ),
         )
 
 
+@functools.cache
+def _option_names(target: Target) -> frozenset[str]:
+    return frozenset(triton_api.option_names(target))
+
+
+def _options_among(
+    kernel: JITFunction, keywords: Mapping[str, Any], target: Target
+) -> Mapping[str, Any]:
+    """Return the keywords of a launch that name a parameter and an option of the backend: Triton
+    takes them for both (`parse_options` gets all keywords).
+    """
+    names = _option_names(target).intersection(keywords, kernel.arg_names)
+    return {name: keywords[name] for name in names if keywords[name] is not None}
+
+
 def _assertions(kernel: JITFunction, keywords: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What has Triton keep a kernel's assertions, where it has some and the launch does not say
-    itself; the checks of integer overflow that `debug=True` means too are left out.
+    """Return the options with which Triton keeps a kernel's assertions, without the checks of
+    integer overflow that `debug=True` also adds; none if the launch decides, or there are none.
     """
     if kernel.debug or ("debug" in keywords and "debug" not in kernel.arg_names):
         return {}
-    with suppress(RecursionError):  # of a source that nests too deeply, which binding tells
+    with suppress(RecursionError):  # binding explains a source that nests too deeply
         if triton_api.made_of(kernel).has_assertions:
             return {"debug": True, "sanitize_overflow": False}
     return {}
@@ -186,27 +234,25 @@ def _assertions(kernel: JITFunction, keywords: Mapping[str, Any]) -> Mapping[str
 
 
 def innermost(kernel: Any) -> JITFunction:
-    """The kernel inside autotuners and heuristics.
+    """Return the kernel inside autotuners and heuristics.
 
     Raises:
-        ArgumentError: there is none.
+        ArgumentError: the object is not a kernel.
     """
     for inside in _layers(kernel):
         if isinstance(inside, JITFunction):
             return inside
-        with suppress(Exception):  # somebody else's object may answer with anything
-            if hasattr(inside, "run"):
-                continue
-        break
+        if not hasattr(inside, "run"):
+            break
     raise ArgumentError(
-        f"{shown(kernel)} is no Triton kernel",
-        advice="Give a function decorated with @triton.jit, or a TileKernel.",
+        f"{shown(kernel)} is not a Triton kernel.",
+        advice="Pass a function decorated with @triton.jit, or a TileKernel.",
     )
 
 
 def _layers(kernel: Any) -> Iterator[Any]:
-    """A kernel, and what it is around, inwards; of an object that has any attribute there is, such
-    as a mock, not for ever.
+    """Yield a kernel and the kernels inside it, from the outside in; for an object that has every
+    attribute, such as a mock, a limited number.
     """
     inside = as_triton_kernel(kernel)
     for _ in range(_MOST_LAYERS):
@@ -217,70 +263,40 @@ def _layers(kernel: Any) -> Iterator[Any]:
 
 
 _MOST_LAYERS = 100
-"""More decorators than anybody puts around a kernel."""
+"""More decorators than a kernel has."""
 
 
 def emulated_for(kernel: Any) -> Target:
-    """The target that a launch of a kernel (of any kind) on the CPU would emulate."""
-    own = next((one.target for one in _layers(kernel) if hasattr(one, "target")), None)
+    """Return the target that a launch of a kernel, of any kind, would emulate on the CPU."""
+    own = next((layer.target for layer in _layers(kernel) if hasattr(layer, "target")), None)
     if isinstance(own, Target):
         return own
     emulation = triton_api.current_emulation()
     return DEFAULT_TARGET if emulation is None or emulation.target is None else emulation.target
 
 
-# Whose keywords are whose
-
-
-Own = TypeVar("Own")
-
-
-def apart_from_parameters(
-    own: Own, kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any]
-) -> tuple[Own, dict[str, Any]]:
-    """Tell what a function that launches kernels is told itself from the kernel's keywords: a name
-    that is also a parameter of the kernel is the parameter, unless that is given by position.
-
-    Args:
-        own: a data class of what the function was told by name, each with its default.
-        kernel: of any kind.
-        args, keywords: what it was given for the kernel.
-
-    Returns:
-        What the function is told, and the kernel's keywords.
-    """
-    all_names = getattr(as_triton_kernel(kernel), "arg_names", ())
-    by_name = all_names[len(args) :] if isinstance(all_names, list | tuple) else ()
-    told: Any = own
-    names = [one.name for one in fields(told) if one.name in by_name]
-    if not names:
-        return own, {**keywords}
-    default = type(own)()
-    given = {name: getattr(own, name) for name in names}
-    theirs = {name: one for name, one in given.items() if one is not getattr(default, name)}
-    back = {name: getattr(default, name) for name in names}
-    return replace(told, **back), {**keywords, **theirs}
+# Options that a launch may not have
 
 
 def _refuse_options(entry_point: EntryPoint, kernel: JITFunction, options: RunOptions) -> None:
-    """Raise OptionError if a launch says a run option that the entry point does not take."""
+    """Raise OptionError if a launch has a run option that the entry point does not take."""
     for name, value in options.changed().items():
         if name in entry_point.refuses:
             raise OptionError(
-                f"{name}={shown(value)}: {entry_point.refuses[name]}",
+                f"{name}={shown(value)} is not available: {entry_point.refuses[name]}.",
                 advice="Leave it out.",
                 position=triton_api.definition_of(kernel),
             )
 
 
 def _refuse_run_options(kernel: JITFunction, options: RunOptions) -> None:
-    """Raise OptionError if a launch on the GPU says options that only the interpreter takes."""
+    """Raise OptionError if a launch on the GPU has options of the interpreter."""
     if options is DEFAULT:
         return
     names = ", ".join(options.changed()) or "stage, order, seed and bounds"
     raise OptionError(
-        f"this launch of {kernel.__name__!r} goes to the GPU, and only the interpreter "
-        f"takes {names}",
+        f"This launch of {kernel.__name__!r} goes to the GPU, and only the interpreter "
+        f"takes {names}.",
         advice="Leave it out, or move the tensors to the CPU.",
         position=triton_api.definition_of(kernel),
     )
@@ -289,213 +305,67 @@ def _refuse_run_options(kernel: JITFunction, options: RunOptions) -> None:
 # Where the arguments are
 
 
-def goes_to_gpu(kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
-    """Whether Triton's driver should have this launch; without any tensor, the GPU if there is one.
+def goes_to_gpu(
+    kernel: JITFunction,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    options: RunOptions = DEFAULT,
+) -> bool:
+    """Return whether Triton's driver gets this launch. A launch without any tensor goes to the GPU
+    if there is one, unless it has options of the interpreter.
 
     Raises:
         ArgumentError: tensors on the CPU and on a GPU, or without memory.
     """
-    devices = set(_devices((*args, *keywords.values())))
-    if devices == {"cpu"}:
+    return _goes_to_gpu(ResolvedArguments(kernel, args, keywords), options)
+
+
+def _goes_to_gpu(arguments: ResolvedArguments, options: RunOptions) -> bool:
+    """See `goes_to_gpu`."""
+    if arguments.devices == {"cpu"}:
         return False
-    if _NO_BLOCK in devices:
-        raise _no_block_of_memory(kernel, args, keywords)
-    if not devices:
-        return local_target() is not None
-    if "cpu" in devices or "meta" in devices:
-        raise _wrong_devices(kernel, args, keywords)
+    if not arguments.devices:
+        return options is DEFAULT and local_target() is not None
+    arguments.check_one_device()
     return True
 
 
-def _format_shape(tensor: torch.Tensor) -> str:
-    return "a nested one" if tensor.is_nested else f"of shape {tuple(tensor.shape)}"
+def _described_tensor(tensor: torch.Tensor) -> str:
+    return "a nested tensor" if tensor.is_nested else f"a tensor of shape {tuple(tensor.shape)}"
 
 
-def _refuse_tensors(
-    entry_point: EntryPoint, kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str, Any]
-) -> None:
-    """Raise ArgumentError where there are tensors at all: they are on a GPU."""
-    if any(_devices((*args, *keywords.values()))):
+_FROM_GPU = (
+    "The tensors are on a GPU; {name} ran the kernel on the CPU, on copies of them ({size})."
+)
+
+
+def _arguments_on_gpu(
+    entry_point: EntryPoint, kernel: JITFunction, arguments: ResolvedArguments
+) -> tuple[dict[str, Any], int]:
+    """Return the arguments that hold tensors on a GPU, by name, and how many bytes these have.
+
+    Raises:
+        ArgumentError: more than may be copied to the CPU, or a pointer whose memory is not known.
+    """
+    values, resolved = arguments.by_name(), arguments.with_memory()
+    originals = {name: values[name] for name in resolved}
+    for name, parts in resolved.items():
+        if any(part.tensor is None for part in parts):
+            kind = type(values[name]).__qualname__
+            raise ArgumentError(
+                f"Argument {name!r} of {kernel.__name__!r} is a {kind} whose "
+                f"memory is on a GPU, and {entry_point.name} runs kernels on the CPU.",
+                advice="Pass the tensor that owns the memory.",
+                position=triton_api.definition_of(kernel),
+            )
+    size = storage_bytes(originals)
+    if size > LARGEST_COPY:
         raise ArgumentError(
-            f"the tensors of this launch of {kernel.__name__!r} are on a GPU, and "
-            f"{entry_point.name} runs kernels on the CPU.",
-            advice="Pass copies: x.cpu(). Smaller ones show the same faults sooner.",
+            f"The tensors of this launch of {kernel.__name__!r} hold {format_bytes(size)} on a "
+            f"GPU, and {entry_point.name}, which runs kernels on the CPU, copies at most "
+            f"{format_bytes(LARGEST_COPY)} there.",
+            advice="Pass smaller tensors, which show the same faults sooner. Or pass copies: "
+            "x.cpu().",
             position=triton_api.definition_of(kernel),
         )
-
-
-def _wrong_devices(
-    kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str, Any]
-) -> ArgumentError:
-    places = [
-        f"{name} on {', '.join(devices)}"
-        for name, value in _by_name(kernel, args, keywords).items()
-        if (devices := list(_devices([value])))
-    ]
-    return ArgumentError(
-        f"no device holds all tensors of this launch of {kernel.__name__!r}: {'; '.join(places)}",
-        advice=(
-            "Move all of them to the GPU (the kernel runs there) or to the CPU (the "
-            "interpreter runs it)."
-        ),
-        position=triton_api.definition_of(kernel),
-    )
-
-
-def _by_name(
-    kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str, Any]
-) -> dict[str, Any]:
-    return {**dict(zip(kernel.arg_names, args, strict=False)), **keywords}
-
-
-def _no_block_of_memory(
-    kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str, Any]
-) -> ArgumentError:
-    """For the first argument that is a tensor without strided memory of its own."""
-    name, value = next(
-        (name, value)
-        for name, value in _by_name(kernel, args, keywords).items()
-        if _NO_BLOCK in set(_devices([value]))
-    )
-    what, advice = _kind_of_tensor(value)
-    return ArgumentError(
-        f"argument {name!r} of {kernel.__name__!r} is {what}; a kernel takes tensors whose "
-        "elements lie in one block of memory",
-        advice=advice,
-        position=triton_api.parameter_position(kernel, name)
-        if name in kernel.arg_names
-        else triton_api.definition_of(kernel),
-    )
-
-
-def _kind_of_tensor(value: Any) -> tuple[str, str]:
-    """What a tensor without a block of memory is, and what to give instead."""
-    if is_pointer(value):
-        why, advice = _why_unreachable(value)
-        return f"a {type(value).__qualname__} {why}", advice
-    tensor = value if isinstance(value, torch.Tensor) else described(value)
-    if tensor is not value and is_pointer(tensor):
-        return _kind_of_tensor(tensor)
-    if not isinstance(tensor, torch.Tensor):
-        return "a tuple with a tensor that has none", "Pass plain tensors in it."
-    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not _is_jagged(tensor):
-        kind = f"{type(tensor).__module__}.{type(tensor).__qualname__}"
-        return (
-            f"a {kind}, a kind of tensor that has no memory of its own",
-            "Pass the plain tensor that holds its values.",
-        )
-    layout = str(tensor.layout).removeprefix("torch.")
-    if tensor.is_nested:
-        return (
-            f"a nested tensor (layout {layout})",
-            "Pass its values and its offsets as tensors of their own: x.values(), x.offsets(); "
-            "or x.to_padded_tensor(0.0).",
-        )
-    if tensor.layout is not torch.strided:
-        return (
-            f"a tensor in the layout {layout}",
-            "Pass x.to_dense(), or the tensors that it is made of: x.indices(), x.values().",
-        )
-    if tensor.is_neg():
-        return (
-            "a tensor that torch negates when it is read (is_neg()): its memory has the other sign",
-            "Pass x.resolve_neg().",
-        )
-    if _has_address(tensor):
-        return (
-            "a tensor whose storage was shortened: it does not hold all of its elements",
-            "Make the tensor anew, or resize the storage back.",
-        )
-    return (
-        "a tensor without memory, of a transform of torch's or with its storage freed",
-        "Launch the kernel outside of vmap and grad, on tensors that hold values.",
-    )
-
-
-def _why_unreachable(value: Any) -> tuple[str, str]:
-    """How it goes on from what a pointer is, and what to give instead."""
-    try:
-        memory_behind(value)
-    except UnknownExtent as error:
-        return str(error), error.advice
-    return "whose memory is not this process's", "Keep the tensor that owns the memory, on the CPU."
-
-
-def _has_address(tensor: torch.Tensor) -> bool:
-    try:
-        return tensor.data_ptr() != 0
-    except Exception:  # within vmap
-        return False
-
-
-def _is_jagged(tensor: torch.Tensor) -> bool:
-    try:
-        return bool(tensor.is_nested)
-    except Exception:
-        return False
-
-
-_NO_BLOCK = "no block of memory"
-"""Stands for the device of a tensor that no pointer leads into."""
-
-
-def _is_cut_off(tensor: torch.Tensor) -> bool:
-    """Whether its storage was shortened under it."""
-    steps = sum((count - 1) * step for count, step in zip(tensor.shape, tensor.stride()))
-    needed = (tensor.storage_offset() + steps + 1) * tensor.itemsize
-    return bool(tensor.numel() and needed > tensor.untyped_storage().nbytes())
-
-
-def _place(tensor: torch.Tensor) -> str:
-    """The type of a tensor's device: "cpu", "cuda"."""
-    try:
-        if tensor.is_nested or tensor.layout is not torch.strided:
-            return _NO_BLOCK
-        place = "cpu" if tensor.is_cpu else tensor.device.type
-        if place == "meta":
-            return place
-        if tensor.is_neg():
-            return _NO_BLOCK
-        has_memory = tensor.data_ptr() != 0 or tensor.numel() == 0
-        if place == "cpu" and _is_cut_off(tensor):
-            return _NO_BLOCK
-    except Exception:  # a subclass may answer with anything
-        return _NO_BLOCK
-    return place if has_memory else _NO_BLOCK
-
-
-def _place_of_pointer(value: Any) -> str:
-    """The type of device that an object says that its memory is on; the CPU where it says none,
-    and where there is no other.
-    """
-    try:
-        place = "cpu" if local_target() is None else torch.device(value.device).type
-    except Exception:  # somebody else's object may answer with anything
-        place = "cpu"
-    if place != "cpu":
-        return place
-    try:
-        memory_behind(value)
-    except UnknownExtent:
-        return _NO_BLOCK
-    return place
-
-
-_NUMBERS = frozenset({bool, int, float})
-
-
-def _devices(values: Iterable[Any]) -> Iterator[str]:
-    """The device types of all tensors among launch arguments: "cpu", "cuda", "xpu", ..."""
-    for value in values:
-        if type(value) in _NUMBERS:
-            continue
-        if isinstance(value, torch.Tensor) and not is_pointer(value):
-            yield _place(value)
-        elif isinstance(value, numpy.ndarray):
-            yield "cpu"
-        elif isinstance(value, tuple):
-            yield from _devices(value)
-        elif is_pointer(value):
-            yield _place_of_pointer(value)
-        elif (base := described(value)) is not None:
-            yield from _devices([base])
+    return originals, size

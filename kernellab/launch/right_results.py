@@ -1,6 +1,4 @@
-"""What a launch should leave in its tensors, as its author says it: results by parameter, or a
-function that computes them.
-"""
+"""The expected results of a launch, which its author gives by parameter or as a function."""
 
 from __future__ import annotations
 
@@ -21,23 +19,38 @@ from kernellab.interpreter.execution.program import ProgramCode, entry_of
 from kernellab.ir.locations import argument_name
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.callbacks import what_it_raised
+from kernellab.launch.differences import Within
 from kernellab.launch.preparation import PreparedLaunch
 from kernellab.records.showing import described
 
 Reference = Mapping[str, Any] | Callable[..., Any]
-"""Right results by parameter, or a function of the launch's arguments that gives them."""
+"""Expected results by parameter, or a function of the launch's arguments that returns them."""
 
-Results = dict[str, torch.Tensor]
-"""By parameter, of the argument's shape and dtype."""
+
+class Results(dict[str, torch.Tensor]):
+    """Expected results by parameter, with the argument's shape and dtype.
+
+    Attributes:
+        allowed: how far each element may be off, float64, of the results whose author stated it.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, torch.Tensor] | None = None,
+        allowed: Mapping[str, torch.Tensor] | None = None,
+    ) -> None:
+        super().__init__(values or {})
+        self.allowed = allowed or {}
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What is known of a kernel before it runs.
+    """The tensors that a kernel uses, known before it runs.
 
     Attributes:
-        reads: parameters of the tensors that it reads only; where there are none, that it reads.
-        writes: parameters of those that it writes.
+        reads: the parameters of tensors that it only reads; if there are none, of all that it
+            reads.
+        writes: the parameters of tensors that it writes.
     """
 
     reads: tuple[str, ...]
@@ -45,12 +58,12 @@ class Usage:
 
 
 def usage_of(code: ProgramCode, call: BoundCall) -> Usage:
-    """What a kernel's code does to the tensors of a call."""
+    """Return the tensors of a call that a kernel's code reads and writes."""
     function = entry_of(code.module)
     entry = function.body.blocks.first
     assert entry is not None
     tensors = dict(tensors_in(call.values))
-    names = {one.index: argument_name(one) for one in entry.args}
+    names = {arg.index: argument_name(arg) for arg in entry.args}
     effects = memory_effects(code)
 
     def named(numbers: Arguments) -> set[str]:
@@ -67,15 +80,17 @@ def usage_of(code: ProgramCode, call: BoundCall) -> Usage:
 def expected_results(
     expect: Reference | None, launch: PreparedLaunch, code: ProgramCode
 ) -> Results:
-    """What the author of a launch expects of it; nothing where nobody said any.
+    """Return the expected results of a launch; none if `expect` is None.
 
     Raises:
         ArgumentError: as `right_results`.
     """
     if expect is None:
-        return {}
+        return Results()
     usage = usage_of(code, launch.call)
-    keywords = {name: one for name, one in launch.keywords.items() if name in launch.call.values}
+    keywords = {
+        name: value for name, value in launch.keywords.items() if name in launch.call.values
+    }
     return right_results(expect, launch.kernel, launch.args, keywords, usage, called="expect")
 
 
@@ -88,54 +103,61 @@ def right_results(
     *,
     called: str = "reference",
 ) -> Results:
-    """The right results of a launch.
+    """Return the expected results of a launch.
 
-    A function whose own parameters are named as some of the kernel's is called with these by name.
-    Any other is called as the kernel is; or, where `usage` is known and so many arguments do not
-    fit it, with the tensors that the kernel reads only, in their order: `torch.matmul`. It returns
-    results by parameter; or the one tensor that the kernel writes, or a tuple of all that it does.
+    A function whose parameters have names of kernel parameters is called with these arguments. Any
+    other is called as the kernel is; or, if `usage` is known and the arguments do not fit the
+    function, with the tensors that the kernel only reads, in their order, as `torch.matmul` can be.
+    It returns results by parameter (a tensor or a `Within` of each), the tensor that the kernel
+    writes, or a tuple of all tensors that it writes.
 
     Args:
-        usage: None where it is not known; then results are needed by parameter.
-        called: what the reference is called in errors.
+        usage: None if it is not known; then results must be given by parameter.
+        called: the name of the reference in errors.
 
     Raises:
-        ArgumentError: it raises, or gives something else than tensors of the arguments' shapes.
+        ArgumentError: it raised an error, or did not return tensors of the arguments' shapes.
     """
     given = {**dict(zip(kernel.arg_names, args)), **keywords}
-    found: Any = reference
+    returned: Any = reference
     if callable(reference):
-        found = _called(reference, kernel, args, keywords, given, usage, called)
-    results = _by_parameter(found, usage)
+        returned = _called(reference, kernel, args, keywords, given, usage, called)
+    results = _by_parameter(returned, usage)
     if not results:
-        kind = "nothing" if isinstance(found, Mapping) else described(found)
+        kind = "nothing" if isinstance(returned, Mapping) else described(returned)
         raise ArgumentError(
-            f"the {called} gives {kind}; right results are needed by the names of the parameters "
-            "that they belong to",
+            f"{called} must give results by the names of their parameters, got {kind}.",
             advice=_forms(called, usage),
             position=triton_api.definition_of(kernel),
         )
-    return {name: _fitting(kernel, name, value, given, called) for name, value in results.items()}
+    allowed = {name: value.allowed for name, value in results.items() if isinstance(value, Within)}
+    fitting = {
+        name: _fitting(
+            kernel, name, value.values if isinstance(value, Within) else value, given, called
+        )
+        for name, value in results.items()
+    }
+    return Results(fitting, allowed)
 
 
-def _by_parameter(found: Any, usage: Usage | None) -> Mapping[str, Any]:
-    """What a reference gives, by parameter; nothing where that is not clear."""
-    if isinstance(found, Mapping):
-        return found
+def _by_parameter(returned: Any, usage: Usage | None) -> Mapping[str, Any]:
+    """Return what a reference returned by parameter; nothing if that is not clear."""
+    if isinstance(returned, Mapping):
+        return returned
     writes = () if usage is None else usage.writes
-    if isinstance(found, torch.Tensor | numpy.ndarray):
-        found = (found,)
-    is_one_each = isinstance(found, tuple | list) and len(found) == len(writes)
-    return dict(zip(writes, found)) if is_one_each else {}
+    if isinstance(returned, torch.Tensor | numpy.ndarray):
+        returned = (returned,)
+    is_one_each = isinstance(returned, tuple | list) and len(returned) == len(writes)
+    return dict(zip(writes, returned)) if is_one_each else {}
 
 
 def _forms(called: str, usage: Usage | None) -> str:
     written = () if usage is None else usage.writes
     name = written[0] if written else "z_ptr"
-    example = f'As in {called}={{"{name}": x + y}}, or a function of the launch\'s arguments'
+    example = f'For example {called}={{"{name}": x + y}}, or a function of the launch\'s arguments'
     if usage is None:
-        return f"{example} that returns that."
-    return f"{example} that returns that, or one tensor for each of {', '.join(written)}."
+        return f"{example} that returns it."
+    return f"{example} that returns it, or one tensor for each of {', '.join(written)}."
 
 
 def _called(
@@ -150,26 +172,25 @@ def _called(
     args, keywords = _arguments(function, kernel, args, keywords, given, usage)
     try:
         return function(
-            *map(_copied, args), **{name: _copied(one) for name, one in keywords.items()}
+            *map(_copied, args), **{name: _copied(value) for name, value in keywords.items()}
         )
     except Exception as error:
         if usage is None:
-            told = [*kernel.arg_names[: len(args)], *(f"{name}={name}" for name in keywords)]
+            names = [*kernel.arg_names[: len(args)], *(f"{name}={name}" for name in keywords)]
             advice = (
-                f"It is called as the kernel is, with ({', '.join(told)}), and returns right "
-                "results by parameter."
+                f"It is called as the kernel is, with ({', '.join(names)}), and returns the "
+                "expected results by parameter."
             )
         else:
-            told = [
-                *(name for name, one in given.items() if any(one is x for x in args)),
+            names = [
+                *(name for name, value in given.items() if any(value is arg for arg in args)),
                 *keywords,
             ]
             advice = (
-                f"It was called with ({', '.join(told)}). Give its parameters names of the "
-                "kernel's, and it gets those: "
-                f"lambda {', '.join(usage.reads)}: ..."
+                f"It was called with ({', '.join(names)}). A function whose parameters have names "
+                f"of the kernel's gets those: lambda {', '.join(usage.reads)}: ..."
             )
-        raise ArgumentError(what_it_raised(f"the {called}", error), advice=advice) from error
+        raise ArgumentError(what_it_raised(called, error), advice=advice) from error
 
 
 def _arguments(
@@ -180,17 +201,25 @@ def _arguments(
     given: Mapping[str, Any],
     usage: Usage | None,
 ) -> tuple[Sequence[Any], Mapping[str, Any]]:
-    """By which a function is called; see `right_results`."""
+    """Return the arguments with which a function is called; see `right_results`."""
     reads = None if usage is None else [given[name] for name in usage.reads]
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # a function in C has none
+    except (TypeError, ValueError):  # a function in C has no signature
         return (args, keywords) if reads is None else (reads, {})
     parameters = signature.parameters.values()
-    named = [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+    named = [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    ]
     if named and len(named) == len(parameters) and set(named) <= set(given):
         return (), {name: given[name] for name in named}
-    needed = [one for one in parameters if one.default is one.empty and one.kind in _POSITIONAL]
+    needed = [
+        parameter
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind in _POSITIONAL
+    ]
     if reads is not None and needed and len(needed) == len(reads) != len(kernel.arg_names):
         return reads, {}
     try:
@@ -204,7 +233,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 def _copied(value: Any) -> Any:
-    """A tensor's copy: what a reference does to its arguments is its own affair."""
+    """Return a copy of a tensor, since a reference may change its arguments."""
     return value.clone() if isinstance(value, torch.Tensor) else value
 
 
@@ -213,29 +242,28 @@ def _fitting(
 ) -> torch.Tensor:
     result, argument = tensor_about(value), tensor_about(given.get(name))
     if argument is None:
-        tensors = [one for one, other in given.items() if tensor_about(other) is not None]
+        tensors = [key for key, other in given.items() if tensor_about(other) is not None]
         raise ArgumentError(
-            f"the {called} names {name!r}, which is no tensor among the arguments of "
-            f"{kernel.__name__!r}",
+            f"{called} must name tensor arguments of {kernel.__name__!r}, got {name!r}.",
             advice=suggestion(name, tensors, "Its tensors are"),
         )
     if result is None or result.shape != argument.shape:
-        shape = "no tensor" if result is None else f"of shape {list(result.shape)}"
+        kind = described(value) if result is None else f"the shape {list(result.shape)}"
         raise ArgumentError(
-            f"the {called}'s {name!r} is {shape}, and the argument is of shape "
-            f"{list(argument.shape)}"
+            f"{called} must give {name!r} the shape {list(argument.shape)} of the argument, "
+            f"got {kind}."
         )
     try:
-        return result.detach().to(argument.dtype)
+        return result.detach().to(argument.device, argument.dtype)
     except RuntimeError as error:  # a quantized tensor, a sparse one
         raise ArgumentError(
-            f"the {called}'s {name!r} is of {result.dtype}, which torch does not make "
-            f"{argument.dtype} of: {error}"
+            f"{called} gives {name!r} as {result.dtype}, which torch cannot convert to "
+            f"{argument.dtype}: {error}"
         ) from error
 
 
 def tensor_about(value: Any) -> torch.Tensor | None:
-    """The tensor that an argument is, or is about, as a descriptor is; None for anything else."""
+    """Return the tensor of an argument, also of a descriptor; None for anything else."""
     if isinstance(value, numpy.ndarray):
         return tensor_of(value)
     if isinstance(value, torch.Tensor):

@@ -6,7 +6,6 @@ import ast
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
@@ -14,7 +13,6 @@ from torch import Tensor
 
 from kernellab import triton_api
 from kernellab.common.argument_checks import check_flags, listed
-from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.specialization.inductor_kernels import as_triton_kernel
@@ -22,18 +20,19 @@ from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import ArgumentError, KernelLabError, NoGrid, OptionError, suggestion
 from kernellab.interpreter.execution.grid import check_has_length
 from kernellab.launch.autotuned_kernels import ConfigName, launched_with, take_autotuned_launches
+from kernellab.launch.bound_launches import takes_launch
 from kernellab.launch.dispatch import interpret
 from kernellab.launch.gpu_launches import GpuLaunch, SeenGrid, launch_on_gpu, note
 from kernellab.launch.interception import Interception
+from kernellab.launch.latest import keep_stopped
 from kernellab.launch.preparation import (
     RUN,
     Grid,
-    apart_from_parameters,
     emulated_for,
     innermost,
     prepare,
 )
-from kernellab.records import AskedLaunch, Launch, Run, Target
+from kernellab.records import BoundLaunch, Launch, Run, Target
 from kernellab.records.run_options import RUN_OPTION_NAMES
 from kernellab.triton_api import (
     GluonJITFunction,
@@ -54,7 +53,7 @@ class TileKernel(JITFunction):
     Attributes:
         target: the GPU that the interpreter emulates; sm_90 unless a cell's
             `--target` says otherwise.
-        runs_on_cpu: what tells it from a plain kernel, also without importing this module.
+        runs_on_cpu: distinguishes it from a plain kernel without an import of this module.
     """
 
     target: Target = DEFAULT_TARGET
@@ -62,12 +61,10 @@ class TileKernel(JITFunction):
     _last: Run | tuple[Any, ...] | None = None
     """The latest launch: a Run, or what `note` kept of a launch on the GPU."""
     _stopped: BoundCall | None = None
-    """What the latest launch was bound to, where something stopped it."""
-    _asked: list[AskedLaunch] | None = None
-    """The latest launch while the cell runs that made the kernel, which holds its tensors; later
-    launches hold none."""
+    """The bound call of the latest launch, if it failed."""
+    _kept_launch: list[BoundLaunch] | None = None
+    """The latest launch, kept with its tensors while the cell that made the kernel runs."""
 
-    @names_bad_arguments
     def __init__(self, function: Callable[..., Any] | JITFunction, **settings: Any) -> None:
         """A kernel of a Python function, or of a kernel that `@triton.jit` made;
         `settings` are those of `@triton.jit`.
@@ -81,8 +78,8 @@ class TileKernel(JITFunction):
             function = function.fn
         if not isinstance(function, FunctionType):
             raise ArgumentError(
-                "a TileKernel is made of a function, and this is of type "
-                f"{type(function).__name__}",
+                f"function must be a function or a @triton.jit kernel, got "
+                f"{type(function).__name__}.",
                 advice=(
                     "An autotuner goes around the TileKernel: "
                     "triton.autotune(...)(kernellab.TileKernel(kernel))."
@@ -90,8 +87,7 @@ class TileKernel(JITFunction):
             )
         if function.__name__ == "<lambda>":
             raise ArgumentError(
-                "a TileKernel is made of a function, and this is a lambda, which Triton does not "
-                "compile",
+                "function must be a function, got a lambda, which Triton does not compile.",
                 advice="Write a `def`.",
             )
         _check_settings(function, settings)
@@ -99,8 +95,8 @@ class TileKernel(JITFunction):
             super().__init__(function, **settings)
         except ValueError as error:  # of a function without a source
             raise ArgumentError(
-                f"Triton makes no kernel of {function.__name__!r}: {error}",
-                advice="Its source has to be in a file or in a notebook's cell.",
+                f"Triton cannot make a kernel of {function.__name__!r}: {error}",
+                advice="Define it in a file or in a notebook's cell.",
             ) from error
         take_autotuned_launches()
 
@@ -120,22 +116,22 @@ class TileKernel(JITFunction):
             if (
                 type(first) is not Tensor
                 or not first.is_cuda
-                or self._asked is not None
+                or self._kept_launch is not None
                 or emulations.are_active
                 or not RUN_OPTION_NAMES.isdisjoint(keywords)
                 or not is_made_of_the_same(self)
             ):
                 return self._prepare_and_run(*args, grid=grid, warmup=False, **keywords)
             # Nothing has to be looked at first: this is to cost what Triton's own launch costs.
-            asked = SeenGrid(grid) if callable(grid) else grid
+            seen = SeenGrid(grid) if callable(grid) else grid
             try:
-                compiled = JITFunction.run(self, *args, grid=asked, warmup=False, **keywords)
+                compiled = JITFunction.run(self, *args, grid=seen, warmup=False, **keywords)
             except KernelLabError:
                 raise
             except Exception:
-                self._say_in_better_words(args, asked, keywords)
+                self._say_in_better_words(args, seen, keywords)
                 raise
-            self._last = note(compiled, asked, args, keywords)
+            self._last = note(compiled, seen, args, keywords)
             self._stopped = None
             return compiled
 
@@ -150,10 +146,10 @@ class TileKernel(JITFunction):
         names = ", ".join([*self.arg_names[: len(args)], *(f"{name}=..." for name in keywords)])
         name = self.__name__
         raise NoGrid(
-            f"{name!r} was called like a function, outside of the scope of a kernel",
+            f"{name!r} was called like a function, outside of the scope of a kernel.",
             advice=(
-                f"Say how many programs run: {name}[(programs,)]({names}); where each does BLOCK "
-                f"of n elements, {name}[(triton.cdiv(n, BLOCK),)]({names})."
+                f"Give the number of programs: {name}[(programs,)]({names}). If each program works "
+                f"on BLOCK of n elements: {name}[(triton.cdiv(n, BLOCK),)]({names})."
             ),
             position=triton_api.definition_of(self),
         )
@@ -190,12 +186,11 @@ class TileKernel(JITFunction):
         if not callable(grid):
             check_has_length(grid, is_asked=False)
 
-    @names_bad_arguments
     def _prepare_and_run(self, *args: Any, grid: Grid, warmup: bool, **keywords: Any) -> Any:
         """A launch that is looked at first: whose it is, and whether it can be."""
         __tracebackhide__ = True
-        if self._asked is not None:
-            self._asked[:] = [AskedLaunch(self, grid, args, dict(keywords), self.target)]
+        if self._kept_launch is not None:
+            self._kept_launch[:] = [BoundLaunch(self, grid, args, dict(keywords), self.target)]
         launch = prepare(self, grid, args, keywords, self.target, RUN)
         if launch.bound is None:
             natively = super().run
@@ -211,16 +206,17 @@ class TileKernel(JITFunction):
             return triton_api.compile_kernel(self, call.specialization, self.target, call.options)
         try:
             self._last = interpret(self, grid, call, self.target, launch.options)
-        except BaseException:
+        except BaseException as error:
             self._stopped = BoundCall(call.specialization, {}, call.options)
+            keep_stopped(BoundLaunch(self, grid, args, keywords, self.target), error)
             raise
         self._stopped = None
         return self._last
 
-    def take_asked(self) -> AskedLaunch | None:
+    def take_launch_of_cell(self) -> BoundLaunch | None:
         """The latest launch by the cell that made the kernel, and from now on no launch is kept."""
-        asked, self._asked = self._asked, None
-        return asked[0] if asked else None
+        launches, self._kept_launch = self._kept_launch, None
+        return launches[0] if launches else None
 
     @property
     def last_run(self) -> Run | None:
@@ -247,13 +243,13 @@ class TileKernel(JITFunction):
 
 
 def _check_settings(function: FunctionType, settings: Mapping[str, Any]) -> None:
-    """Refuse what Triton would take for a setting of a kernel's, and fail at later."""
+    """Refuse settings that Triton would accept and fail at later."""
     known = triton_api.JIT_SETTINGS
     for name, value in settings.items():
         if name not in known:
             raise OptionError(
-                f"a TileKernel has no setting {name!r}.",
-                advice=suggestion(name, known, "There are"),
+                f"A TileKernel has no setting {name!r}.",
+                advice=suggestion(name, known, "The settings are"),
             )
         if value is None:
             continue
@@ -261,24 +257,29 @@ def _check_settings(function: FunctionType, settings: Mapping[str, Any]) -> None
             check_flags(**{name: value})
         elif name in ("repr", "launch_metadata") and not callable(value):
             raise OptionError(
-                f"{name}={shown(value)} is no function.", advice=f"Leave {name} out, or give one."
+                f"{name} must be a function, got {shown(value)}.",
+                advice=f"Leave {name} out, or pass a function.",
             )
         elif name.startswith("do_not_specialize"):
             _check_parameters(name, value, function)
 
 
 def _check_parameters(setting: str, value: Any, function: FunctionType) -> None:
-    """Refuse what are no parameters, by name or by number."""
+    """Refuse names and numbers that are not parameters."""
     known = list(inspect.signature(function).parameters)
     several = isinstance(value, list | tuple | set | frozenset)
     wrong = (
-        [one for one in listed(setting, value) if one not in known and one not in range(len(known))]
+        [
+            parameter
+            for parameter in listed(setting, value)
+            if parameter not in known and parameter not in range(len(known))
+        ]
         if several
         else [value]
     )
     if wrong:
         raise OptionError(
-            f"{setting}={shown(value)} names no parameters of {function.__name__!r}.",
+            f"{setting} must name parameters of {function.__name__!r}, got {shown(value)}.",
             advice=f"Give a list of names, such as {setting}=[{known[0] if known else 'n'!r}].",
         )
 
@@ -288,10 +289,6 @@ class GluonTileKernel(TileKernel, GluonJITFunction):
 
 
 # Becoming a TileKernel
-
-
-def _tile_class(kernel: JITFunction) -> type[TileKernel]:
-    return GluonTileKernel if kernel.is_gluon() else TileKernel
 
 
 @contextmanager
@@ -305,9 +302,9 @@ def tile_kernels_in(file: str, target: Target) -> Iterator[list[TileKernel]]:
     take_autotuned_launches()
 
     def adopt(kernel: JITFunction) -> None:
-        kernel.__class__ = _tile_class(kernel)
+        kernel.__class__ = GluonTileKernel if kernel.is_gluon() else TileKernel
         kernel.target = target
-        kernel._asked = []
+        kernel._kept_launch = []
         made.append(kernel)
 
     try:
@@ -315,67 +312,56 @@ def tile_kernels_in(file: str, target: Target) -> Iterator[list[TileKernel]]:
             yield made
     except BaseException:
         for kernel in made:
-            kernel.take_asked()
+            kernel.take_launch_of_cell()
         raise
 
 
-@dataclass(frozen=True)
-class _RunOptions:
-    """What `run` itself is told; see there."""
-
-    config: ConfigName | None = None
-
-
-@names_bad_arguments
-def run(
-    kernel: Any, grid: Grid, *args: Any, config: ConfigName | None = None, **constants: Any
-) -> Run:
+@takes_launch
+def run(launch: BoundLaunch, *, config: ConfigName | None = None) -> Run:
     """Launch a kernel as a function call; the same as `kernel[grid](*args, **constants)`, in place.
 
     Args:
-        kernel: a TileKernel, a plain `@triton.jit` kernel, either inside `triton.autotune` or
-            `triton.heuristics`, or a kernel that Inductor generated (`torch.compile`).
-        grid: one to three sizes, or a function from the parameters (by name) to them; None for a
-            kernel of Inductor's stands for the grid that Inductor launches it on.
+        kernel: a TileKernel or a plain `@triton.jit` kernel, with or without `triton.autotune` and
+            `triton.heuristics` around it, or a kernel that Inductor generated (`torch.compile`).
+            Or a bound launch (`kernellab.bind`), in place of kernel, grid and arguments.
+        grid: one to three sizes, or a function from the parameters (by name) to them. For a kernel
+            from Inductor, None means the grid that Inductor launches it on.
         args: torch tensors, NumPy arrays, scalars.
-        config: of an autotuned kernel, the config to launch with: its number among the autotuner's,
-            from 0, or a `triton.Config` of one's own. None takes the first on a CPU, where time
-            says nothing, and says so; on a GPU Triton times them.
-        constants: constexprs, further parameters by name, and options: the backend's, such as
-            `num_warps`, and the interpreter's own, which are
+        config: the config of an autotuned kernel to launch with: its number among the autotuner's
+            configs, from 0, or another `triton.Config`. With None, the CPU runs the first config
+            and says so, since times on a CPU do not predict a GPU's; on a GPU, Triton times them.
+        keywords: constexprs, further parameters by name, options of the backend, such as
+            `num_warps`, and options of the interpreter:
 
             stage: the IR to run, "ttir" by default.
-            order: of the programs, "sequential" (by linear id, x fastest), "reversed" or
-            "shuffled". seed: chooses the shuffled order, 0 by default. bounds: what accesses must
-            stay inside, "storage" (the memory behind a tensor) by default, or "view".
+            order: the order of the programs: "sequential" (by linear id, x fastest), "reversed" or
+            "shuffled". seed: chooses the shuffled order, 0 by default. bounds: where accesses must
+            stay: inside the "storage" (the memory behind a tensor) by default, or the "view".
 
-            A name that is also a parameter of the kernel is the parameter; `options={...}`
-            then says the option. `config` too, unless that parameter is given by position.
+            A keyword that is also a parameter of the kernel is passed to the kernel, unless that
+            parameter is already given by position; `options={...}` then gives the option.
 
     Raises:
         ArgumentError, OptionError, GridError, CompileError, UnsupportedOperation, KernelFault: as
             `TileKernel.run`.
     """
     __tracebackhide__ = True
-    kernel = as_triton_kernel(kernel)
+    kernel, grid = as_triton_kernel(launch.kernel), launch.grid
+    args, keywords = launch.args, launch.keywords
     inside = innermost(kernel)
-    if config is not None:
-        own, constants = apart_from_parameters(_RunOptions(config), inside, args, constants)
-        config = own.config
     with launched_with(kernel, config):
         if isinstance(inside, TileKernel):
-            kernel.run(*args, grid=grid, warmup=False, **constants)
+            kernel.run(*args, grid=grid, warmup=False, **keywords)
             last = inside.last_run
         else:
             take_autotuned_launches()
             interception = Interception.like_the_current(emulated_for(inside))
             with triton_api.emulated(interception):
-                kernel.run(*args, grid=grid, warmup=False, **constants)
+                kernel.run(*args, grid=grid, warmup=False, **keywords)
             last = interception.last_run
     if last is None:
         raise KernelLabError(
-            f"no launch of {inside.__name__!r} was carried out: Triton's "
-            "jit_cache_hook prevented it",
-            advice="triton.knobs.runtime.jit_cache_hook = None takes the hook out.",
+            f"{inside.__name__!r} was not launched: Triton's jit_cache_hook prevented it.",
+            advice="triton.knobs.runtime.jit_cache_hook = None removes the hook.",
         )
     return last

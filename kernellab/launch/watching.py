@@ -1,7 +1,7 @@
-"""`on_launch`: functions of the user's that are called around every launch.
+"""`on_launch`: the user's functions that are called around every launch.
 
-Nobody watches, and a launch costs what it costs: on a GPU, Triton's own launcher is in its place;
-on the interpreter, one look at an empty list.
+Without them a launch costs nothing more: on a GPU, Triton's own launcher is in place; on the
+interpreter, an empty list is read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal
 
-from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
 from kernellab.errors import ArgumentError
 from kernellab.triton_api.launch_watching import GpuLaunches
@@ -20,22 +19,22 @@ from kernellab.triton_api.launch_watching import GpuLaunches
 
 @dataclass(frozen=True)
 class WatchedLaunch:
-    """One launch, as `on_launch` tells it."""
+    """One launch, as the functions of `on_launch` get it."""
 
     kernel: Any
-    """The kernel itself, inside autotuners and heuristics."""
+    """The kernel inside autotuners and heuristics."""
     grid: tuple[int, int, int]
     arguments: Mapping[str, Any]
-    """Every parameter by name, constants and defaults too. Who keeps it keeps their memory."""
+    """All parameters by name, constants and defaults too. Keeping it keeps the tensors' memory."""
     device: Literal["gpu", "cpu"]
-    """ "cpu": the interpreter runs it."""
+    """ "cpu" if the interpreter runs it."""
 
 
 Callback = Callable[[WatchedLaunch], Any]
 
 
 class LaunchWatch:
-    """What `on_launch` gives: `remove()` ends it, and so does the end of a `with`."""
+    """The result of `on_launch`; `remove()` or the end of a `with` ends it."""
 
     def __init__(self, enter: Callback | None, exit: Callback | None) -> None:
         self.enter = enter
@@ -44,7 +43,7 @@ class LaunchWatch:
         _gpu_launches.begin(_around_on_gpu)
 
     def remove(self) -> None:
-        """From now on launches are not told any more; a second time does nothing."""
+        """Stop the calls; a second time does nothing."""
         if self in watches:
             watches.remove(self)
         if not watches:
@@ -63,62 +62,62 @@ class LaunchWatch:
 
 
 watches: list[LaunchWatch] = []
-"""Those that last, in the order in which they began."""
+"""The active watches, in the order in which they began."""
 
 _gpu_launches = GpuLaunches()
 
 
-@names_bad_arguments
 def on_launch(enter: Callback | None = None, exit: Callback | None = None) -> LaunchWatch:
     """Call functions around every launch of a Triton kernel, on a GPU or on the interpreter.
 
         with kernellab.on_launch(lambda launch: print(launch.kernel.__name__, launch.grid)):
             train_step()
 
-    Each is given the launch: `.kernel`, `.grid`, `.arguments` by name, `.device`. Several watches
-    nest: who began first is told first before a launch, and last after it. On a GPU a launch is
-    over for the host when it is in the stream; kernels that torch.compile launches by itself are
-    not seen. Without a watch nothing is called, and nothing is in Triton's way.
+    Each function gets the launch: `.kernel`, `.grid`, `.arguments` by name, `.device`. Several
+    watches nest: the first to begin is called first before a launch, and last after it. On a GPU,
+    `exit` is called when the launch is in the stream. Kernels that torch.compile launches by itself
+    are not seen. Without a watch, Triton is unchanged.
 
     Args:
-        enter: called before; what it raises stops the launch.
-        exit: called after, also where the launch failed.
+        enter: called before the launch; an exception from it stops the launch.
+        exit: called after the launch, also if it failed.
 
     Returns:
-        What ends it: `.remove()`, or the end of a `with`.
+        The watch; `.remove()` or the end of a `with` ends it.
 
     Raises:
-        ArgumentError: neither is given, or one is no function.
+        ArgumentError: neither is given, or one is not a function.
     """
-    for name, one in (("enter", enter), ("exit", exit)):
-        if one is not None and not callable(one):
+    for name, callback in (("enter", enter), ("exit", exit)):
+        if callback is not None and not callable(callback):
             raise ArgumentError(
-                f"{name}={shown(one)} is no function", advice="It is called with the launch."
+                f"{name} must be a function, got {shown(callback)}.",
+                advice="It is called with the launch.",
             )
     if enter is None and exit is None:
         raise ArgumentError(
-            "on_launch was given nothing to call",
-            advice="Give a function: on_launch(enter=lambda launch: print(launch.grid)).",
+            "on_launch needs enter, exit or both, got neither.",
+            advice="Pass a function: on_launch(enter=lambda launch: print(launch.grid)).",
         )
     return LaunchWatch(enter, exit)
 
 
 @contextmanager
-def told(launch: WatchedLaunch) -> Iterator[None]:
-    """Tell everybody who watches of a launch, before and after."""
+def announced(launch: WatchedLaunch) -> Iterator[None]:
+    """Call the functions of all watches before and after a launch."""
     entered: list[LaunchWatch] = []
     try:
-        for one in tuple(watches):
-            entered.append(one)
-            if one.enter is not None:
-                one.enter(launch)
+        for watch in tuple(watches):
+            entered.append(watch)
+            if watch.enter is not None:
+                watch.enter(launch)
         yield
     finally:
-        for one in reversed(entered):
-            if one.exit is not None:
-                one.exit(launch)
+        for watch in reversed(entered):
+            if watch.exit is not None:
+                watch.exit(launch)
 
 
 def _around_on_gpu(kernel: Any, grid: tuple[int, int, int], values: Sequence[Any]) -> Any:
     names = getattr(kernel, "arg_names", [f"argument {number}" for number in range(len(values))])
-    return told(WatchedLaunch(kernel, grid, dict(zip(names, values, strict=False)), "gpu"))
+    return announced(WatchedLaunch(kernel, grid, dict(zip(names, values, strict=False)), "gpu"))

@@ -1,4 +1,4 @@
-"""What the line of a magic asks the compiler for, and the call that a kernel
+"""The compile options on the line of a magic, and the call that a kernel
 is then compiled for.
 """
 
@@ -15,6 +15,7 @@ from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.compiler.specialization.inductor_kernels import InductorKernel
 from kernellab.compiler.specialization.unwrapping import unwrap_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET
+from kernellab.magics.options import stated
 from kernellab.records import Launch, Target
 from kernellab.torch_api.inductor import is_inductor_kernel
 
@@ -33,12 +34,11 @@ def compile_options_of(
     given: Mapping[str, Any], default: Target = DEFAULT_TARGET
 ) -> CompileOptions:
     """The options of a parsed line; `default` is the target where it names none."""
-    options = {name: given[name] for name in ("num_warps", "num_stages") if given[name] is not None}
     return CompileOptions(
         target=given["target"] or default,
         signature=given["sig"],
         constants=dict(chain.from_iterable(given["constexpr"])),
-        options=options,
+        options=stated(given, "num_warps", "num_stages"),
     )
 
 

@@ -1,7 +1,7 @@
-"""Advice on errors of the first hour that Python, torch and Triton tell in words that do not help.
+"""Advice on common first errors whose messages by Python, torch and Triton do not help.
 
-It stands below the error's traceback, which stays as it is. A further error is a function under
-`@_advises`, and a row in `tests/magics/test_first_errors.py`.
+It is shown below the error's traceback, which does not change. To add an error, write a function
+under `@_advises`, and a row in `tests/magics/test_first_errors.py`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Place:
 
     names: Mapping[str, Any]
     expression: str
-    """The expression that raised, as it is written; "" where nobody knows."""
+    """The expression that raised, as it is written; "" where no one knows."""
 
 
 _Advice = Callable[["re.Match[str]", _Place], str]
@@ -39,11 +39,11 @@ _ADVICE: list[tuple[type[BaseException], re.Pattern[str], _Advice]] = []
 
 
 def advice_on(error: BaseException) -> str:
-    """What to do about an error that a cell ended with; "" where nobody knows."""
+    """What to do about an error that a cell ended with; "" where no one knows."""
     for kind, pattern, advise in _ADVICE:
-        if isinstance(error, kind) and (found := pattern.search(str(error))):
+        if isinstance(error, kind) and (match := pattern.search(str(error))):
             place = _place_of(error)
-            return "" if place is None else advise(found, place)
+            return "" if place is None else advise(match, place)
     return ""
 
 
@@ -61,7 +61,7 @@ def _place_of(error: BaseException) -> _Place | None:
 
 
 def _expression(traceback: TracebackType) -> str:
-    """The source of the expression that a traceback's entry stands at."""
+    """Return the source of the expression at a traceback's entry."""
     code = traceback.tb_frame.f_code
     positions = next(islice(code.co_positions(), traceback.tb_lasti // 2, None), None)
     if positions is None or None in positions:
@@ -160,17 +160,17 @@ def _inductor_asks(_: re.Match[str], place: _Place) -> str:
 
 @_advises(NameError, r"name '__file__' is not defined")
 def _no_file(_: re.Match[str], __: _Place) -> str:
-    return "A cell is no file. In what Inductor generated, write filename=None."
+    return "A cell is not a file. In what Inductor generated, write filename=None."
 
 
 @_advises(NameError, r"name '(\w+)' is not defined")
-def _not_imported(told: re.Match[str], place: _Place) -> str:
-    module = _IMPORTS.get(told[1])
+def _not_imported(match: re.Match[str], place: _Place) -> str:
+    module = _IMPORTS.get(match[1])
     if module:
         return f"Write {module} first."
-    if hasattr(triton.language, told[1]):
-        return f"Write tl.{told[1]}."
-    return nearest(told[1], [name for name in place.names if not name.startswith("_")])
+    if hasattr(triton.language, match[1]):
+        return f"Write tl.{match[1]}."
+    return nearest(match[1], [name for name in place.names if not name.startswith("_")])
 
 
 @_advises(TypeError, r"unsupported operand type\(s\) for .*'Run'")
@@ -184,9 +184,9 @@ def _no_result(_: re.Match[str], __: _Place) -> str:
 
 
 @_advises(AttributeError, r"^'(?:TileKernel|JITFunction)' object has no attribute '(\w+)'")
-def _not_the_kernels(told: re.Match[str], place: _Place) -> str:
+def _not_the_kernels(match: re.Match[str], place: _Place) -> str:
     """`add.check(...)`, `add.explore()`."""
-    kernel, name = _called(place, JITFunction) or "kernel", told[1]
+    kernel, name = _called(place, JITFunction) or "kernel", match[1]
     if hasattr(Compilation, name) and not name.startswith("_"):
         return f"Compile it first: kernellab.compile({kernel}, ...).{name}."
     if name in sys.modules[__name__.partition(".")[0]].__all__:

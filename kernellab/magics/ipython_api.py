@@ -9,7 +9,7 @@ import contextlib
 import importlib.util
 import linecache
 import os
-import pdb  # noqa: T100 - nobody debugs this file
+import pdb  # noqa: T100 - no one debugs this file
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -24,9 +24,9 @@ from IPython.display import display
 from kernellab import errors
 from kernellab.common.python_texts import remember_source
 from kernellab.errors import KernelLabError, SourcePosition, file_in_traceback, raise_at
+from kernellab.magics.options import Options
 
-OptionWords = Callable[[str], list[str]]
-"""The words that may stand at the end of a magic's line, given the line up to the cursor."""
+Shell = InteractiveShell
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class RunningCell:
     """IPython's ExecutionResult, or None where no cell runs (a script called the magic)."""
 
     def position(self, word: str = "") -> SourcePosition:
-        """The magic's own line; with a column where `word` stands on it."""
+        """The magic's own line; with a column if `word` is on it."""
         header = self.text.splitlines()[self.header_line - 1]
         return SourcePosition(self.file, self.header_line, _column(header, word))
 
@@ -83,7 +83,7 @@ def _frame_of_running_cell(shell: InteractiveShell) -> FrameType | None:
 
 
 def running_line(shell: InteractiveShell, text: str) -> Callable[[str], SourcePosition]:
-    """Where words stand on the line of a cell from which a line magic was called;
+    """The positions of words on the line of a cell from which a line magic was called;
     `text` is the line where no cell runs.
     """
     frame = _frame_of_running_cell(shell)
@@ -99,7 +99,7 @@ def running_line(shell: InteractiveShell, text: str) -> Callable[[str], SourcePo
 
 
 def _column(line: str, word: str) -> int:
-    """Where `word` stands on a line, counted from 1:
+    """The column of `word` on a line, counted from 1:
     by itself if it does, else as a part of another; 0 for nowhere.
     """
     if not word:
@@ -110,8 +110,8 @@ def _column(line: str, word: str) -> int:
 
 def debugger_class(shell: InteractiveShell) -> type[pdb.Pdb]:
     """The debugger that `%debug` takes in this shell."""
-    found: type[pdb.Pdb] = shell.debugger_cls
-    return found
+    base: type[pdb.Pdb] = shell.debugger_cls
+    return base
 
 
 def is_cell_file(shell: InteractiveShell, file: str) -> bool:
@@ -131,7 +131,7 @@ def execute(
     Args:
         cell: the cell.
         body: its text, without the magic's line.
-        is_shown_otherwise: tells of the value of an expression whether the magic shows it itself,
+        is_shown_otherwise: returns whether the magic itself shows the value of an expression,
             so that the shell need not.
 
     Raises:
@@ -158,7 +158,7 @@ def execute(
 
 
 def _transformed(cell: RunningCell, body: str) -> str:
-    """The body as Python, below as many comment lines as stand above it in the cell."""
+    """The body as Python, below as many comment lines as there are lines above it in the cell."""
     first = next((line for line in body.splitlines() if line.strip()), "")
     indent = first[: len(first) - len(first.lstrip())]
     shell: Any = cell.shell
@@ -317,26 +317,23 @@ def show_errors_in_full() -> None:
     errors.label_files_by(None)
 
 
-def advise_below_errors(shell: InteractiveShell, advice_on: Callable[[BaseException], str]) -> None:
-    """Let the shell print, below the error of a cell, what a function says of it."""
-    forget_advice(shell)
+def advise_below_errors(
+    shell: InteractiveShell,
+    advice_on: Callable[[BaseException], str],
+    card_of: Callable[[Exception], Any],
+) -> None:
+    """Let the shell show, below the error of a cell, what functions say of it: words, or the card
+    of an error of KernelLab's.
+    """
 
     def after_cell(result: Any) -> None:
         error = result.error_in_exec
+        if isinstance(error, KernelLabError) and (card := card_of(error)) is not None:
+            show(card)
         if isinstance(error, Exception) and (advice := advice_on(error)):
             print(f"KernelLab: {advice}")
 
-    _advising[shell] = after_cell
-    shell.events.register("post_run_cell", after_cell)
-
-
-def forget_advice(shell: InteractiveShell) -> None:
-    """Take back `advise_below_errors`."""
-    if (after_cell := _advising.pop(shell, None)) is not None:
-        shell.events.unregister("post_run_cell", after_cell)
-
-
-_advising: dict[InteractiveShell, Callable[[Any], None]] = {}
+    _listen(shell, "post_run_cell", after_cell)
 
 
 # Cells
@@ -346,67 +343,69 @@ def tell_of_cells(shell: InteractiveShell, tell: Callable[[str], None]) -> None:
     """Call a function with the text of each cell before it runs,
     and of the one that is running now.
     """
-    tell_of_no_cells(shell)
-
-    def before_cell(info: Any) -> None:
-        tell(info.raw_cell)
-
-    _told[shell] = before_cell
-    shell.events.register("pre_run_cell", before_cell)
+    _listen(shell, "pre_run_cell", lambda info: tell(info.raw_cell))
     running = getattr(shell.displayhook, "exec_result", None)
     tell("" if running is None else running.info.raw_cell)
 
 
-def tell_of_no_cells(shell: InteractiveShell) -> None:
-    """Take back `tell_of_cells`."""
-    if (before_cell := _told.pop(shell, None)) is not None:
-        shell.events.unregister("pre_run_cell", before_cell)
+_listeners: dict[tuple[InteractiveShell, str], Callable[[Any], None]] = {}
 
 
-_told: dict[InteractiveShell, Callable[[Any], None]] = {}
+def _listen(shell: InteractiveShell, event: str, listener: Callable[[Any], None]) -> None:
+    _forget_listener(shell, event)
+    _listeners[shell, event] = listener
+    shell.events.register(event, listener)
+
+
+def _forget_listener(shell: InteractiveShell, event: str) -> None:
+    if (listener := _listeners.pop((shell, event), None)) is not None:
+        shell.events.unregister(event, listener)
+
+
+def forget_listeners(shell: InteractiveShell) -> None:
+    """Take back `advise_below_errors` and `tell_of_cells`."""
+    for event in ("post_run_cell", "pre_run_cell"):
+        _forget_listener(shell, event)
 
 
 # Completion
 
 
-def complete_options(
-    shell: InteractiveShell, magic: str, words: OptionWords, sigil: str = "%%"
-) -> None:
-    """Let Tab on the magic's line offer what `words` gives for the text up to the cursor.
+def complete_options(shell: InteractiveShell, options: Options) -> None:
+    """Let Tab on the magic's line offer the options' words for the text up to the cursor.
 
     On the line of a cell magic ("%%") there is nothing else to offer;
     on that of a line magic ("%") there are the user's names too.
     """
-    identifier = f"kernellab.{sigil}{magic}"
+    is_of_cell = options.sigil == "%%"
 
     def matcher(context: CompletionContext) -> dict[str, Any]:
         line = context.text_until_cursor
         above = context.full_text.split("\n")[: context.cursor_line]
-        in_the_way = sigil == "%%" and any(text.strip() for text in above)
-        if not line.startswith(f"{sigil}{magic} ") or in_the_way:
+        in_the_way = is_of_cell and any(text.strip() for text in above)
+        if not line.startswith(f"{options.magic} ") or in_the_way:
             return {"completions": [], "suppress": False}
         fragment = "" if line[-1].isspace() else line.split()[-1]
-        found = words(line)
-        if sigil == "%" and not found:
-            found = [name for name in shell.user_ns if fragment and name.startswith(fragment)]
+        names = options.words(line)
+        if not is_of_cell and not names:
+            names = [name for name in shell.user_ns if fragment and name.startswith(fragment)]
         fragment = fragment.rpartition(",")[2].rpartition("=")[2]
-        completions = [SimpleCompletion(word, type="option") for word in found]
-        suppress = sigil == "%%" or bool(found)
+        completions = [SimpleCompletion(word, type="option") for word in names]
+        suppress = is_of_cell or bool(names)
         return {"completions": completions, "suppress": suppress, "matched_fragment": fragment}
 
-    _forget_matcher(shell, identifier)
-    shell.Completer.custom_matchers.append(context_matcher(identifier=identifier)(matcher))
+    _forget_matcher(shell, options)
+    identified = context_matcher(identifier=_identifier(options))(matcher)
+    shell.Completer.custom_matchers.append(identified)
 
 
-def forget_completion(shell: InteractiveShell, magic: str) -> None:
-    """Take back `complete_options`."""
-    for sigil in ("%", "%%"):
-        _forget_matcher(shell, f"kernellab.{sigil}{magic}")
+def _identifier(options: Options) -> str:
+    return f"kernellab.{options.magic}"
 
 
-def _forget_matcher(shell: InteractiveShell, identifier: str) -> None:
-    matchers = shell.Completer.custom_matchers
-    matchers[:] = [m for m in matchers if getattr(m, "matcher_identifier", None) != identifier]
+def _forget_matcher(shell: InteractiveShell, options: Options) -> None:
+    matchers, own = shell.Completer.custom_matchers, _identifier(options)
+    matchers[:] = [m for m in matchers if getattr(m, "matcher_identifier", None) != own]
 
 
 def show(value: Any) -> None:
@@ -414,7 +413,8 @@ def show(value: Any) -> None:
     display(value)
 
 
-def forget_magic(shell: InteractiveShell, name: str) -> None:
-    """Take a magic's registration back."""
+def forget_magic(shell: InteractiveShell, options: Options) -> None:
+    """Take a magic's registration and its completion back."""
     for magics in shell.magics_manager.magics.values():
-        magics.pop(name, None)
+        magics.pop(options.name, None)
+    _forget_matcher(shell, options)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def read_line(options: Options, line: str, position: Position) -> tuple[dict[str, Any], str]:
-    """The options, which may stand before or after the kernel, and the kernel's name."""
+    """Return the options, which may be before or after the kernel, and the kernel's name."""
     _, rest = options.parse_leading(line, position)
     before = line.strip()[: len(line.strip()) - len(rest)]
     expression, dashes, after = rest.partition(" --")
@@ -41,7 +41,7 @@ def evaluated(
     """
     there = _names_of(namespace, fits)
     if not expression:
-        raise OptionError(f"{magic}: no kernel is given", advice=there, position=position)
+        raise OptionError(f"{magic}: the line must name a kernel", advice=there, position=position)
     try:
         return eval(expression, dict(namespace))
     except NameError as error:
@@ -64,7 +64,7 @@ def refuse_no_kernel(
     """
     if not can_show(thing):
         raise OptionError(
-            f"{magic}: {expression} is {described(thing)}, no kernel",
+            f"{magic}: {expression} is {described(thing)}, not a kernel",
             advice=_names_of(namespace, None),
             position=position,
         )

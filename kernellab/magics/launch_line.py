@@ -1,5 +1,5 @@
-"""A launch written on a magic's line, `add[grid](x, y, n, BLOCK=1024)`,
-taken apart instead of carried out.
+"""The launch, or the call, that a magic is for: on its line, `add[grid](x, y, n, BLOCK=1024)`, or
+the last expression of its cell; taken apart instead of carried out.
 """
 
 from __future__ import annotations
@@ -11,19 +11,38 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from kernellab.errors import OptionError, SourcePosition
+from kernellab.magics import ipython_api
+from kernellab.magics.ipython_api import Shell
 from kernellab.magics.notebook_names import unknown_name
+from kernellab.magics.options import Options, Position
 
 _COLLECT = "__kernellab_collect__"
 
 
 @dataclass(frozen=True)
 class LaunchLine:
-    """What stands in a launch: `kernel[grid](*args, **keywords)`."""
+    """The parts of a launch: `kernel[grid](*args, **keywords)`."""
 
     kernel: Any
     grid: Any
     args: tuple[Any, ...]
     keywords: dict[str, Any]
+
+
+def options_before(
+    shell: Shell, options: Options, line: str
+) -> tuple[dict[str, Any], str, Position]:
+    """Return the options that a line begins with, its rest, and the positions of its words."""
+    position = ipython_api.running_line(shell, f"{options.magic} {line}".rstrip())
+    return *options.parse_leading(line, position), position
+
+
+def launch_on_line(
+    shell: Shell, options: Options, line: str
+) -> tuple[LaunchLine, dict[str, Any], Position]:
+    """Return the launch of a line, the options before it, and the positions of its words."""
+    given, rest, position = options_before(shell, options, line)
+    return read_launch(rest, shell.user_ns, options.magic, position("")), given, position
 
 
 def read_launch(
@@ -34,7 +53,7 @@ def read_launch(
     `magic` is written as the user does, "%tilestep" or "%%tiletune".
 
     Raises:
-        OptionError: the text is no launch, or names something that the notebook does not have;
+        OptionError: the text is not a launch, or names something that the notebook does not have;
             points at `position`, the magic's line.
         Exception: whatever evaluating a part raises.
     """
@@ -45,13 +64,10 @@ def read_launch(
     except SyntaxError as error:
         _refuse(f"{text.strip()!r} cannot be read: {error.msg}", magic, position)
     if not (isinstance(tree, ast.Call) and isinstance(tree.func, ast.Subscript)):
-        _refuse(f"{text.strip()!r} is no launch", magic, position)
-    scope = {**namespace, _COLLECT: lambda *args, **keywords: (args, keywords)}
+        _refuse(f"{text.strip()!r} is not a launch", magic, position)
     _refuse_unknown_names(tree, namespace, magic, position)
-    collected = ast.Call(ast.Name(_COLLECT, ast.Load()), tree.args, tree.keywords)
-    kernel, grid = (_value(node, scope) for node in (tree.func.value, tree.func.slice))
-    args, keywords = _value(collected, scope)
-    return LaunchLine(kernel, grid, args, keywords)
+    kernel, grid = (_value(node, namespace) for node in (tree.func.value, tree.func.slice))
+    return LaunchLine(kernel, grid, *_arguments(tree, namespace))
 
 
 def read_call(
@@ -61,21 +77,56 @@ def read_call(
     call.
 
     Raises:
-        OptionError: the text is no call, or names something that the notebook does not have.
+        OptionError: the text is not a call, or names something that the notebook does not have.
         Exception: whatever evaluating a part raises.
     """
     tree = ast.parse(text.strip(), mode="eval").body
     if not isinstance(tree, ast.Call):
         raise OptionError(
-            f"{magic}: {text.strip()!r} is no call",
+            f"{magic}: {text.strip()!r} is not a call",
             advice="The cell's last line is the call to open, as in model(x).",
             position=position,
         )
     _refuse_unknown_names(tree, namespace, magic, position)
-    scope = {**namespace, _COLLECT: lambda *args, **keywords: (args, keywords)}
-    collected = ast.Call(ast.Name(_COLLECT, ast.Load()), tree.args, tree.keywords)
-    args, keywords = _value(collected, scope)
-    return _value(tree.func, scope), args, keywords
+    args, keywords = _arguments(tree, namespace)
+    return _value(tree.func, namespace), args, keywords
+
+
+def run_above_last(
+    running: ipython_api.RunningCell, body: str, magic: str, what: str, advice: str
+) -> str:
+    """Run a cell above its last expression, and return that expression.
+
+    Args:
+        running: the cell.
+        body: without the magic's line.
+        magic: as the user writes it: "%%tiletune".
+        what: it should end in: "launch".
+        advice: for a cell that ends in something else.
+
+    Raises:
+        OptionError: the cell does not end in an expression.
+        SyntaxError: it is not Python.
+    """
+    try:
+        statements = ast.parse(body).body
+    except SyntaxError:
+        ipython_api.execute(
+            running, body
+        )  # raises it as any cell does; IPython's own syntax may be all it is
+        statements = []
+    if not statements or not isinstance(statements[-1], ast.Expr):
+        raise OptionError(
+            f"{magic}: the cell must end in a {what}",
+            advice=advice,
+            position=running.position(magic),
+        )
+    last = statements[-1]
+    lines = body.splitlines(keepends=True)
+    above = "".join(lines[: last.lineno - 1])
+    if above.strip():
+        ipython_api.execute(running, above)
+    return ast.get_source_segment(body, last) or ""
 
 
 def _refuse_unknown_names(
@@ -94,9 +145,17 @@ def _refuse_unknown_names(
         raise unknown_name(name, namespace, magic, position)
 
 
-def _value(node: ast.expr, scope: dict[str, Any]) -> Any:
+def _arguments(call: ast.Call, names: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the positional arguments of a call, and its keywords."""
+    collected = ast.Call(ast.Name(_COLLECT, ast.Load()), call.args, call.keywords)
+    collect = {_COLLECT: lambda *args, **keywords: (args, keywords)}
+    args, keywords = _value(collected, {**names, **collect})
+    return args, keywords
+
+
+def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
     expression = ast.fix_missing_locations(ast.Expression(node))
-    return eval(compile(expression, "<magic>", "eval"), scope)
+    return eval(compile(expression, "<magic>", "eval"), dict(names))
 
 
 def _refuse(problem: str, magic: str, position: SourcePosition) -> NoReturn:

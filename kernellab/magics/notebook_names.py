@@ -4,10 +4,11 @@ variables, and the error for a name that nothing has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kernellab.errors import OptionError, SourcePosition, nearest
+from kernellab.magics.ipython_api import Shell
 
 
 def read_variable(text: str) -> str:
@@ -18,12 +19,12 @@ def read_variable(text: str) -> str:
 
 
 def read_variables(text: str) -> list[str]:
-    """ "report,costs" as ["report", "costs"]. Raises ValueError where a part
-    is no variable's name.
+    """ "report,costs" as ["report", "costs"]. Raises ValueError if a part is not
+    the name of a variable.
     """
     names = [name.strip() for name in text.split(",")]
     if not all(name.isidentifier() for name in names):
-        raise ValueError("names of variables are wanted, with commas between them")
+        raise ValueError("write names of variables, with commas between them")
     return names
 
 
@@ -65,6 +66,19 @@ def value_at(
     return value
 
 
+def expected(
+    given: Mapping[str, Any],
+    shell: Shell,
+    magic: str,
+    position: Callable[[str], SourcePosition],
+) -> dict[str, Any]:
+    """The argument `expect` of a check or a trace, where the line has --expect; else nothing."""
+    path = given["expect"]
+    if path is None:
+        return {}
+    return {"expect": value_at(path, shell.user_ns, magic, position(path), "--expect")}
+
+
 def _paths(path: str, value: Any) -> list[str]:
     start = path.rpartition(".")[0]
     return [f"{start}.{name}" for name in dir(value)]
@@ -81,10 +95,10 @@ def unknown_name(
     """The error for a name on a magic's line ("%tileir", "%%tiletune")
     that nothing in the notebook has; `there` says in a sentence what it has.
     """
-    close = nearest(name, (one for one in namespace if not one.startswith("_")))
+    close = nearest(name, (candidate for candidate in namespace if not candidate.startswith("_")))
     advice = f"{close} {there}".strip() or f"Run the cell that defines {name} first."
     return OptionError(
-        f"{' '.join(filter(None, (magic, option)))}: nothing here is called {name!r}",
+        f"{' '.join(filter(None, (magic, option)))}: the notebook has no variable {name!r}",
         advice=advice,
         position=position,
     )

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from kernellab.errors import KernelLabError, OptionError, SourcePosition, nearest
 
 Position = Callable[[str], SourcePosition]
-"""Where a word stands on the magic's line."""
+"""Returns the position of a word on the magic's line."""
 
 
 _OPTION = re.compile(r"\s*(?P<flag>--[\w-]+)(?P<equals>=?)")
@@ -55,6 +55,7 @@ class Options:
 
     def __init__(self, magic: str, options: Iterable[Option], sigil: str = "%%") -> None:
         """`sigil` is "%" for a magic of one line."""
+        self.name, self.sigil = magic, sigil
         self.magic = f"{sigil}{magic}"
         self.by_flag: Mapping[str, Option] = {option.flag: option for option in options}
 
@@ -84,11 +85,11 @@ class Options:
         """
         rest = line.lstrip()
         taken = 0
-        while (found := _OPTION.match(rest, taken)) is not None:
-            option = self.by_flag.get(found["flag"])
-            takes_value = option is not None and option.metavar and not found["equals"]
-            value = _VALUE.match(rest, found.end()) if takes_value or found["equals"] else None
-            taken = found.end() if value is None else value.end()
+        while (match := _OPTION.match(rest, taken)) is not None:
+            option = self.by_flag.get(match["flag"])
+            takes_value = option is not None and option.metavar and not match["equals"]
+            value = _VALUE.match(rest, match.end()) if takes_value or match["equals"] else None
+            taken = match.end() if value is None else value.end()
         return self.parse(rest[:taken], position), rest[taken:].strip()
 
     def _words(self, line: str, position: Position) -> list[str]:
@@ -145,7 +146,7 @@ class Options:
             raise OptionError(f"{option.flag} {text}: {error}", position=position(text)) from None
 
     def words(self, line: str) -> list[str]:
-        """What may stand at the end of the magic's line, the last word there being incomplete."""
+        """Return completions of the magic's line, whose last word is incomplete."""
         words = line.split()[1:]
         fragment = "" if line[-1:].isspace() or not words else words.pop()
         flag, equals, beginning = fragment.partition("=")
@@ -167,3 +168,8 @@ class Options:
                 option.help, 88, initial_indent=" " * 6, subsequent_indent=" " * 6
             )
         return "\n".join(lines)
+
+
+def stated(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return those of the named options that a line gives."""
+    return {name: given[name] for name in names if given[name] is not None}

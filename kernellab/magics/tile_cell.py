@@ -28,7 +28,7 @@ from kernellab.triton_api import definition_of, reachable_functions
 from kernellab.viz.kernels.card import kernel_card, plain_card
 from kernellab.viz.kit.card import Card
 from kernellab.viz.kit.view import CardView
-from kernellab.viz.launch_rooms import FindLaunch, live_card
+from kernellab.viz.launch_tabs import FindLaunch, live_card
 
 
 def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> None:
@@ -47,7 +47,7 @@ def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> 
     compile_options = compile_options_of(given)
     known = compiled_from(running.file)
     with tile_kernels_in(running.file, compile_options.target) as made:
-        # A card tells of the launch that its kernel made last.
+        # A card describes the last launch of its kernel.
         has_card = not given["no_compile"]
         ipython_api.execute(running, body, lambda value: has_card and _is_last_run(value, made))
     kernels = _latest(made)
@@ -68,8 +68,8 @@ def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> 
 
 def _kept(made: Iterable[TileKernel]) -> Mapping[int, FindLaunch]:
     """By the identity of its kernel, the latest launch of each, kept for what its card leads to."""
-    asked = {id(kernel): kernel.take_asked() for kernel in made}
-    return {number: keep(one) for number, one in asked.items() if one is not None}
+    launches = {id(kernel): kernel.take_launch_of_cell() for kernel in made}
+    return {number: keep(launch) for number, launch in launches.items() if launch is not None}
 
 
 def _is_last_run(value: Any, made: Iterable[TileKernel]) -> bool:
@@ -227,7 +227,7 @@ def _known_from(
     kernel: TileKernel, call: BoundCall, constants: Mapping[str, Any]
 ) -> dict[str, str]:
     """How types and constants are known, in the words of the magic's line,
-    where the specialisation cannot say.
+    where the specialization cannot say.
     """
     sources = {}
     for parameter in kernel.params:

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
-
-from kernellab.common.option_values import read_whole_number
-from kernellab.magics import ipython_api
-from kernellab.magics.launch_line import read_launch
-from kernellab.magics.notebook_names import read_path, value_at
-from kernellab.magics.options import Option, Options
+from kernellab.common.option_values import read_names, read_whole_number
+from kernellab.magics.ipython_api import Shell
+from kernellab.magics.launch_line import launch_on_line
+from kernellab.magics.magic import line_magic
+from kernellab.magics.notebook_names import expected, read_path
+from kernellab.magics.options import Option, Options, stated
 
 if TYPE_CHECKING:
     from kernellab.checker.records import Findings
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",")]
 
 
 OPTIONS = Options(
@@ -28,7 +23,7 @@ OPTIONS = Options(
             "NAMES",
             "Arguments that the kernel must write as a whole: z_ptr, or z_ptr,sums_ptr. "
             "May be repeated.",
-            _names,
+            read_names,
             repeated=True,
         ),
         Option(
@@ -46,7 +41,7 @@ OPTIONS = Options(
         Option(
             "--most-turns",
             "N",
-            "A while loop that takes more turns is stopped, and told as endless; "
+            "A while loop with more iterations is stopped and reported as endless; "
             "100000 by default.",
             read_whole_number,
         ),
@@ -54,10 +49,10 @@ OPTIONS = Options(
     sigil="%",
 )
 
-_HELP = """Run a launch on the CPU with every detector on, and tell each fault that is found once.
+_HELP = """Run a launch on the CPU with every detector enabled, and report each fault once.
 
 It runs on copies: tensors stay as they are. Out-of-bounds accesses, races between programs,
-reads of uninitialised memory (kernellab.uninitialized), unwritten outputs, lanes that collide,
+reads of uninitialized memory (kernellab.uninitialized), unwritten outputs, lanes that collide,
 missing other=, index overflow, broken hints, NaN, deadlocks, loops without end, results that
 depend on the order.
 
@@ -80,28 +75,14 @@ Examples:
 """
 
 
-@magics_class
-class TileCheckMagics(Magics):
-    """The magic `%tilecheck`."""
+@line_magic(OPTIONS, _HELP.format(options=OPTIONS.help()))
+def tilecheck(shell: Shell, line: str) -> Findings:
+    """Check the launch on a line."""
+    launch, given, position = launch_on_line(shell, OPTIONS, line)
+    # Imported here: torch and Triton take longer than the rest of loading the extension.
+    from kernellab.checker.checking import check
 
-    @no_var_expand
-    @line_magic
-    def tilecheck(self, line: str) -> Findings:
-        assert self.shell is not None  # a magic is called by its shell
-        position = ipython_api.running_line(self.shell, f"%tilecheck {line}".rstrip())
-        given, rest = OPTIONS.parse_leading(line, position)
-        launch = read_launch(rest, self.shell.user_ns, OPTIONS.magic, position(""))
-        # Imported here: torch and Triton take longer than the rest of loading the extension.
-        from kernellab.checker.checking import check
-
-        own = {name: given[name] for name in ("target", "most_turns") if given[name] is not None}
-        if given["outputs"]:
-            own["outputs"] = [name for names in given["outputs"] for name in names]
-        if given["expect"] is not None:
-            place = position(given["expect"])
-            own["expect"] = value_at(
-                given["expect"], self.shell.user_ns, OPTIONS.magic, place, "--expect"
-            )
-        return check(launch.kernel, launch.grid, *launch.args, **own, **launch.keywords)
-
-    tilecheck.__doc__ = _HELP.format(options=OPTIONS.help())
+    own = stated(given, "target", "most_turns") | expected(given, shell, OPTIONS.magic, position)
+    if given["outputs"]:
+        own["outputs"] = [name for names in given["outputs"] for name in names]
+    return check(launch.kernel, launch.grid, *launch.args, **own, **launch.keywords)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
-
 from kernellab.common.option_values import read_program
-from kernellab.magics import ipython_api
-from kernellab.magics.launch_line import read_launch
+from kernellab.magics.ipython_api import Shell
+from kernellab.magics.launch_line import launch_on_line
+from kernellab.magics.magic import line_magic
 from kernellab.magics.options import Option, Options
 
 OPTIONS = Options(
@@ -61,26 +60,17 @@ Examples:
 """
 
 
-@magics_class
-class TileDebugMagics(Magics):
-    """The magic `%tiledebug`."""
+@line_magic(OPTIONS, _HELP.format(options=OPTIONS.help()))
+def tiledebug(shell: Shell, line: str) -> None:
+    """Debug the launch on a line."""
+    launch, given, _ = launch_on_line(shell, OPTIONS, line)
+    # Imported here: torch and Triton take longer than the rest of loading the extension.
+    from kernellab.debugger.debugging import debug
 
-    @no_var_expand
-    @line_magic
-    def tiledebug(self, line: str) -> None:
-        assert self.shell is not None  # a magic is called by its shell
-        position = ipython_api.running_line(self.shell, f"%tiledebug {line}".rstrip())
-        given, rest = OPTIONS.parse_leading(line, position)
-        launch = read_launch(rest, self.shell.user_ns, OPTIONS.magic, position(""))
-        # Imported here: torch and Triton take longer than the rest of loading the extension.
-        from kernellab.debugger.debugging import debug
-
-        said = {
-            "program": given["program"],
-            "breakpoints": given["break"],
-            "in_place": given["in_place"],
-        }
-        options: dict[str, Any] = {name: value for name, value in said.items() if value}
-        debug(launch.kernel, launch.grid, *launch.args, **options, **launch.keywords)
-
-    tiledebug.__doc__ = _HELP.format(options=OPTIONS.help())
+    said = {
+        "program": given["program"],
+        "breakpoints": given["break"],
+        "in_place": given["in_place"],
+    }
+    options: dict[str, Any] = {name: value for name, value in said.items() if value}
+    debug(launch.kernel, launch.grid, *launch.args, **options, **launch.keywords)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
-
-from kernellab.magics import ipython_api
-from kernellab.magics.launch_line import read_launch
+from kernellab.magics.ipython_api import Shell
+from kernellab.magics.launch_line import options_before, read_launch
+from kernellab.magics.magic import line_magic
 from kernellab.magics.notebook_names import read_path, value_at
-from kernellab.magics.options import Option, Options
+from kernellab.magics.options import Option, Options, stated
 
 if TYPE_CHECKING:
     from kernellab.profiling.diagnosis.records import Diagnoses, Diagnosis
@@ -53,25 +52,16 @@ Examples:
 """
 
 
-@magics_class
-class TileDiagnoseMagics(Magics):
-    """The magic `%tilediagnose`."""
+@line_magic(OPTIONS, _HELP.format(options=OPTIONS.help()))
+def tilediagnose(shell: Shell, line: str) -> Diagnosis | Diagnoses:
+    """Diagnose the launch on a line, or what a variable holds."""
+    given, rest, position = options_before(shell, OPTIONS, line)
+    # Imported here: torch and Triton take longer than the rest of loading the extension.
+    from kernellab.profiling.diagnosis.diagnosing import diagnose
 
-    @no_var_expand
-    @line_magic
-    def tilediagnose(self, line: str) -> Diagnosis | Diagnoses:
-        assert self.shell is not None  # a magic is called by its shell
-        position = ipython_api.running_line(self.shell, f"%tilediagnose {line}".rstrip())
-        given, rest = OPTIONS.parse_leading(line, position)
-        # Imported here: torch and Triton take longer than the rest of loading the extension.
-        from kernellab.profiling.diagnosis.diagnosing import diagnose
-
-        own = {} if given["target"] is None else {"target": given["target"]}
-        if given["of"] is not None and not rest.strip():
-            place = position(given["of"])
-            subject = value_at(given["of"], self.shell.user_ns, OPTIONS.magic, place, "--of")
-            return diagnose(subject, **own)
-        launch = read_launch(rest, self.shell.user_ns, OPTIONS.magic, position(""))
-        return diagnose(launch.kernel, *launch.args, grid=launch.grid, **own, **launch.keywords)
-
-    tilediagnose.__doc__ = _HELP.format(options=OPTIONS.help())
+    own = stated(given, "target")
+    if given["of"] is not None and not rest.strip():
+        place = position(given["of"])
+        return diagnose(value_at(given["of"], shell.user_ns, OPTIONS.magic, place, "--of"), **own)
+    launch = read_launch(rest, shell.user_ns, OPTIONS.magic, position(""))
+    return diagnose(launch.kernel, *launch.args, grid=launch.grid, **own, **launch.keywords)

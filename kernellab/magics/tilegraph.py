@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from IPython.core.magic import Magics, cell_magic, magics_class
-
-from kernellab.common.option_values import read_constexpr
+from kernellab.common.option_values import names_in, read_constexpr
 from kernellab.errors import OptionError
 from kernellab.magics import ipython_api
 from kernellab.magics.ipython_api import RunningCell
-from kernellab.magics.last_expression import above_and_last
-from kernellab.magics.launch_line import read_call
+from kernellab.magics.launch_line import read_call, run_above_last
+from kernellab.magics.magic import cell_magic
 from kernellab.magics.notebook_names import read_variable, value_at
 from kernellab.magics.options import Option, Options
-
-
-def _modes() -> list[str]:
-    from kernellab.graphs.graphing import MODES
-
-    return list(MODES)
-
 
 OPTIONS = Options(
     "tilegraph",
@@ -30,7 +21,12 @@ OPTIONS = Options(
         Option("--backward", "", "Also the gradient of everything in the result that has one."),
         Option("--dynamic", "", "Sizes are symbols from the start."),
         Option("--fullgraph", "", "A graph break is an error."),
-        Option("--mode", "MODE", "Of torch.compile: max-autotune, ...", values=_modes),
+        Option(
+            "--mode",
+            "MODE",
+            "Of torch.compile: max-autotune, ...",
+            values=names_in("kernellab.graphs.graphing:MODES"),
+        ),
         Option(
             "--backend",
             "NAME",
@@ -56,8 +52,8 @@ _HELP = """Compile the call at the end of the cell with torch.compile, for a GPU
 there, and show every level of it: graph breaks, guards, FX, ATen, fusions, kernels.
 
 The cell is an ordinary cell whose last expression is a call of a function of tensors, or of a
-module: model(x). What stands above is run; the call itself runs once on the CPU, in a process of
-its own. The GraphReport is in the variable `report` afterwards: report.graphs, report.breaks,
+module: model(x). The code above it is run; the call itself runs once on the CPU, in a separate
+process. The GraphReport is in the variable `report` afterwards: report.graphs, report.breaks,
 report.kernels[0].compilation.explore().
 
 Options:
@@ -77,25 +73,12 @@ Examples:
 """
 
 
-@magics_class
-class TileGraphMagics(Magics):
-    """The magic `%%tilegraph`."""
-
-    @cell_magic
-    def tilegraph(self, line: str, cell: str) -> None:
-        assert self.shell is not None  # a magic is called by its shell
-        with ipython_api.cell_of_magic(self.shell, OPTIONS.magic, line, cell) as running:
-            _open(running, OPTIONS.parse(line, running.position), cell)
-
-    tilegraph.__doc__ = _HELP.format(options=OPTIONS.help())
-
-
-def _open(running: RunningCell, given: Mapping[str, Any], body: str) -> None:
-    """Run what stands above the call, capture the call, show the report."""
+@cell_magic(OPTIONS, _HELP.format(options=OPTIONS.help()))
+def tilegraph(running: RunningCell, line: str, body: str) -> None:
+    """Run the code above the call, capture the call, show the report."""
+    given = OPTIONS.parse(line, running.position)
     advice = "Its last line is the call to open, as in model(x)."
-    above, called = above_and_last(running, body, OPTIONS.magic, "call", advice)
-    if above.strip():
-        ipython_api.execute(running, above)
+    called = run_above_last(running, body, OPTIONS.magic, "call", advice)
     namespace = running.shell.user_ns
     position = running.position(OPTIONS.magic)
     function, args, keywords = read_call(called, namespace, OPTIONS.magic, position)
@@ -124,7 +107,7 @@ def _backend(name: str | None, namespace: Mapping[str, Any], running: RunningCel
     """
     if name is None:
         return None
-    from kernellab.graphs.backends import check_name
+    from kernellab.graphs.installed_backends import check_name
 
     position = running.position(name)
     if name.partition(".")[0] in namespace:
@@ -133,7 +116,7 @@ def _backend(name: str | None, namespace: Mapping[str, Any], running: RunningCel
         check_name(name)
     except OptionError as error:
         raise OptionError(
-            f"nothing in the notebook is called {name!r}, and {error.problem}",
+            f"the notebook has no variable {name!r}, and {error.problem}",
             advice=error.advice,
             position=position,
         ) from None

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
-
 from kernellab.errors import SourcePosition
 from kernellab.magics import ipython_api
+from kernellab.magics.ipython_api import Shell
 from kernellab.magics.kernel_line import compilation_of, evaluated, read_line, refuse_no_kernel
+from kernellab.magics.magic import line_magic
 from kernellab.magics.notebook_names import read_variables
 from kernellab.magics.options import Option, Options
 from kernellab.magics.tilekernel import COMPILING
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 def _targets(text: str) -> list[Target]:
     from kernellab.compiler.targets import parse_targets
 
-    found = parse_targets(text)
-    if len(found) > 2:
+    targets = parse_targets(text)
+    if len(targets) > 2:
         raise ValueError("the explorer shows one target, or two that are compared")
-    return found
+    return targets
 
 
 OPTIONS = Options(
@@ -43,7 +43,7 @@ OPTIONS = Options(
             "--with",
             "NAME[,NAME]",
             "Variables that hold evidence: what kernellab.check, kernellab.accesses and "
-            "kernellab.read_ncu gave. Findings stand in the margin, numbers beside the lines.",
+            "kernellab.read_ncu gave. Findings are shown in the margin, numbers next to the lines.",
             read=read_variables,
             repeated=True,
         ),
@@ -77,37 +77,28 @@ Examples:
 """
 
 
-@magics_class
-class TileIrMagics(Magics):
-    """The magic `%tileir`."""
+@line_magic(OPTIONS, _HELP.format(options=OPTIONS.help()))
+def tileir(shell: Shell, line: str) -> Any:
+    """Explore the kernel on a line."""
+    position = ipython_api.running_line(shell, f"%tileir {line}".rstrip())
+    given, expression = read_line(OPTIONS, line, position)
+    known, magic = shell.user_ns, OPTIONS.magic
+    thing = evaluated(expression, known, magic, position(""))
+    names = [name for some in given["with"] for name in some]
+    # Imported here: torch and Triton take longer than the rest of loading the extension.
+    from kernellab.errors import CompileError
+    from kernellab.magics.compile_options import is_kernel
+    from kernellab.viz.explorer.annotations import can_annotate
 
-    @no_var_expand
-    @line_magic
-    def tileir(self, line: str) -> Any:
-        assert self.shell is not None  # a magic is called by its shell
-        position = ipython_api.running_line(self.shell, f"%tileir {line}".rstrip())
-        given, expression = read_line(OPTIONS, line, position)
-        known, magic = self.shell.user_ns, OPTIONS.magic
-        thing = evaluated(expression, known, magic, position(""))
-        names = [name for some in given["with"] for name in some]
-        # Imported here: torch and Triton take longer than the rest of loading the extension.
-        from kernellab.errors import CompileError
-        from kernellab.magics.compile_options import is_kernel
-        from kernellab.viz.explorer.annotations import can_annotate
-
-        annotations = [
-            evaluated(name, known, magic, position(name), can_annotate) for name in names
-        ]
-        if not is_kernel(thing):
-            refuse_no_kernel(thing, expression, known, magic, position(""))
-            return show(thing, *annotations)
-        try:
-            return show(_compiled(thing, given, position("")), *annotations)
-        except CompileError as error:
-            ipython_api.show(show(error))
-            raise
-
-    tileir.__doc__ = _HELP.format(options=OPTIONS.help())
+    annotations = [evaluated(name, known, magic, position(name), can_annotate) for name in names]
+    if not is_kernel(thing):
+        refuse_no_kernel(thing, expression, known, magic, position(""))
+        return show(thing, *annotations)
+    try:
+        return show(_compiled(thing, given, position("")), *annotations)
+    except CompileError as error:
+        ipython_api.show(show(error))
+        raise
 
 
 def _compiled(kernel: Any, given: Mapping[str, Any], position: SourcePosition) -> Any:
@@ -115,5 +106,7 @@ def _compiled(kernel: Any, given: Mapping[str, Any], position: SourcePosition) -
     from kernellab.compiler.comparison import compare
 
     targets = given["target"] or [None]
-    found = [compilation_of(kernel, {**given, "target": one}, position) for one in targets]
-    return found[0] if len(found) == 1 else compare(found[0], found[1])
+    compilations = [
+        compilation_of(kernel, {**given, "target": target}, position) for target in targets
+    ]
+    return compilations[0] if len(compilations) == 1 else compare(compilations[0], compilations[1])

@@ -4,33 +4,16 @@ and are shown compiled.
 
 from __future__ import annotations
 
-from typing import Any
-
-from IPython.core.magic import Magics, cell_magic, magics_class
-
-from kernellab.common.option_values import read_constexprs, read_warps, read_whole_number
-from kernellab.magics import ipython_api
+from kernellab.common.option_values import (
+    later,
+    names_in,
+    read_constexprs,
+    read_warps,
+    read_whole_number,
+)
+from kernellab.magics.ipython_api import RunningCell
+from kernellab.magics.magic import cell_magic
 from kernellab.magics.options import Option, Options
-from kernellab.records import Target
-
-
-def _signature(text: str) -> tuple[list[Any], dict[str, Any]]:
-    from kernellab.compiler.specialization.type_strings import parse_signature
-
-    return parse_signature(text)
-
-
-def _target(text: str) -> Target:
-    from kernellab.compiler.targets import parse_target
-
-    return parse_target(text)
-
-
-def _target_names() -> list[str]:
-    from kernellab.compiler.targets import SUPPORTED_TARGETS
-
-    return [target.name for target in SUPPORTED_TARGETS]
-
 
 COMPILING = (
     Option(
@@ -38,15 +21,15 @@ COMPILING = (
         "GPU",
         "The GPU to compile for, and to emulate when a launch runs on the CPU: sm_90 (the "
         "default), sm_80, gfx942, ...",
-        _target,
-        _target_names,
+        later("kernellab.compiler.targets:parse_target"),
+        names_in("kernellab.compiler.targets:SUPPORTED_TARGETS"),
     ),
     Option(
         "--sig",
         "TYPES",
         'Argument types for kernels that the cell does not launch: "*fp32:16, *fp32, i32". ":16" '
         'promises that a pointer or integer is divisible by 16. An entry may be named: "n=i32".',
-        _signature,
+        later("kernellab.compiler.specialization.type_strings:parse_signature"),
     ),
     Option(
         "--constexpr",
@@ -106,17 +89,10 @@ Examples:
 """
 
 
-@magics_class
-class TileKernelMagics(Magics):
-    """The magic `%%tilekernel`."""
+@cell_magic(OPTIONS, _HELP.format(options=OPTIONS.help()))
+def tilekernel(running: RunningCell, line: str, body: str) -> None:
+    """Run a cell, and show the cards of its kernels."""
+    # Imported here: torch and Triton take longer than the rest of loading the extension.
+    from kernellab.magics.tile_cell import run_tile_cell
 
-    @cell_magic
-    def tilekernel(self, line: str, cell: str) -> None:
-        assert self.shell is not None  # a magic is called by its shell
-        with ipython_api.cell_of_magic(self.shell, OPTIONS.magic, line, cell) as running:
-            # Imported here: torch and Triton take longer than the rest of loading the extension.
-            from kernellab.magics.tile_cell import run_tile_cell
-
-            run_tile_cell(running, OPTIONS.parse(line, running.position), cell)
-
-    tilekernel.__doc__ = _HELP.format(options=OPTIONS.help())
+    run_tile_cell(running, OPTIONS.parse(line, running.position), body)

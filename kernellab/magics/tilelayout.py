@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
-
-from kernellab.common import doors
-from kernellab.errors import OptionError, SourcePosition
+from kernellab.common import upcalls
+from kernellab.errors import OptionError
 from kernellab.magics import ipython_api
+from kernellab.magics.ipython_api import Shell
 from kernellab.magics.kernel_line import compilation_of, evaluated, read_line, refuse_no_kernel
+from kernellab.magics.magic import line_magic
 from kernellab.magics.options import Option, Options
 from kernellab.magics.tilekernel import COMPILING
 from kernellab.records.showing import show
@@ -50,44 +50,32 @@ Examples:
 """
 
 
-@magics_class
-class TileLayoutMagics(Magics):
-    """The magic `%tilelayout`."""
+@line_magic(OPTIONS, _HELP.format(options=OPTIONS.help()))
+def tilelayout(shell: Shell, line: str) -> Any:
+    """Show the layouts of the kernel on a line."""
+    position = ipython_api.running_line(shell, f"%tilelayout {line}".rstrip())
+    given, words = read_line(OPTIONS, line, position)
+    expression, name = _split(words)
+    thing = evaluated(expression, shell.user_ns, OPTIONS.magic, position(""))
+    # Imported here: torch and Triton take longer than the rest of loading the extension.
+    from kernellab.magics.compile_options import is_kernel
+    from kernellab.records import Compilation
 
-    @no_var_expand
-    @line_magic
-    def tilelayout(self, line: str) -> Any:
-        assert self.shell is not None  # a magic is called by its shell
-        position = ipython_api.running_line(self.shell, f"%tilelayout {line}".rstrip())
-        given, words = read_line(OPTIONS, line, position)
-        expression, name = _split(words)
-        thing = evaluated(expression, self.shell.user_ns, OPTIONS.magic, position(""))
-        # Imported here: torch and Triton take longer than the rest of loading the extension.
-        from kernellab.magics.compile_options import is_kernel
-        from kernellab.records import Compilation
-
-        if is_kernel(thing):
-            thing = compilation_of(thing, given, position(""))
-        if isinstance(thing, Compilation):
-            view = show(thing.layouts(given["after"] or "ttgir"), name=name)
-            return doors.views().beside(view, thing)
-        refuse_no_kernel(thing, expression, self.shell.user_ns, OPTIONS.magic, position(""))
-        _refuse_rest(name, given, position(""))
-        return show(thing)
-
-    tilelayout.__doc__ = _HELP.format(options=OPTIONS.help())
+    if is_kernel(thing):
+        thing = compilation_of(thing, given, position(""))
+    if isinstance(thing, Compilation):
+        view = show(thing.layouts(given["after"] or "ttgir"), name=name)
+        return upcalls.views().beside(view, thing)
+    refuse_no_kernel(thing, expression, shell.user_ns, OPTIONS.magic, position(""))
+    if name is not None or given["after"]:
+        raise OptionError(
+            f"{OPTIONS.magic}: a tile's name and --after go with a kernel or a Compilation",
+            position=position(""),
+        )
+    return show(thing)
 
 
 def _split(words: str) -> tuple[str, str | None]:
     """A kernel, and the name of a tile after it."""
     expression, blank, name = words.rpartition(" ")
     return (expression.strip(), name) if blank and name.isidentifier() else (words, None)
-
-
-def _refuse_rest(name: str | None, given: dict[str, Any], position: SourcePosition) -> None:
-    """A layout has no tiles to choose from, and no passes."""
-    if name is not None or given["after"]:
-        raise OptionError(
-            f"{OPTIONS.magic}: a tile's name and --after go with a kernel or a Compilation",
-            position=position,
-        )

@@ -3,43 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
-
+from kernellab.common.option_values import names_in
 from kernellab.magics import ipython_api
-from kernellab.magics.ipython_api import RunningCell
-from kernellab.magics.launch_line import read_launch
+from kernellab.magics.ipython_api import RunningCell, Shell
+from kernellab.magics.launch_line import launch_on_line
+from kernellab.magics.magic import cell_magic, line_magic
 from kernellab.magics.notebook_names import read_variable
-from kernellab.magics.options import Option, Options
+from kernellab.magics.options import Option, Options, stated
 
 if TYPE_CHECKING:
     from kernellab.profiling.profiles.profile import Profile
 
-
-def _backends() -> list[str]:
-    from kernellab.profiling.sessions.profiling import BACKENDS
-
-    return list(BACKENDS)
-
-
-def _details() -> list[str]:
-    from kernellab.profiling.line_scopes.placing import DETAILS
-
-    return list(DETAILS)
-
-
-_MODES = ["pcsampling"]
 
 _COMMON = (
     Option(
         "--backend",
         "WHO",
         "Who measures: interpreter, or Proton's cupti and roctracer.",
-        values=_backends,
+        values=names_in("kernellab.profiling.sessions.profiling:BACKENDS"),
     ),
-    Option("--mode", "MODE", "Of Proton: pcsampling for samples of lines.", values=lambda: _MODES),
+    Option(
+        "--mode",
+        "MODE",
+        "Of Proton: pcsampling for samples of lines.",
+        values=lambda: ["pcsampling"],
+    ),
     Option("--save", "FILE", "Where the profile goes too: p.hatchet.", os.path.expanduser),
 )
 LINE_OPTIONS = Options(
@@ -50,7 +40,7 @@ LINE_OPTIONS = Options(
             "--detail",
             "HOW",
             "How finely a GPU's cycles are measured: operations, lines, loops, program.",
-            values=_details,
+            values=names_in("kernellab.profiling.line_scopes.placing:DETAILS"),
         ),
     ),
     sigil="%",
@@ -97,42 +87,30 @@ Examples:
 """
 
 
-@magics_class
-class TileProfileMagics(Magics):
-    """The magics `%tileprofile` and `%%tileprofile`."""
-
-    @no_var_expand
-    @line_cell_magic
-    def tileprofile(self, line: str, cell: str | None = None) -> Profile | None:
-        assert self.shell is not None  # a magic is called by its shell
-        if cell is None:
-            return _of_launch(self.shell, line)
-        with ipython_api.cell_of_magic(self.shell, CELL_OPTIONS.magic, line, cell) as running:
-            _of_cell(running, CELL_OPTIONS.parse(line, running.position), cell)
-        return None
-
-    tileprofile.__doc__ = _HELP.format(line=LINE_OPTIONS.help(), cell=CELL_OPTIONS.help())
+_DOC = _HELP.format(line=LINE_OPTIONS.help(), cell=CELL_OPTIONS.help())
 
 
-def _of_launch(shell: Any, line: str) -> Profile:
-    position = ipython_api.running_line(shell, f"%tileprofile {line}".rstrip())
-    given, rest = LINE_OPTIONS.parse_leading(line, position)
-    launch = read_launch(rest, shell.user_ns, LINE_OPTIONS.magic, position(""))
+@line_magic(LINE_OPTIONS, _DOC)
+def tileprofile(shell: Shell, line: str) -> Profile:
+    """Profile the launch on a line."""
+    launch, given, _ = launch_on_line(shell, LINE_OPTIONS, line)
     # Imported here: torch and Triton take longer than the rest of loading the extension.
     from kernellab.profiling.sessions.profiling import profile
 
-    own = {name: one for name, one in given.items() if one is not None and name != "save"}
-    found: Profile = profile(launch.kernel, launch.grid, *launch.args, **own, **launch.keywords)
+    own = stated(given, "backend", "mode", "detail")
+    measured: Profile = profile(launch.kernel, launch.grid, *launch.args, **own, **launch.keywords)
     if given["save"] is not None:
-        found.save(given["save"])
-    return found
+        measured.save(given["save"])
+    return measured
 
 
-def _of_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> None:
+@cell_magic(CELL_OPTIONS, _DOC)
+def tileprofile_of_cell(running: RunningCell, line: str, body: str) -> None:
+    """Profile all that a cell launches."""
+    given = CELL_OPTIONS.parse(line, running.position)
     from kernellab.profiling.sessions.profiling import profile
 
-    own = {name: given[name] for name in ("backend", "mode", "context") if given[name] is not None}
-    with profile(**own) as session:
+    with profile(**stated(given, "backend", "mode", "context")) as session:
         ipython_api.execute(running, body)
     running.shell.user_ns[given["name"] or "profile"] = session.profile
     if given["save"] is not None:

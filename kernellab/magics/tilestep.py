@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
-
 from kernellab.common.option_values import read_program, read_whole_number
-from kernellab.magics import ipython_api
-from kernellab.magics.launch_line import read_launch
-from kernellab.magics.notebook_names import read_path, value_at
+from kernellab.magics.ipython_api import Shell
+from kernellab.magics.launch_line import launch_on_line
+from kernellab.magics.magic import line_magic
+from kernellab.magics.notebook_names import expected, read_path
 from kernellab.magics.options import Option, Options
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ _HELP = """Trace a launch, and show it step by step, forwards and backwards.
 
 The whole grid runs; of one program every line is kept, with the variables that it changed and the
 elements that it accessed. The result is a Trace: `t = %tilestep add[grid](...)` keeps it, and
-t.at(5), t.find(...), t.history("acc"), t.diff(other) and t.save(path) ask it.
+t.at(5), t.find(...), t.history("acc"), t.diff(other) and t.save(path) use it.
 
 Options, before the launch:
 
@@ -73,29 +72,16 @@ Examples:
 """
 
 
-@magics_class
-class TileStepMagics(Magics):
-    """The magic `%tilestep`."""
+@line_magic(OPTIONS, _HELP.format(options=OPTIONS.help()))
+def tilestep(shell: Shell, line: str) -> Trace:
+    """Trace the launch on a line."""
+    launch, given, position = launch_on_line(shell, OPTIONS, line)
+    # Imported here: torch and Triton take longer than the rest of loading the extension.
+    from kernellab.tracing.tracing_run import trace
 
-    @no_var_expand
-    @line_magic
-    def tilestep(self, line: str) -> Trace:
-        assert self.shell is not None  # a magic is called by its shell
-        position = ipython_api.running_line(self.shell, f"%tilestep {line}".rstrip())
-        given, rest = OPTIONS.parse_leading(line, position)
-        launch = read_launch(rest, self.shell.user_ns, OPTIONS.magic, position(""))
-        # Imported here: torch and Triton take longer than the rest of loading the extension.
-        from kernellab.tracing.tracing_run import trace
-
-        names = ("operations", "in_place", "exact_bytes")
-        options: dict[str, Any] = {name: given[name] for name in names if given[name]}
-        if given["expect"] is not None:
-            place = position(given["expect"])
-            options["expect"] = value_at(
-                given["expect"], self.shell.user_ns, OPTIONS.magic, place, "--expect"
-            )
-        if given["all"] or given["program"]:
-            options["programs"] = "all" if given["all"] else given["program"]
-        return trace(launch.kernel, launch.grid, *launch.args, **options, **launch.keywords)
-
-    tilestep.__doc__ = _HELP.format(options=OPTIONS.help())
+    names = ("operations", "in_place", "exact_bytes")
+    options: dict[str, Any] = {name: given[name] for name in names if given[name]}
+    options |= expected(given, shell, OPTIONS.magic, position)
+    if given["all"] or given["program"]:
+        options["programs"] = "all" if given["all"] else given["program"]
+    return trace(launch.kernel, launch.grid, *launch.args, **options, **launch.keywords)

@@ -7,15 +7,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from IPython.core.magic import Magics, cell_magic, magics_class
-
-from kernellab.common.option_values import read_constexpr, read_tolerance, read_whole_number
+from kernellab.common.option_values import (
+    names_in,
+    read_constexpr,
+    read_names,
+    read_tolerance,
+    read_whole_number,
+)
 from kernellab.magics import ipython_api
 from kernellab.magics.ipython_api import RunningCell
-from kernellab.magics.last_expression import above_and_last
-from kernellab.magics.launch_line import read_launch
+from kernellab.magics.launch_line import read_launch, run_above_last
+from kernellab.magics.magic import cell_magic
 from kernellab.magics.notebook_names import read_variable, read_variables, value_of
-from kernellab.magics.options import Option, Options, Position
+from kernellab.magics.options import Option, Options, Position, stated
 from kernellab.magics.tilekernel import COMPILING
 
 
@@ -25,16 +29,6 @@ def _values(text: str) -> tuple[str, list[Any]]:
     if not equals or not name.isidentifier() or not values:
         raise ValueError("write NAME=VALUE,VALUE,..., as in --space BLOCK=128,256")
     return name, [read_constexpr(f"{name}={value.strip()}")[1] for value in values.split(",")]
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _plot_kinds() -> list[str]:
-    from kernellab.tuning.results.plot_data import KINDS
-
-    return list(KINDS)
 
 
 OPTIONS = Options(
@@ -52,7 +46,7 @@ OPTIONS = Options(
             "--key",
             "NAMES",
             "Arguments by whose values a config is to be chosen: n, or M,N,K.",
-            _names,
+            read_names,
         ),
         replace(
             COMPILING[0],
@@ -106,7 +100,7 @@ OPTIONS = Options(
         Option(
             "--recorded",
             "FILE",
-            "A saved sweep of the same launch, whose times stand in where there is no GPU.",
+            "A saved sweep of the same launch, whose times are shown if there is no GPU.",
             os.path.expanduser,
         ),
         Option(
@@ -120,7 +114,7 @@ OPTIONS = Options(
             "--plot",
             "KIND",
             "The plot that is shown first: times by default, registers where nothing is timed.",
-            values=_plot_kinds,
+            values=names_in("kernellab.tuning.results.plot_data:KINDS"),
         ),
         Option(
             "--name",
@@ -135,7 +129,7 @@ OPTIONS = Options(
 _HELP = """Compile, check and time the launch at the end of the cell with each of many configs.
 
 The cell is an ordinary cell whose last expression is a launch, without the constants and options
-that are tried: add[grid](x, y, z, n). What stands above is run; the launch is carried out on
+that are tried: add[grid](x, y, z, n). The code above it is run; the launch is carried out on
 copies of its arguments. With CUDA tensors configs are timed; with tensors on the CPU they are
 compiled and checked on the interpreter, and there are no times. The Tuning is in the variable
 `tuning` afterwards.
@@ -161,25 +155,12 @@ Examples:
 """
 
 
-@magics_class
-class TileTuneMagics(Magics):
-    """The magic `%%tiletune`."""
-
-    @cell_magic
-    def tiletune(self, line: str, cell: str) -> None:
-        assert self.shell is not None  # a magic is called by its shell
-        with ipython_api.cell_of_magic(self.shell, OPTIONS.magic, line, cell) as running:
-            _tune(running, OPTIONS.parse(line, running.position), cell)
-
-    tiletune.__doc__ = _HELP.format(options=OPTIONS.help())
-
-
-def _tune(running: RunningCell, given: Mapping[str, Any], body: str) -> None:
-    """Run what stands above the launch, tune the launch, show what was found."""
+@cell_magic(OPTIONS, _HELP.format(options=OPTIONS.help()))
+def tiletune(running: RunningCell, line: str, body: str) -> None:
+    """Run the code above the launch, tune the launch, show the result."""
+    given = OPTIONS.parse(line, running.position)
     advice = "Its last line is the launch to tune, as in add[grid](x, y, z, n)."
-    above, launched = above_and_last(running, body, OPTIONS.magic, "launch", advice)
-    if above.strip():
-        ipython_api.execute(running, above)
+    launched = run_above_last(running, body, OPTIONS.magic, "launch", advice)
     namespace = running.shell.user_ns
     launch = read_launch(launched, namespace, OPTIONS.magic, running.position(OPTIONS.magic))
     tune_options = _options(given) | _named_options(given, namespace, running.position)
@@ -198,7 +179,7 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
     if given["check"]:
         tune_options["check"] = True
     names = ("key", "target", "gpus", "seconds", "rtol", "atol", "recorded")
-    return tune_options | {name: given[name] for name in names if given[name] is not None}
+    return tune_options | stated(given, *names)
 
 
 def _named_options(

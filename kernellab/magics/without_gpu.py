@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _stand_in: StandIn | None = None
 _is_looked_for = True
-"""Whether nobody has looked yet whether there is a GPU."""
+"""Whether no one has looked yet whether there is a GPU."""
 
 
 def stand_in_for_gpu(cell: str) -> None:
@@ -27,7 +27,7 @@ def stand_in_for_gpu(cell: str) -> None:
     if not _is_looked_for or not ("triton" in sys.modules or re.search(r"\btriton\b", cell)):
         return
     _is_looked_for = False
-    # What cannot be imported, and Triton's own interpreter, are told where they are asked for.
+    # Failing imports and Triton's own interpreter are reported where they are used.
     with suppress(Exception):
         from kernellab import triton_api
         from kernellab.compiler.targets import DEFAULT_TARGET, local_target

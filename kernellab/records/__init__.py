@@ -11,8 +11,8 @@ from kernellab.records.compilations import (
     CompilationProvider,
 )
 from kernellab.records.launches import (
-    AskedLaunch,
     Backend,
+    BoundLaunch,
     Launch,
     Origin,
     Path,
@@ -40,8 +40,8 @@ from kernellab.records.stages import (
 
 __all__ = [
     "Analyst",
-    "AskedLaunch",
     "Backend",
+    "BoundLaunch",
     "Capability",
     "Chain",
     "Compilation",

@@ -1,6 +1,6 @@
 """What is known of the addresses of a kernel's accesses to global memory.
 
-Where a number comes from stands with the class.
+The source of each number is in the docstring of its class.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class PointerFacts:
     """Elements that have the same address."""
     vector_width: int | None
     """Elements that one thread may access at once: from the estimate, the layout and the mask; at
-    most 128 bits. None for atomics, and where the layout is no blocked one: `compiled_bytes` knows.
-    """
+    most 128 bits. None for atomics, and if the layout is not a blocked one: `compiled_bytes` has
+    it."""
     compiled_bytes: tuple[int, ...]
     """Widths in bytes of the accesses to global memory that PTX or AMD assembly has for this line;
     () where it has none."""

@@ -36,8 +36,8 @@ class Hazard:
 class Barrier:
     """A point where the warps of a program wait for each other.
 
-    Source: the operation is the compiler's; which accesses stand on either side of it,
-    and conflict, is ours, from the same module's control flow and its buffers' offsets.
+    Source: the operation is the compiler's; which accesses are on either side of it
+    and conflict is ours, from the same module's control flow and its buffers' offsets.
     """
 
     operation: str
@@ -55,8 +55,9 @@ class Barrier:
         """
         where = f", {self.position}" if self.position else ""
         hazards = [
-            f"{one.kind} of {one.after.buffer}: {one.before.operation} before {one.after.operation}"
-            for one in self.hazards
+            f"{hazard.kind} of {hazard.after.buffer}: "
+            f"{hazard.before.operation} before {hazard.after.operation}"
+            for hazard in self.hazards
         ]
         between = f": {'; '.join(dict.fromkeys(hazards))}" if hazards else ""
         return f"barrier {self.number}{where}, by the {self.written_by}{between}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernellab.errors import SourcePosition
-from kernellab.records.showing import HasCard, text_of
+from kernellab.records.showing import PrintsAsCard
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class Difference:
     index: tuple[int, ...]
     """The element that is farthest off."""
     expected: Any
-    found: Any
+    actual: Any
 
 
 @dataclass(frozen=True)
-class Bisection(HasCard):
+class Bisection(PrintsAsCard):
     """The first pass after which a kernel computes something else,
     as `kernellab.bisect` finds it.
     """
@@ -49,11 +49,10 @@ class Bisection(HasCard):
     """How many modules ran, each another than the one before."""
     not_run: Mapping[str, str]
     """Pass -> why the interpreter cannot run the module after it."""
+    notes: tuple[str, ...] = ()
+    """Sentences to know: that the modules ran on copies of tensors on a GPU."""
 
     @property
     def position(self) -> SourcePosition | None:
         """The first of the rewritten lines; None where there is none."""
         return self.lines[0] if self.lines else None
-
-    def __str__(self) -> str:
-        return text_of(self)

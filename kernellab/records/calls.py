@@ -33,7 +33,9 @@ class CallGraph:
     @property
     def edges(self) -> tuple[tuple[str, str], ...]:
         """(caller, callee), each pair once."""
-        pairs = [(one.name, callee) for one in self.functions for callee in one.calls]
+        pairs = [
+            (function.name, callee) for function in self.functions for callee in function.calls
+        ]
         return tuple(dict.fromkeys(pairs))
 
     def table(self) -> Any:

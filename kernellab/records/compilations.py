@@ -1,17 +1,17 @@
-"""One compilation: everything that was kept of it, and what can be asked of it."""
+"""One compilation: everything that was kept of it, and its queries."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, get_args
 
-from kernellab.common import doors
-from kernellab.common.argument_checks import check_whole
-from kernellab.common.argument_faults import names_bad_arguments
+from kernellab.common import upcalls
+from kernellab.common.argument_checks import check_whole, is_one_of
 from kernellab.common.formatting import shown
+from kernellab.common.own_options import parameters_first
 from kernellab.errors import ArgumentError, NotRecorded, suggestion
 from kernellab.records.launches import Specialization, Target
 from kernellab.records.machine_code import (
@@ -56,8 +56,28 @@ Capability = Literal[
     "layouts",
     "conversions",
 ]
-"""What a compilation may be able to tell, by the name of its attribute or method: see
+"""What a compilation may be able to report, by the name of its attribute or method: see
 `Compilation.can_answer`."""
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Analysis(Generic[Result]):
+    """An analysis: its name, and the type of what it finds."""
+
+    name: Capability
+
+
+SHARED_MEMORY: Analysis[SharedMemory] = Analysis("shared_memory")
+TENSOR_MEMORY: Analysis[TensorMemory] = Analysis("tensor_memory")
+BARRIERS: Analysis[Barriers] = Analysis("barriers")
+AXIS_INFO: Analysis[AxisInfo] = Analysis("axis_info")
+CALL_GRAPH: Analysis[CallGraph] = Analysis("call_graph")
+PIPELINE_STAGES: Analysis[PipelineStages] = Analysis("pipeline_stages")
+WORK: Analysis[Work] = Analysis("work")
+LAYOUTS: Analysis[Layouts] = Analysis("layouts")
+CONVERSIONS: Analysis[Conversions] = Analysis("conversions")
 
 PASSES_READ: Mapping[Capability, str] = {
     "shared_memory": "allocate_shared_memory",
@@ -79,7 +99,7 @@ STAGES_READ: Mapping[Capability, tuple[str, ...]] = {
 
 
 class CompilationProvider(Protocol):
-    """Answers what is asked of one compilation; the compiler room has one for a kernel that is at
+    """Answers queries of one compilation; the compiler package has one for a kernel that is at
     hand, and one for a record from a file.
 
     An answer is asked for only where `missing` gives None, and kept by the compilation.
@@ -92,11 +112,11 @@ class CompilationProvider(Protocol):
     kernel: Any
     options: Mapping[str, Any]
 
-    def missing(self, compilation: Compilation, asked: Capability) -> NotRecorded | None:
+    def missing(self, compilation: Compilation, capability: Capability) -> NotRecorded | None:
         """Why the record cannot answer this, as an error to raise; None where it can."""
 
     def source_now(self) -> str | None:
-        """The source of the kernel that has the name now; None where nobody can tell."""
+        """The source of the kernel that has the name now; None if it is not known."""
 
     def save(self, compilation: Compilation, path: str | os.PathLike[str]) -> os.PathLike[str]:
         """Write the record to a file."""
@@ -130,21 +150,21 @@ class CompilationProvider(Protocol):
 
 
 class Analyst(Protocol):
-    """Finds out what a compilation's modules tell; the compiler room has one."""
+    """Analyzes a compilation's modules; the compiler package has one."""
 
-    def answer(self, asked: Capability, *snapshot: str) -> Any:
-        """What the analysis of that name finds; of a snapshot, where it is of one."""
+    def answer(self, analysis: Analysis[Result], *snapshot: str) -> Result:
+        """What an analysis finds; of a snapshot, where it is of one."""
 
 
 def _no_snapshot(name: Any) -> ArgumentError:
     return ArgumentError(
-        f"{shown(name)} is no name of a stage or a pass.",
-        advice='Give one as a text: "ttgir", or a label of compilation.passes, "ttgir.coalesce".',
+        f"{shown(name)} is not the name of a stage or a pass.",
+        advice='Give one as a string: "ttgir", or a label of compilation.passes, "ttgir.coalesce".',
     )
 
 
 _LAYOUTS_FROM = "ttgir"
-"""The snapshot that analyses of layouts read unless they are told another."""
+"""The snapshot that analyses of layouts read by default."""
 
 
 @dataclass(frozen=True)
@@ -162,43 +182,44 @@ class Compilation(HasCard):
     passes: tuple[PassRun, ...] = field(default=(), repr=False)
     """Every pass that ran, in order; empty with record="stages"."""
     functions: tuple[FunctionSource, ...] = field(default=(), repr=False, compare=False)
-    """The kernel, and what it may call that is no library's, as they were compiled; empty where no
-    kernel of Python is known, and in files of earlier versions."""
+    """The kernel, and the functions outside of libraries that it may call, as they were compiled;
+    empty if the Python kernel is not known, and in files of earlier versions."""
 
-    @names_bad_arguments
-    def can_answer(self, asked: Capability) -> bool:
+    def can_answer(self, capability: Capability) -> bool:
         """Whether the record holds what the attribute or method of this name needs: `remarks`
         needs the kernel, or remarks that were saved, `instructions` machine code, `layouts` the
         TTGIR stage.
 
-        Where it does not, asking is an error, `errors.NotRecorded`, which says what lacks.
+        If not, the attribute raises `errors.NotRecorded`, which says what is missing.
 
         Raises ArgumentError where nothing of a compilation has that name.
         """
-        known, given = get_args(Capability), cast("Any", asked)
-        if not isinstance(given, str) or given not in known:
+        known = get_args(Capability)
+        if not is_one_of(capability, known):
             raise ArgumentError(
-                f"can_answer({shown(asked)}) names no question to a compilation.",
-                advice=suggestion(asked, known, "There are"),
+                f"can_answer takes the name of a capability, got {shown(capability)}.",
+                advice=suggestion(capability, known, "There are"),
             )
-        return self.provider.missing(self, asked) is None
+        return self.provider.missing(self, capability) is None
 
     @property
     def capabilities(self) -> frozenset[Capability]:
         """All that `can_answer` says yes to."""
-        return frozenset(one for one in get_args(Capability) if self.can_answer(one))
+        return frozenset(
+            capability for capability in get_args(Capability) if self.can_answer(capability)
+        )
 
-    def _ask(self, asked: Capability) -> CompilationProvider:
+    def _ask(self, capability: Capability) -> CompilationProvider:
         """The provider, where it can answer."""
-        missing = self.provider.missing(self, asked)
+        missing = self.provider.missing(self, capability)
         if missing is not None:
             raise missing
         return self.provider
 
     @property
     def is_redefined(self) -> bool:
-        """Whether the kernel's name stands for another source by now, of a cell that ran again;
-        False where nobody can tell.
+        """Return whether the kernel's name now refers to another source, of a cell that ran again;
+        False if it is not known.
         """
         now = self.provider.source_now()
         return now is not None and "source" in self.stages and now != self.stages["source"].text
@@ -219,7 +240,6 @@ class Compilation(HasCard):
         """
         return self._ask("source_map").source_map(self)
 
-    @names_bad_arguments
     def save(self, path: str | os.PathLike[str]) -> os.PathLike[str]:
         """Write the whole record to a file (gzipped JSON) that `kernellab.load` reads;
         returns the file's path.
@@ -245,19 +265,20 @@ class Compilation(HasCard):
     def _findings(self) -> dict[tuple[str, ...], Any]:
         return {}
 
-    def _found(self, asked: Capability, *snapshot: str) -> Any:
-        """What an analysis found, of a snapshot where it is of one; it is made when first asked
-        for.
+    def _found(self, analysis: Analysis[Result], *snapshot: str) -> Result:
+        """Return the result of an analysis, of a snapshot if it has one; it is made on first
+        use.
         """
         for name in snapshot:
             if not isinstance(name, str):
                 raise _no_snapshot(name)
-        key = (asked, *snapshot)
+        key = (analysis.name, *snapshot)
         if key not in self._findings:
             # Of another snapshot than its own, an analysis says itself whether that is there.
-            self._ask(asked if snapshot in ((), (_LAYOUTS_FROM,)) else "module")
-            self._findings[key] = self._analyst.answer(asked, *snapshot)
-        return self._findings[key]
+            self._ask(analysis.name if snapshot in ((), (_LAYOUTS_FROM,)) else "module")
+            self._findings[key] = self._analyst.answer(analysis, *snapshot)
+        result: Result = self._findings[key]
+        return result
 
     def shared_memory(self) -> SharedMemory:
         """How shared memory is laid out: buffers, offsets, sizes, life spans,
@@ -265,7 +286,7 @@ class Compilation(HasCard):
 
         Raises NotRecorded for a record without passes; so do the other analyses that read passes.
         """
-        return cast("SharedMemory", self._found("shared_memory"))
+        return self._found(SHARED_MEMORY)
 
     def tensor_memory(self) -> TensorMemory:
         """How Blackwell's tensor memory is laid out:
@@ -274,31 +295,30 @@ class Compilation(HasCard):
         Where the target has none, or the program uses none, there are no buffers,
         and `absence` says why.
         """
-        return cast("TensorMemory", self._found("tensor_memory"))
+        return self._found(TENSOR_MEMORY)
 
     def barriers(self) -> Barriers:
         """The barriers of a program, and which accesses to shared memory each keeps apart."""
-        return cast("Barriers", self._found("barriers"))
+        return self._found(BARRIERS)
 
     def axis_info(self) -> AxisInfo:
         """What is known of the addresses of each access to global memory,
         and how wide the finished code's accesses are.
         """
-        return cast("AxisInfo", self._found("axis_info"))
+        return self._found(AXIS_INFO)
 
     def call_graph(self) -> CallGraph:
         """The functions that are left after inlining, and who calls whom."""
-        return cast("CallGraph", self._found("call_graph"))
+        return self._found(CALL_GRAPH)
 
     def pipeline_stages(self) -> PipelineStages:
         """The stage and cluster of each operation of the loops that are software-pipelined."""
-        return cast("PipelineStages", self._found("pipeline_stages"))
+        return self._found(PIPELINE_STAGES)
 
     def work(self) -> Work:
         """Floating-point operations and bytes of one program, counted from the IR."""
-        return cast("Work", self._found("work"))
+        return self._found(WORK)
 
-    @names_bad_arguments
     def layouts(self, snapshot: str = _LAYOUTS_FROM) -> Layouts:
         """The layout of every tile of a module: which thread and register,
         or which place in memory, holds which element.
@@ -310,23 +330,21 @@ class Compilation(HasCard):
             ArgumentError: no such stage or pass, its tiles have no layouts (TTIR), or the
                 kernel has no tiles.
         """
-        return cast("Layouts", self._found("layouts", snapshot))
+        return self._found(LAYOUTS, snapshot)
 
-    @names_bad_arguments
     def conversions(self, snapshot: str = _LAYOUTS_FROM) -> Conversions:
         """Where tiles change their layout: by what means, how many bytes,
         and which operations on either side force it.
 
         Raises ArgumentError as `layouts` does.
         """
-        return cast("Conversions", self._found("conversions", snapshot))
+        return self._found(CONVERSIONS, snapshot)
 
-    @names_bad_arguments
     def module(self, name: str = "ttgir") -> ModuleOp:
         """The module of a stage ("ttir", "ttgir"), or after a pass ("ttgir.coalesce"), as xDSL ops:
         walk, rewrite, print it.
 
-        Each call gives a module of its own. All widths of loads, without a regular expression:
+        Each call returns a new module. All widths of loads, without a regular expression:
 
             for op in compilation.module("ttgir").walk():
                 if isinstance(op, tt.LoadOp):                     # from kernellab.ir import tt
@@ -357,7 +375,6 @@ class Compilation(HasCard):
         """
         return spill_sites_of(self.instructions)
 
-    @names_bad_arguments
     def occupancy(
         self,
         *,
@@ -373,7 +390,7 @@ class Compilation(HasCard):
             warps: per program, likewise.
 
         Raises NotRecorded where the resources are not known, or the limits of the target;
-        OptionError for what is no number of registers, bytes or warps.
+        OptionError for a value that is not a number of registers, bytes or warps.
         """
         for name, value, least in (
             ("registers", registers, 0), ("shared_bytes", shared_bytes, 0), ("warps", warps, 1),
@@ -382,8 +399,15 @@ class Compilation(HasCard):
                 check_whole(name, value, least)
         return self._ask("occupancy").occupancy(self, registers, shared_bytes, warps)
 
-    @names_bad_arguments
-    def estimate(self, grid: Any, *args: Any, gpu: str | None = None, **keywords: Any) -> Any:
+    @parameters_first(lambda compilation: list(compilation.specialization.signature))
+    def estimate(
+        self,
+        grid: Any,
+        args: Sequence[Any],
+        keywords: Mapping[str, Any],
+        *,
+        gpu: str | None = None,
+    ) -> Any:
         """How long a launch takes, and what bounds it: an estimate from what is counted, with
         no GPU (docs/estimates.md).
 
@@ -403,16 +427,17 @@ class Compilation(HasCard):
             TargetError: a target that is not calibrated, such as AMD's.
             UnsupportedOperation: the interpreter does not know an operation.
         """
-        return doors.estimates().estimate(self, grid, args, keywords, gpu)
+        return upcalls.estimates().estimate(self, grid, args, keywords, gpu)
 
-    @names_bad_arguments
+    @parameters_first(lambda compilation: list(compilation.specialization.signature))
     def roofline(
         self,
         grid: Any,
-        *args: Any,
+        args: Sequence[Any],
+        keywords: Mapping[str, Any],
+        *,
         gpu: str | None = None,
         microseconds: float | None = None,
-        **keywords: Any,
     ) -> Any:
         """A launch under the roofs of a GPU: operations by kind and bytes by level, counted with no
         GPU, and the peaks of the data sheet; `.plot()` draws it.
@@ -424,9 +449,8 @@ class Compilation(HasCard):
         Raises:
             OptionError: no such GPU, or no time. Otherwise as `estimate`.
         """
-        return doors.estimates().roofline(self, grid, args, keywords, gpu, microseconds)
+        return upcalls.estimates().roofline(self, grid, args, keywords, gpu, microseconds)
 
-    @names_bad_arguments
     def explore(self, *annotations: Any) -> Any:
         """The IR explorer: every pass, what it changed, and all stages
         with linked lines (docs/widgets.md).
@@ -436,7 +460,7 @@ class Compilation(HasCard):
 
         Args:
             annotations: what `kernellab.check`, `kernellab.accesses` and `kernellab.read_ncu` found
-                of the same kernel: findings stand in the margin, numbers beside the lines.
+                of the same kernel: findings are shown in the margin, numbers next to the lines.
 
         Raises:
             ArgumentError: evidence of another kernel, of another definition of it, or counted for

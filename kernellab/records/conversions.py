@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 from kernellab.errors import SourcePosition
 from kernellab.records.showing import HasCard, show
-from kernellab.records.tables import column_names, data_frame
+from kernellab.records.tables import RowSequence, column_names, data_frame
 
 Means = Literal["no-op", "registers", "warp shuffles", "shared memory"]
 """How elements get to the threads that need them: they are there; in other registers
@@ -16,7 +16,7 @@ of the same thread; handed from lane to lane; written to shared memory and read 
 
 
 @dataclass(frozen=True)
-class Neighbour:
+class Neighbor:
     """An operation that settles the layout on one side of a conversion."""
 
     operation: str
@@ -31,7 +31,7 @@ class Conversion:
     """An operation that brings the elements of a tile to other threads, or that may have to.
 
     `ttg.convert_layout` does nothing else; a reduction, a scan or a gather does it on the way, and
-    an operand of a matrix product is brought into shared memory and out of it by `ttg.local_alloc`
+    an operand of a matmul is brought into shared memory and out of it by `ttg.local_alloc`
     and `ttg.local_load`.
     """
 
@@ -61,16 +61,16 @@ class Conversion:
     kept_bytes: int | None
     """Of a conversion between registers: what threads hold afterwards and held before, so that it
     stays with them, by the two layouts; a copy in each thread counts. 0 where the whole tile goes
-    through shared memory; None of operations that are no conversion."""
+    through shared memory; None of operations that are not conversions."""
     scratch_bytes: int
     """Shared memory that it needs while it runs. Source: Triton's allocation pass."""
     in_loop: bool
-    forced_by: tuple[Neighbour, ...]
+    forced_by: tuple[Neighbor, ...]
     """The operations that leave the tile in the layout that it comes from."""
-    wanted_by: tuple[Neighbour, ...]
+    wanted_by: tuple[Neighbor, ...]
     """The operations that need the layout that it goes to."""
     in_finished_code: Mapping[str, int] = field(default_factory=dict)
-    """Opcode -> how many instructions of the machine code stand on its TTGIR line, of those
+    """Opcode -> how many instructions of the machine code are on its TTGIR line, of those
     that move data between threads or wait for each other; empty where the record cannot say."""
 
     def show(self) -> Any:
@@ -119,38 +119,28 @@ _WITHOUT_BYTES: Mapping[Means, str] = {
 }
 
 
-def _listed(neighbours: Sequence[Neighbour]) -> str:
-    return ", ".join(str(one) for one in neighbours)
+def _listed(neighbors: Sequence[Neighbor]) -> str:
+    return ", ".join(str(neighbor) for neighbor in neighbors)
 
 
 @dataclass(frozen=True)
-class Conversions(HasCard):
+class Conversions(HasCard, RowSequence[Conversion]):
     """Where the tiles of a module change their layout, in the order of its text."""
 
     conversions: tuple[Conversion, ...]
     read_from: str
-
-    @overload
-    def __getitem__(self, place: int) -> Conversion: ...
-    @overload
-    def __getitem__(self, place: slice) -> tuple[Conversion, ...]: ...
-    def __getitem__(self, place: int | slice) -> Conversion | tuple[Conversion, ...]:
-        return self.conversions[place]
-
-    def __iter__(self) -> Iterator[Conversion]:
-        return iter(self.conversions)
-
-    def __len__(self) -> int:
-        return len(self.conversions)
+    _rows = "conversions"
 
     def __str__(self) -> str:
         """A line for each conversion."""
-        lines = [str(one) for one in self.conversions]
+        lines = [str(conversion) for conversion in self.conversions]
         return "\n".join(lines) or f"No tile of {self.read_from!r} changes its layout."
 
     def table(self) -> Any:
         """One row per conversion, as a pandas DataFrame."""
         frame = data_frame(self.conversions, column_names(Conversion))
         for column in ("forced_by", "wanted_by"):
-            frame[column] = [_listed(getattr(one, column)) for one in self.conversions]
+            frame[column] = [
+                _listed(getattr(conversion, column)) for conversion in self.conversions
+            ]
         return frame

@@ -33,12 +33,12 @@ class GraphNode:
             "output".
         target: what is called: "torch.sin", "aten.mul.Tensor".
         args, kwargs: as the graph's text has them.
-        shape: sizes, symbols as text; None where the value is no tensor.
-        dtype: "float32", ...; None where the value is no tensor.
+        shape: sizes, symbols as text; None if the value is not a tensor.
+        dtype: "float32", ...; None if the value is not a tensor.
         position: the user's line; None where torch kept none.
         origins: names of nodes of the level before.
         inputs: names of the nodes of its graph that it takes.
-        modules: those of the model that it stands in, the outermost first.
+        modules: those of the model that it is in, the outermost first.
     """
 
     name: str
@@ -79,11 +79,12 @@ class Level:
         """What the other level's text has instead, as a unified diff; "" for equal texts.
 
         Raises:
-            ArgumentError: `other` is no level.
+            ArgumentError: `other` is not a level.
         """
         if not issubclass(type(other), Level):
             raise ArgumentError(
-                f"{shown(other)} is no level of a graph.", advice="Write graph.aten.diff(graph.fx)."
+                f"other must be a level of a graph, got {shown(other)}.",
+                advice="Write graph.aten.diff(graph.fx).",
             )
         lines = unified_diff(
             self.text.splitlines(), other.text.splitlines(), self.name, other.name, lineterm=""
@@ -237,7 +238,7 @@ class Candidate:
         config: block sizes, warps, stages, as Inductor says them.
         is_template: whether it is a Triton template of Inductor's.
         is_taken: whether the generated code has it.
-        source: its module; "" where it is no template.
+        source: its module; "" if it is not a template.
     """
 
     operation: str

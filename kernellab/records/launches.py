@@ -1,9 +1,9 @@
-"""What is launched, and for which GPU: targets, specialisations, launches, runs."""
+"""What is launched, and for which GPU: targets, specializations, launches, runs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ Origin = Literal["launch", "signature", "annotation", "assumption"]
 """How an argument's type came to be known."""
 
 Path = tuple[int, ...]
-"""Where an argument stands: its parameter's number, then positions inside nested tuples."""
+"""The place of an argument: its parameter's number, then positions inside nested tuples."""
 
 
 _ARCHITECTURES = {"cuda": re.compile(r"[0-9]{1,4}"), "hip": re.compile(r"gfx[0-9a-z]{1,12}")}
@@ -47,7 +47,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Specialization:
-    """What one compilation of a kernel is specialised on.
+    """What one compilation of a kernel is specialized on.
 
     Paths are Triton's own: (2,) is the third parameter, (2, 0)
     the first element of a tuple given for it.
@@ -73,13 +73,13 @@ class Launch(HasCard):
     arguments: Mapping[str, str]
     """Parameter name -> a short description of the value: "float32[98432]", "98432"."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Launch options that are no kernel parameters: num_warps, num_stages, ..."""
+    """Launch options that are not parameters of the kernel: num_warps, num_stages, ..."""
 
 
-@dataclass(frozen=True, eq=False)
-class AskedLaunch:
-    """A launch as somebody wrote it: what it takes to make it again. It holds the arguments, as
-    they are now.
+@dataclass(eq=False)
+class BoundLaunch:
+    """A kernel with its grid and its arguments, which are as they are now: what it takes to launch
+    it, to check it, to trace it.
     """
 
     kernel: Any
@@ -87,7 +87,10 @@ class AskedLaunch:
     grid: Any
     args: tuple[Any, ...] = field(repr=False)
     keywords: Mapping[str, Any] = field(repr=False)
-    target: Target
+    target: Target | None = None
+    """The GPU to emulate; None means the one that a launch would emulate."""
+    expect: Any = field(default=None, repr=False)
+    """The expected results, as `kernellab.check` takes them; None if they are not known."""
 
     @property
     def name(self) -> str:
@@ -102,19 +105,11 @@ class AskedLaunch:
             inside = inside.fn
         return inside
 
-    def given_to(self, function: Callable[..., Any], **own: Any) -> Any:
-        """What `trace`, `check` or `accesses` make of it, emulating the same GPU; `own` are
-        keywords of the function's own.
-        """
-        asked = {"target": self.target, **own}
-        own = {name: one for name, one in asked.items() if name not in self.plain.arg_names}
-        return function(self.kernel, self.grid, *self.args, **own, **self.keywords)
-
 
 @dataclass(frozen=True)
 class Subject:
     """What a run on the interpreter says something about:
-    a kernel as it was defined then, and what it was specialised on.
+    a kernel as it was defined then, and what it was specialized on.
     """
 
     kernel: str

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from kernellab.common.saved_records import Size
 from kernellab.errors import SourcePosition
 from kernellab.records.showing import HasCard
 from kernellab.records.source_maps import Chain
@@ -15,27 +16,27 @@ from kernellab.records.source_maps import Chain
 class Resources(HasCard):
     """What one program of the compiled kernel takes, read from the binary."""
 
-    registers: int
+    registers: Size
     """Registers per thread (AMD: vector registers)."""
-    spills: int
+    spills: Size
     """Bytes that a thread stores to local memory because its registers do not suffice, each store
-    counted once, as `ptxas -v` says. Where nobody can say (AMD where anything is spilled, records
+    counted once, as `ptxas -v` says. Where no one can say (AMD where anything is spilled, records
     of earlier versions): the whole stack."""
-    shared_bytes: int
+    shared_bytes: Size
     """Shared memory per program, in bytes (AMD: LDS), what a launch asks for included."""
-    stack_bytes: int
+    stack_bytes: Size
     """Stack per thread in local memory, in bytes:
     spilled registers, local arrays, arguments of calls such as a print's."""
-    static_shared_bytes: int = 0
+    static_shared_bytes: Size = 0
     """The part of the shared memory that is fixed in the binary;
     the rest is asked for at each launch."""
-    barriers: int = 0
+    barriers: Size = 0
     """Named barriers of the SM that one program takes (NVIDIA)."""
-    tensor_memory_columns: int = 0
+    tensor_memory_columns: Size = 0
     """Columns of tensor memory that one program takes (Blackwell)."""
-    scalar_registers: int = 0
+    scalar_registers: Size = 0
     """Scalar registers per wave (AMD)."""
-    spill_loads: int = 0
+    spill_loads: Size = 0
     """Bytes that a thread loads back of what it spilled, each load counted once (NVIDIA)."""
 
 
@@ -64,7 +65,7 @@ class Occupancy:
 
 @dataclass(frozen=True)
 class ControlCodes:
-    """What an NVIDIA instruction tells the warp scheduler;
+    """What an NVIDIA instruction contains for the warp scheduler;
     `compiler/sass_decoding.py` says where the bits are.
     """
 
@@ -148,8 +149,17 @@ def spill_sites_of(instructions: Iterable[Instruction]) -> tuple[SpillSite, ...]
     can hold.
     """
     sites = []
-    for one in instructions:
-        if one.category in ("local load", "local store") and one.width is not None:
-            kind: Literal["load", "store"] = "load" if one.category == "local load" else "store"
-            sites.append(SpillSite(one.line, kind, one.width, one.chains[0] if one.chains else ()))
+    for instruction in instructions:
+        if instruction.category in ("local load", "local store") and instruction.width is not None:
+            kind: Literal["load", "store"] = (
+                "load" if instruction.category == "local load" else "store"
+            )
+            sites.append(
+                SpillSite(
+                    instruction.line,
+                    kind,
+                    instruction.width,
+                    instruction.chains[0] if instruction.chains else (),
+                )
+            )
     return tuple(sites)

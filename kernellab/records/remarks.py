@@ -1,4 +1,4 @@
-"""What the compiler says about a kernel without being asked to fail."""
+"""Remarks of the compiler about a kernel that it compiles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RemarkOrigin = Literal["mlir", "ptxas", "triton"]
 
 @dataclass(frozen=True)
 class Remark(HasCard, Diagnostic):
-    """Something that the compiler says about a kernel without being asked to fail.
+    """A remark of the compiler about a kernel that it compiles.
 
     `kind` is who said it, a `RemarkOrigin`; `what` the compiler's words; `why` the same in plain
     words, "" where the compiler's are not known; `position` the kernel's line.

@@ -1,5 +1,5 @@
 """How the interpreter is to run a launch: the options that are its own,
-beside those of the compiler's backend.
+in addition to those of the compiler's backend.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RunOptions:
         check_choice("stage", self.stage, STAGES, word=str(self.stage).partition(".")[0])
         check_choice("order", self.order, ORDERS)
         check_choice("bounds", self.bounds, BOUNDS)
-        check_whole("seed", self.seed)
+        object.__setattr__(self, "seed", check_whole("seed", self.seed))
 
     def changed(self) -> dict[str, Any]:
         """The options that are not what they are by default."""

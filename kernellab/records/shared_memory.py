@@ -1,6 +1,6 @@
 """How the shared memory of a program is laid out, and its tensor memory.
 
-Where a number comes from stands with the class.
+The source of each number is in the docstring of its class.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class SharedMemory:
     loops: tuple[tuple[int, int], ...] = ()
     """(first, last operation) of each loop: where the module's branches lead back."""
     warp_groups: tuple[tuple[int, int], ...] = ()
-    """(first, last operation) of each part of a warp-specialised kernel:
-    they stand one after the other, and run at once."""
+    """(first, last operation) of each part of a warp-specialized kernel:
+    they are one after the other, and run at once."""
 
     def table(self) -> Any:
         """One row per buffer, as a pandas DataFrame."""
@@ -77,12 +77,14 @@ class SharedMemory:
         Ours, from the life spans.
         """
         alive = [
-            one for one in self.buffers if one.first_operation <= operation <= one.last_operation
+            buffer
+            for buffer in self.buffers
+            if buffer.first_operation <= operation <= buffer.last_operation
         ]
         used, reached = 0, 0
-        for one in sorted(alive, key=lambda one: one.offset):
-            used += max(0, one.end - max(one.offset, reached))
-            reached = max(reached, one.end)
+        for buffer in sorted(alive, key=lambda buffer: buffer.offset):
+            used += max(0, buffer.end - max(buffer.offset, reached))
+            reached = max(reached, buffer.end)
         return used
 
     @property
@@ -92,7 +94,7 @@ class SharedMemory:
         `total_bytes` is at least what is in use there, and more where buffers are aligned
         or a place is free only for a while.
         """
-        starts = {one.first_operation for one in self.buffers}
+        starts = {buffer.first_operation for buffer in self.buffers}
         return min(starts, key=lambda at: (-self.bytes_in_use(at), at), default=None)
 
     def plot(self) -> Any:
@@ -179,14 +181,16 @@ class TensorMemory:
         Ours, from the life spans.
         """
         alive = [
-            one for one in self.buffers if one.first_operation <= operation <= one.last_operation
+            buffer
+            for buffer in self.buffers
+            if buffer.first_operation <= operation <= buffer.last_operation
         ]
-        return len({column for one in alive for column in range(one.column, one.end)})
+        return len({column for buffer in alive for column in range(buffer.column, buffer.end)})
 
     @property
     def busiest_operation(self) -> int | None:
         """The first operation with the most columns in use; None without buffers."""
-        starts = {one.first_operation for one in self.buffers}
+        starts = {buffer.first_operation for buffer in self.buffers}
         return min(starts, key=lambda at: (-self.columns_in_use(at), at), default=None)
 
     def plot(self) -> Any:

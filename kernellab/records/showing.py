@@ -1,16 +1,12 @@
-"""The way up, from a record to the room of the screens, of which nothing is imported before it
-is needed.
-"""
+"""The way up from a record to the views, of which nothing is imported before it is needed."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from kernellab.common import doors
-from kernellab.common.argument_faults import names_bad_arguments
+from kernellab.common import upcalls
 
 
-@names_bad_arguments
 def show(record: Any, *annotations: Any, **options: Any) -> Any:
     """The view of a record: as the last expression of a cell it is displayed.
 
@@ -22,24 +18,24 @@ def show(record: Any, *annotations: Any, **options: Any) -> Any:
             numbers as bars.
         options: what the view of such a record takes.
 
-    A record that has no view of its own, such as what a check found, is shown as its card.
+    A record without a view, such as the findings of a check, is shown as its card.
 
     Raises:
         ArgumentError: nothing shows it, or evidence is of something else.
         OptionError: its view takes no such option.
         ProfileError: a profile is of other machine code.
     """
-    return doors.views().show(record, *annotations, **options)
+    return upcalls.views().show(record, *annotations, **options)
 
 
 def can_show(record: Any) -> bool:
     """Whether `show` has a view, or a card, of such a record."""
-    return bool(doors.views().can_show(record))
+    return bool(upcalls.views().can_show(record))
 
 
 def text_of(record: Any) -> str:
     """What `print` writes of a record that has a card: the card as text."""
-    return str(doors.views().card(record).text())
+    return str(upcalls.views().card(record).text())
 
 
 def plot(record: Any, **options: Any) -> Any:
@@ -50,7 +46,7 @@ def plot(record: Any, **options: Any) -> Any:
         record: a `SharedMemory`, a `TensorMemory`, a `Layout` or a tile's, a `Tuning`, `Tunings`.
         options: what the figure of such a record takes.
     """
-    return doors.views().plot(record, **options)
+    return upcalls.views().plot(record, **options)
 
 
 class HasCard:
@@ -59,15 +55,24 @@ class HasCard:
     __slots__ = ()
 
     def _ipython_display_(self) -> None:
-        view = doors.views().displayed(self)
+        view = upcalls.views().displayed(self)
         if view is None:
-            raise NotImplementedError  # IPython asks `_repr_mimebundle_` then
+            raise NotImplementedError  # IPython then calls `_repr_mimebundle_`
         view._ipython_display_()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         del include, exclude  # IPython picks from what is given
-        card = doors.views().card(self)
+        card = upcalls.views().card(self)
         return {"text/plain": card.text(), "text/html": card.html()}
+
+
+class PrintsAsCard(HasCard):
+    """A record that `print` shows as its card, too."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return text_of(self)
 
 
 def described(thing: Any) -> str:

@@ -23,7 +23,7 @@ class SourceMap:
     """Which line of one stage became which lines of another, both ways.
 
     A stage is named as in `Compilation.stages`. Lines of an IR or of machine code count from 1 in
-    the stage's text; lines of "source" are those of the file that the kernel stands in (the numbers
+    the stage's text; lines of "source" are those of the kernel's file (the numbers
     that an editor, a notebook cell or a traceback shows).
     """
 
@@ -63,8 +63,8 @@ class SourceMap:
         """The lines of `to_stage` that are related to a line of `from_stage`:
         () where there is none.
 
-        From "source", a line stands for the code on it and for what was inlined there; to "source",
-        a helper's line comes with the lines that called it, as far as they stand in the kernel's
+        From "source", a line means the code on it and what was inlined there; to "source",
+        a helper's line comes with the lines that called it, as far as they are in the kernel's
         file (`chain` has them all).
 
         Raises:
@@ -86,12 +86,12 @@ class SourceMap:
         way = self._way(from_stage, to_stage)
         if way is None:
             return self._lines_by_source(from_stage, to_stage, number)
-        found: Lines = (number,)
+        lines: Lines = (number,)
         for step_from, step_to in itertools.pairwise(way):
-            found = _ordered(
-                there for here in found for there in self._step(step_from, step_to, here)
+            lines = _ordered(
+                there for here in lines for there in self._step(step_from, step_to, here)
             )
-        return found
+        return lines
 
     def chain(self, stage: str, line: int) -> tuple[Chain, ...]:
         """The call chains that a line of a stage comes from: usually one;
@@ -169,7 +169,7 @@ class SourceMap:
             for later, earlier_lines in enumerate(lines, start=1):
                 for earlier in earlier_lines:
                     table.setdefault(earlier, []).append(later)
-            turned[pair] = {earlier: tuple(found) for earlier, found in table.items()}
+            turned[pair] = {earlier: tuple(later) for earlier, later in table.items()}
         return turned
 
     def _step(self, from_stage: str, to_stage: str, line: int) -> Lines:
@@ -205,12 +205,12 @@ class SourceMap:
         if not ways:
             return ()
         nearest = min(ways, key=len)[-1]
-        found = [
+        steps = [
             number
             for there in self.lines(stage, nearest, line)
             for number in _at(self.origins[nearest], there)
         ]
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(steps))
 
     def _lines_from_source(self, stage: str, file: str, line: int) -> Lines:
         wanted = {
@@ -271,8 +271,8 @@ def _at(table: tuple[tuple[int, ...], ...], line: int) -> tuple[int, ...]:
 
 
 def _ordered(lines: Iterable[int]) -> Lines:
-    found = tuple(lines)
-    return found if len(found) < 2 else tuple(sorted(set(found)))
+    result = tuple(lines)
+    return result if len(result) < 2 else tuple(sorted(set(result)))
 
 
 def _packed(lines: tuple[tuple[int, ...], ...], offset: int) -> list[int | list[int]]:

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from kernellab.common.argument_checks import is_text
-from kernellab.common.argument_faults import names_bad_arguments
+from kernellab.common.argument_checks import is_one_of
 from kernellab.common.formatting import shown
 from kernellab.errors import (
     CompiledLines,
@@ -25,7 +24,7 @@ from kernellab.errors import (
 
 @dataclass(frozen=True)
 class FunctionSource:
-    """A function that was compiled, where it stood and as it was then, decorators included."""
+    """A function that was compiled, with its position and text then, decorators included."""
 
     file: str
     name: str
@@ -41,8 +40,8 @@ class FunctionSource:
 
     @property
     def notice(self) -> str:
-        """That the file has other lines there by now, in a sentence; "" where it does not, or
-        nobody can tell.
+        """That the file now has other lines there, in a sentence; "" if it does not, or
+        that is not known.
         """
         if not is_edited(self.file, CompiledLines(self.name, self.first_line, self.lines)):
             return ""
@@ -78,10 +77,9 @@ class Stage:
 
 
 class Stages(Mapping[str, Stage]):
-    """Stage name -> Stage, in the order of the pipeline;
-    a stage given as a function is made when first asked for. One that could not be made, on
-    this machine or of a damaged binary, is none of them; who asks for it all the same is told why,
-    or gets it.
+    """Stage name -> Stage, in the order of the pipeline; a stage given as a function is made on
+    first use. A stage that cannot be made on this machine, or of a damaged binary, is not listed;
+    reading it raises an error with the reason.
     """
 
     def __init__(self, stages: Mapping[str, Stage | Callable[[], Stage]]) -> None:
@@ -89,10 +87,9 @@ class Stages(Mapping[str, Stage]):
         self.failed: dict[str, MachineError | CompileError] = {}
         """What could not be made, and why."""
 
-    @names_bad_arguments
     def __getitem__(self, name: str) -> Stage:
         """The stage of that name; raises NoSuchStage, a KeyError, where there is none."""
-        stage = self._stages.get(name) if is_text(name) else None
+        stage = self._stages.get(name) if is_one_of(name, self._stages) else None
         if stage is None:
             raise NoSuchStage(
                 f"there is no stage {shown(name)}",
@@ -109,11 +106,11 @@ class Stages(Mapping[str, Stage]):
 
     def made(self) -> list[Stage]:
         """All that can be made on this machine, of what is there, in order."""
-        found = []
+        texts = []
         for name in self._stages:
             with suppress(MachineError, CompileError):
-                found.append(self[name])
-        return found
+                texts.append(self[name])
+        return texts
 
     def __contains__(self, name: object) -> bool:
         # Mapping's own would make the stage.
@@ -133,8 +130,8 @@ class StoredText:
     """A text that is kept compressed, and unpacked each time it is read."""
 
     def __init__(self, text: str, erased: tuple[str, ...] = ()) -> None:
-        """Keep `text`, uncompressed until `pack` is called; what is read lacks the parts `erased`:
-        names of passing folders.
+        """Keep `text`, uncompressed until `pack` is called; what is read is without the parts
+        `erased`: names of temporary folders.
         """
         self._raw: str | None = text
         self._packed = b""
@@ -178,7 +175,7 @@ class DeferredText(StoredText):
         return made
 
     def pack(self) -> None:
-        """Nothing: what is not made yet takes no room."""
+        """Do nothing: what is not made yet takes no memory."""
 
     def read(self) -> str:
         """The text; raises what its making raises."""
@@ -201,7 +198,7 @@ class PassRun:
     "source" for the front end, "sass" for the assembler."""
     name: str
     """As in Triton's `add_*`: "coalesce"; "front_end", "optimize_module",
-    "ptxas" where it is no pass of MLIR."""
+    "ptxas" if it is not a pass of MLIR."""
     occurrence: int
     """The how manieth of that name in the stage's own pipeline, from 1."""
     arguments: tuple[Any, ...]
@@ -220,6 +217,13 @@ class PassRun:
         """ "ttgir.canonicalizer#2"; the first of a name goes without a number."""
         number = f"#{self.occurrence}" if self.occurrence > 1 else ""
         return f"{self.stage}.{self.name}{number}"
+
+    @property
+    def op_changes(self) -> dict[str, int]:
+        """Op name, in order -> how many more of them there are after the pass, or less."""
+        before, after = self.op_counts_before, self.op_counts_after
+        changes = {name: after.get(name, 0) - before.get(name, 0) for name in {*before, *after}}
+        return {name: changes[name] for name in sorted(changes) if changes[name]}
 
     def __repr__(self) -> str:
         what = "changed" if self.changed else "unchanged"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, TypeVar, overload
 
 from kernellab.errors import SourcePosition
 
@@ -30,3 +30,26 @@ def frame_of(rows: Sequence[Sequence[Any]], columns: Sequence[str]) -> Any:
 def column_names(kind: type) -> list[str]:
     """The names of a data class's fields, as columns of its table."""
     return [field.name for field in dataclasses.fields(kind)]
+
+
+Row = TypeVar("Row", covariant=True)
+
+
+class RowSequence(Sequence[Row]):
+    """A record that is a sequence of the rows in one of its fields."""
+
+    _rows: ClassVar[str]
+    """The field's name."""
+
+    @overload
+    def __getitem__(self, place: int) -> Row: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Row, ...]: ...
+    def __getitem__(self, place: int | slice) -> Any:
+        return getattr(self, self._rows)[place]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(getattr(self, self._rows))
+
+    def __len__(self) -> int:
+        return len(getattr(self, self._rows))

@@ -35,14 +35,14 @@ class TileLayout(HasCard):
     element: str
     """The elements' type as MLIR writes it: "f16", "!tt.ptr<f16>"."""
     encoding: str
-    """The layout as TTGIR writes it, aliases spelt out."""
+    """The layout as TTGIR writes it, aliases spelled out."""
     layout: Layout | None
     """Of the last dimensions, where a piece of memory has several tiles;
     None where Triton does not say: see `why_unknown`."""
     why_unknown: str = ""
 
     def show(self, to: TileLayout | Layout | None = None, by: str | None = None) -> Any:
-        """The tile as a picture (docs/widgets.md); with `to`, beside another layout
+        """The tile as a picture (docs/widgets.md); with `to`, next to another layout
         of the same shape; `by` as for `Layout.show`.
 
         Raises LayoutError where the layout is not known, the shapes differ,
@@ -107,15 +107,15 @@ class Layouts(HasCard):
         Raises:
             LayoutError: none has; the message says which pass removed it, where one did.
         """
-        found = [tile for tile in self.tiles if tile.name == name]
-        if not found:
+        matching = [tile for tile in self.tiles if tile.name == name]
+        if not matching:
             raise LayoutError(
                 f"No tile of {self.read_from!r} is called {name!r}.",
                 advice=self.explain_absence(name),
             )
         if (own := self.type_in_kernel(name)) is not None:
-            found.sort(key=lambda tile: not tile.has_type(*own))
-        return tuple(found)
+            matching.sort(key=lambda tile: not tile.has_type(*own))
+        return tuple(matching)
 
     def __iter__(self) -> Iterator[TileLayout]:
         return iter(self.tiles)

@@ -52,13 +52,13 @@ class Work:
         """Trip counts that are not known ("1" for none) -> floating-point operations
         to be multiplied with them.
 
-        A multiply-add of a matrix product counts as two.
+        A multiply-add of a matmul counts as two.
         """
         return self._sums("matrix", "arithmetic")
 
     @property
     def matrix_flops(self) -> Mapping[str, int]:
-        """As `flops`, of matrix products alone."""
+        """As `flops`, of matmuls only."""
         return self._sums("matrix")
 
     @property
@@ -72,13 +72,11 @@ class Work:
         return self._sums("store", "atomic")
 
     def __str__(self) -> str:
-        """Three lines: "1,024 flops, 512 of them in matrix products", and the bytes;
+        """Three lines: "1,024 flops, 512 of them in matmuls", and the bytes;
         where trip counts are not known, "16 * n flops".
         """
         products = (
-            f", of them in matrix products: {_sum_text(self.matrix_flops)}"
-            if self.matrix_flops
-            else ""
+            f", of them in matmuls: {_sum_text(self.matrix_flops)}" if self.matrix_flops else ""
         )
         return "\n".join(
             [

@@ -11,14 +11,14 @@ from typing import Any
 
 import torch._inductor.select_algorithm
 
+from kernellab.common.replacing import replaced
 from kernellab.records.graphs import Candidate
-from kernellab.torch_api.virtual_gpu import replaced
 
 _selection: Any = torch._inductor.select_algorithm
 
 
 @contextmanager
-def candidates_noted(found: list[Candidate]) -> Iterator[None]:
+def candidates_noted(candidates: list[Candidate]) -> Iterator[None]:
     """While active, what Inductor would time is added to `found`, and the first template
     is taken; where there is none, the first.
     """
@@ -27,9 +27,9 @@ def candidates_noted(found: list[Candidate]) -> Iterator[None]:
     def choose(cache: Any, name: str, choices: Sequence[Any], *args: Any, **keywords: Any) -> Any:
         if not choices:
             return original(cache, name, choices, *args, **keywords)
-        taken = next((one for one in choices if _is_template(one)), choices[0])
-        place = len({one.place for one in found})
-        found.extend(_candidate(name, place, one, one is taken) for one in choices)
+        taken = next((choice for choice in choices if _is_template(choice)), choices[0])
+        place = len({candidate.place for candidate in candidates})
+        candidates.extend(_candidate(name, place, choice, choice is taken) for choice in choices)
         return original(cache, name, [taken], *args, **keywords)
 
     with replaced(_selection.AlgorithmSelectorCache, __call__=choose):
@@ -53,9 +53,9 @@ def _candidate(operation: str, place: int, choice: Any, is_taken: bool) -> Candi
     )
 
 
-def _text(asked: Callable[[], Any]) -> str:
+def _text(read: Callable[[], Any]) -> str:
     """What a choice says of itself, in a line; "" where it says nothing."""
     try:
-        return " ".join(str(asked() or "").split())
+        return " ".join(str(read() or "").split())
     except (AttributeError, NotImplementedError):
         return ""

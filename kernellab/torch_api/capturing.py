@@ -4,14 +4,14 @@ there. The call itself runs on the CPU, in ATen operations.
 
 from __future__ import annotations
 
-import copy
 import functools
+import importlib
 import threading
 import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ import torch._dynamo
 import torch._functorch.config
 import torch._guards
 import torch._inductor
+import torch._inductor.codegen.common
 import torch._inductor.compile_fx
 import torch._inductor.config
 import torch._inductor.decomposition
@@ -29,6 +30,7 @@ import torch.utils._pytree as pytree
 
 from kernellab.common.cores import usable_cores
 from kernellab.common.forks import AVAILABLE, Forked
+from kernellab.common.replacing import replaced
 from kernellab.common.time_limits import limited
 from kernellab.errors import WorkerError
 from kernellab.records.graphs import (
@@ -39,28 +41,31 @@ from kernellab.records.graphs import (
     LoweredGraph,
     SavedTensor,
 )
+from kernellab.torch_api.called_tensors import has_values, on_meta, uncompiled
 from kernellab.torch_api.events import Event, bytecode_heard, events_heard
 from kernellab.torch_api.fx_graphs import (
     byte_count,
+    copied,
     level_of,
     level_or_error,
     move_graph,
     sizes,
 )
 from kernellab.torch_api.gpu_attention import attention_of_gpu, written_out
-from kernellab.torch_api.gpu_decompositions import decompositions_told, told_of_gpu
+from kernellab.torch_api.gpu_calls import calls_on_gpu, gpu_tensors_lie, without_gpu
+from kernellab.torch_api.gpu_decompositions import decompositions_see_gpu, seeing_gpu
 from kernellab.torch_api.lowering import CONFIG, Lowering, lower, passes_watched
 from kernellab.torch_api.primitives import primitives
-from kernellab.torch_api.virtual_gpu import DEVICE, replaced
+from kernellab.torch_api.virtual_gpu import CPU, DEVICE, META
 
 _compile_fx: Any = torch._inductor.compile_fx
 _config: Any = torch._inductor.config
 _joint_passes: Any = torch._inductor.fx_passes.joint_graph
 _pad_mm: Any = torch._inductor.fx_passes.pad_mm
+_codegen: Any = torch._inductor.codegen.common
 _functorch: Any = torch._functorch.config
 _dynamo: Any = torch._dynamo
 _cuda: Any = torch.cuda
-_CPU = torch.device("cpu")
 
 Answering = Callable[[], AbstractContextManager[None]]
 """A context in which torch and Triton answer for the GPU."""
@@ -147,6 +152,7 @@ class Backend:
         self._pending: list[_Pending] = []
         self._forward_calls: dict[int, frozenset[str]] = {}
         self._lock = threading.RLock()
+        self._here = CPU
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -165,7 +171,9 @@ class Backend:
             applied = self._applied = Counter()
             stack.enter_context(_config.patch({**CONFIG, **self._config}))
             table = torch._inductor.decomposition.select_decomp_table()
-            stack.enter_context(decompositions_told())
+            self._here = _place_of(inputs)
+            without_gpu(module, self._here)
+            stack.enter_context(decompositions_see_gpu(self._here))
             stack.enter_context(self._passes_watched())
             stack.enter_context(
                 replaced(_compile_fx, _recursive_joint_graph_passes=self._joint(number))
@@ -175,7 +183,7 @@ class Backend:
                 module,
                 inputs,
                 inner_compile=functools.partial(self._inner, number),
-                decompositions=told_of_gpu({**table, **self._decompositions}, applied),
+                decompositions=seeing_gpu({**table, **self._decompositions}, applied),
             )
             return compiled
 
@@ -184,15 +192,15 @@ class Backend:
 
     def _joint(self, number: int) -> Callable[..., Any]:
         original = _compile_fx._recursive_joint_graph_passes
+        here = self._here
 
         def joint(module: torch.fx.GraphModule, *args: Any, **keywords: Any) -> Any:
             frame = self.captured.frames[number]
             if any(node.op == "placeholder" and "tangents" in node.name for node in _nodes(module)):
                 made = replace(frame, joint=level_of(module, "joint"))
                 self.captured.frames[number] = made
-            # Patterns are traced on what torch takes to be there: a GPU that is not cannot do it.
-            _joint_passes.lazy_init()
-            move_graph(module, _CPU, DEVICE)
+            _trace_patterns()
+            move_graph(module, here, DEVICE)
             if "input_device" in keywords:
                 keywords["input_device"] = DEVICE
             fold = _joint_passes.constant_fold_uniform_value
@@ -202,7 +210,7 @@ class Backend:
                 constant_fold_uniform_value=functools.partial(_folded_on_cpu, fold),
             )
             padding = replaced(_pad_mm, **dict.fromkeys(_ASKS_FOR_TIMES, _pads_untimed))
-            with known, padding, self._answering():
+            with known, padding, self._answering(), gpu_tensors_lie(None):
                 return original(module, *args, **keywords)
 
         return joint
@@ -211,14 +219,14 @@ class Backend:
         self, number: int, module: torch.fx.GraphModule, inputs: Sequence[Any], **keywords: Any
     ) -> Callable[..., Any]:
         """As `compile_fx` calls its inner compiler with each of AOTAutograd's graphs."""
-        here = move_graph(copy.deepcopy(module), DEVICE, _CPU)
+        here = move_graph(copied(module), DEVICE, self._here)
         direction = _direction(keywords)
         made = Made(direction, number, here, Lowering())
         called = _call_names(module)
         if direction == "forward":
             self._forward_calls[number] = frozenset(called)
         before = self._forward_calls.get(number, frozenset())
-        recomputed = tuple(one for one in called if one in before)
+        recomputed = tuple(node for node in called if node in before)
         recomputed = recomputed if direction == "backward" else ()
         work = functools.partial(self._recorded, made, module, inputs, keywords, recomputed)
         if self._beside and _is_large(module, inputs):
@@ -240,12 +248,25 @@ class Backend:
         """One of AOTAutograd's graphs lowered, at every level."""
         start = time.perf_counter()
         aten, lowering, error = level_of(module, "aten"), made.lowering, ""
-        prims = Level("prims", "", (), "not asked")
+        prims = Level("prims", "", (), "not requested")
         if self._levels:
             prims = primitives(made.aten, inputs)
         try:
-            with self._lock, self._passes_watched(), self._answering():
-                lower(module, inputs, keywords, self._config, lowering, is_run=self._runs_code)
+            with (
+                self._lock,
+                self._passes_watched(),
+                self._answering(),
+                gpu_tensors_lie(None),
+            ):
+                lower(
+                    module,
+                    inputs,
+                    keywords,
+                    self._config,
+                    lowering,
+                    here=self._here,
+                    is_run=self._runs_code,
+                )
         except Exception as problem:  # torch raises anything
             error = _said(problem)
         passes, self._passes[:] = tuple(self._passes), []
@@ -275,7 +296,7 @@ class Backend:
 
     def _begin_beside(self, made: Made, work: Callable[[], LoweredGraph]) -> None:
         """Have a graph lowered while the call goes on in ATen operations, which need nothing of
-        that. Of its passes those over the joint graph are noted with it, so they are no other's.
+        that. Of its passes those over the joint graph are noted with it, and with no other.
         """
         for earlier in self._pending[: max(0, len(self._pending) + 1 - usable_cores())]:
             earlier.forked.wait()
@@ -286,13 +307,15 @@ class Backend:
 
     def _finish(self) -> None:
         """Take what was lowered beside this process."""
-        for one in self._pending:
+        for pending in self._pending:
             try:
-                record = one.forked.result()
+                record = pending.forked.result()
             except WorkerError as problem:
-                aten = level_of(one.made.aten, "aten")
-                record = graph_without_code(one.made.direction, one.made.number, aten, str(problem))
-            self.captured.lowered.insert(one.place, record)
+                aten = level_of(pending.made.aten, "aten")
+                record = graph_without_code(
+                    pending.made.direction, pending.made.number, aten, str(problem)
+                )
+            self.captured.lowered.insert(pending.place, record)
         self._pending.clear()
 
 
@@ -306,7 +329,7 @@ class _Pending:
 
 
 _LARGE = 150
-"""Nodes of a graph that is worth a process of its own: starting one takes as long as lowering a
+"""Nodes of a graph that is worth a separate process: starting one takes as long as lowering a
 few dozen.
 """
 
@@ -316,7 +339,7 @@ def _is_large(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> bool:
     guards for those, which would be lost; nor is one in a process that uses a GPU, which no copy
     of it may.
     """
-    has_symbols = any(_has_symbols(one) for one in inputs)
+    has_symbols = any(_has_symbols(value) for value in inputs)
     can_fork = AVAILABLE and usable_cores() > 1 and not _cuda.is_initialized()
     return can_fork and len(module.graph.nodes) >= _LARGE and not has_symbols
 
@@ -324,7 +347,7 @@ def _is_large(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> bool:
 def _has_symbols(value: Any) -> bool:
     if isinstance(value, torch.Tensor):
         sizes_and_strides: list[Any] = [*value.shape, *value.stride()]
-        return not all(type(one) is int for one in sizes_and_strides)
+        return not all(type(stride) is int for stride in sizes_and_strides)
     return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
 
 
@@ -341,7 +364,7 @@ def graph_without_code(
     error: str,
     *,
     prims: Level | None = None,
-    post_grad: str = "Inductor did not come that far",
+    post_grad: str = "Inductor did not reach this step",
     saved: tuple[SavedTensor, ...] = (),
     seconds: float = 0.0,
 ) -> LoweredGraph:
@@ -378,8 +401,14 @@ def _pads_untimed(*_args: Any, **_keywords: Any) -> bool:
 
 def _folded_on_cpu(fold: Callable[..., Any], module: torch.fx.GraphModule) -> None:
     """Constants are computed while they are folded: on the CPU."""
-    fold(move_graph(module, DEVICE, _CPU))
-    move_graph(module, _CPU, DEVICE)
+    fold(move_graph(module, DEVICE, CPU))
+    move_graph(module, CPU, DEVICE)
+
+
+def _place_of(inputs: Sequence[Any]) -> torch.device:
+    """Where the tensors of a Dynamo graph are that count as being on the GPU."""
+    has_meta = any(isinstance(value, torch.Tensor) and value.is_meta for value in inputs)
+    return META if has_meta else CPU
 
 
 def _nodes(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
@@ -398,7 +427,7 @@ def _direction(keywords: Mapping[str, Any]) -> str:
 
 def _present(module: torch.fx.GraphModule | None) -> torch.fx.GraphModule:
     if module is None:
-        raise LookupError("Inductor did not come that far")
+        raise LookupError("Inductor did not reach this step")
     return module
 
 
@@ -429,13 +458,13 @@ def saved_by(module: torch.fx.GraphModule) -> tuple[SavedTensor, ...]:
     if metadata is None:
         return ()
     kept = list(results)[metadata.num_forward_returns + metadata.num_outputs_rng_offset :]
-    found = []
+    guards = []
     for node in kept:
         value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
         if isinstance(value, torch.Tensor):
             kind = str(value.dtype).removeprefix("torch.")
-            found.append(SavedTensor(node.name, sizes(value), kind, byte_count(value)))
-    return tuple(found)
+            guards.append(SavedTensor(node.name, sizes(value), kind, byte_count(value)))
+    return tuple(guards)
 
 
 # One call
@@ -484,13 +513,50 @@ def capture(
 
 def _operations_unchecked() -> AbstractContextManager[None]:
     """While active, torch does not look whether custom operations give a part of what they take:
-    that takes longer than the call, and its warning would reach nobody.
+    that takes longer than the call, and its warning would reach no one.
     """
     name = "check_custom_op_aliasing"
     if not hasattr(_functorch, name):
         return nullcontext()
     patched: AbstractContextManager[None] = _functorch.patch({name: False})
     return patched
+
+
+@functools.cache
+def prepare() -> None:
+    """Load what every capture needs, so that copies of this process need not."""
+    if not _cuda.is_available():
+        # Autograd begins its threads once, and none now: later, builds for CUDA pretend a GPU.
+        torch.ones((), requires_grad=True).backward()  # type: ignore[no-untyped-call]
+    for name in _NEEDED:
+        with suppress(ImportError):  # not every version of torch has all
+            importlib.import_module(name)
+    _codegen.init_backend_registration()
+    _dynamo.list_backends(())
+    _trace_patterns()
+
+
+def _trace_patterns() -> None:
+    """Inductor traces its patterns on what is there: a GPU that is not there cannot do it."""
+    with replaced(_cuda, is_available=lambda: False):
+        _joint_passes.lazy_init()
+
+
+_NEEDED = (
+    "torch._dynamo.backends.inductor",
+    "torch._dynamo.repro.after_dynamo",
+    "torch._export.db.logging",
+    "torch._functorch._aot_autograd.subclass_codegen",
+    "torch._inductor.bounds",
+    "torch._inductor.choices",
+    "torch._inductor.codegen.segmented_tree",
+    "torch._inductor.tiling_utils",
+    "torch._subclasses.schema_check_mode",
+    "torch.distributed.tensor.experimental",
+    "torch.fx.experimental.validator",
+    "sympy.combinatorics",
+    "sympy.tensor.tensor",
+)
 
 
 def call_once(
@@ -503,15 +569,21 @@ def call_once(
     dynamic: bool | None,
     fullgraph: bool,
 ) -> str:
-    """Call a function under torch.compile with any backend, and its gradient where that is asked
-    for; gives why it came to no end, or "".
+    """Call a function under torch.compile with any backend, and its gradient if that is
+    requested; return why it did not finish, or "".
     """
     _dynamo.reset()
+    function = uncompiled(function)
+    place = CPU
+    if not has_values(function, args, keywords):
+        place = META
+        function, args, keywords = on_meta(function, args, keywords)
     try:
         compiled = torch.compile(function, backend=backend, dynamic=dynamic, fullgraph=fullgraph)
-        result = compiled(*args, **keywords)
-        if backward:
-            _differentiate(result)
+        with calls_on_gpu(), gpu_tensors_lie(place):
+            result = compiled(*args, **keywords)
+            if backward:
+                _differentiate(result)
     except (Exception, SystemExit) as problem:  # of the user's function, or of torch
         return _said(problem)
     finally:
@@ -521,13 +593,13 @@ def call_once(
 
 def _differentiate(result: Any) -> None:
     """Backward from everything in the result that has a gradient, with ones coming in."""
-    tensors = [one for one in _tensors_in(result) if one.requires_grad]
+    tensors = [tensor for tensor in _tensors_in(result) if tensor.requires_grad]
     if not tensors:
         raise ValueError(
             "backward=True, and nothing of the result has a gradient: none of the arguments "
             "requires one"
         )
-    torch.autograd.backward(tensors, [torch.ones_like(one) for one in tensors])
+    torch.autograd.backward(tensors, [torch.ones_like(tensor) for tensor in tensors])
 
 
 def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
@@ -536,16 +608,16 @@ def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
         if isinstance(leaf, torch.Tensor):
             yield leaf
         elif is_dataclass(leaf) and not isinstance(leaf, type):
-            for one in fields(leaf):
-                yield from _tensors_in(getattr(leaf, one.name))
+            for field_ in fields(leaf):
+                yield from _tensors_in(getattr(leaf, field_.name))
 
 
 def mode_options(mode: str | None) -> dict[str, Any]:
     """Inductor's options for one of torch.compile's modes."""
     if mode in (None, "default"):
         return {}
-    found: dict[str, Any] = dict(torch._inductor.list_mode_options(mode))
-    return found
+    config: dict[str, Any] = dict(torch._inductor.list_mode_options(mode))
+    return config
 
 
 def option_names() -> list[str]:

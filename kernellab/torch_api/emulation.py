@@ -1,15 +1,18 @@
-"""What an emulated GPU takes of torch: modes, kernels of operations, what torch asks itself."""
+"""What an emulated GPU uses of torch: modes, kernels of operations, queries of torch itself."""
 
 from __future__ import annotations
 
 import functools
+import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
+import torch._subclasses.fake_tensor
+import torch.fx.experimental.proxy_tensor
 import torch.overrides
 import torch.utils._device
 import torch.utils._python_dispatch
@@ -17,9 +20,14 @@ import torch.utils._triton
 
 _overrides: Any = torch.overrides
 _dispatching: Any = torch.utils._python_dispatch
+_operators: Any = torch._ops
+_fakes: Any = torch._subclasses.fake_tensor
 _default_devices: Any = torch.utils._device
 
 TorchFunctionMode: Any = _overrides.TorchFunctionMode
+HigherOrderOperator: Any = _operators.HigherOrderOperator
+"""An operation that takes functions, kernels or graphs."""
+
 DeviceContext: Any = _default_devices.DeviceContext
 """How torch makes tensors on the default device."""
 
@@ -55,14 +63,39 @@ def remove_modes(function_mode: Any, dispatch_mode: Any) -> None:
         above.append(mode)
     for mode in reversed(above):
         _overrides._push_mode(mode)
-    higher = []
-    while _dispatching._get_current_dispatch_mode_stack():
-        if _dispatching._get_current_dispatch_mode_stack()[-1] is dispatch_mode:
+    with _modes_above(dispatch_mode) as is_there:
+        if is_there:
             dispatch_mode.__exit__(None, None, None)
-            break
-        higher.append(_dispatching._pop_mode())
-    for one in reversed(higher):
-        _dispatching._push_mode(one)
+
+
+@contextmanager
+def _modes_above(dispatch_mode: Any) -> Iterator[bool]:
+    """While active, the modes above this one are off this thread's stack, so that it is on top;
+    the value says whether it is on the stack at all.
+    """
+    stack = _dispatching._get_current_dispatch_mode_stack()
+    places = [place for place, mode in enumerate(stack) if mode is dispatch_mode]
+    above = stack[places[-1] + 1 :] if places else []
+    for _ in above:
+        _dispatching._pop_mode()
+    try:
+        yield bool(places)
+    finally:
+        for mode in above:
+            _dispatching._push_mode(mode)
+
+
+@contextmanager
+def operations_unseen(dispatch_mode: Any) -> Iterator[None]:
+    """While active, this mode is not on this thread's stack; the others are."""
+    with _modes_above(dispatch_mode) as is_there:
+        if is_there:
+            _dispatching._pop_mode()
+    try:
+        yield
+    finally:
+        if is_there:
+            _dispatching._push_mode(dispatch_mode)
 
 
 @contextmanager
@@ -77,9 +110,7 @@ def function_mode_pushed(mode: Any) -> Iterator[None]:
 
 @functools.cache
 def unasked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of torch's written in Python, but that it asks no mode whether to answer for it,
-    and goes on.
-    """
+    """Return a function of torch written in Python without its dispatch to modes."""
     plain: Any = function
     asks = [name for name in plain.__code__.co_names if name.startswith("has_torch_function")]
     others = plain.__globals__ | dict.fromkeys(asks, lambda *_: False)
@@ -114,16 +145,56 @@ def follows_default_device(function: Callable[..., Any]) -> bool:
 
 
 def identity_of(storage: torch.UntypedStorage) -> int:
-    """What tells a storage apart from all others that live."""
+    """Return what identifies a storage among all that live."""
     return int(storage._cdata)
 
 
-def autocast_is_on(autocast: torch.autocast) -> bool:
-    """Whether it rounds, or switches that off."""
-    return bool(autocast._enabled)
+def parts_of_sparse(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The indices and the values of a sparse tensor; nothing of a layout that has none."""
+    if tensor.layout is torch.sparse_coo:
+        return tensor._indices(), tensor._values()
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return tensor.ccol_indices(), tensor.row_indices(), tensor.values()
+    return ()
+
+
+# Tensors without values
+
+
+TRACING: ModuleType = torch.fx.experimental.proxy_tensor
+"""What traces; it computes constants while `unset_fake_temporarily` is entered."""
+
+FakeTensorMode: Any = _fakes.FakeTensorMode
+"""What tensors without values are made in while torch traces."""
+
+FAKE_TENSORS: ModuleType = torch._subclasses.fake_tensor
+"""Their module; before the first one of a GPU, `init_gpu_context` makes a real tensor there."""
+
+FakeTensorConverter: Any = _fakes.FakeTensorConverter
+"""What makes one for a real tensor."""
+
+
+def is_traced(tensors: Iterable[torch.Tensor]) -> bool:
+    """Whether a call is of tensors without values, which torch makes while it traces."""
+    if torch._C._get_dispatch_mode(_FAKE) is not None:
+        return True
+    return any(isinstance(tensor, _fakes.FakeTensor) for tensor in tensors)
+
+
+_FAKE: Any = torch._C._TorchDispatchModeKey.FAKE
 
 
 # Kernels of operations
+
+
+def run_higher_order(operation: Any, args: Any, kwargs: Any) -> Any:
+    """The result of a higher-order operator, whose call function modes have seen already; they see
+    what the functions call that it is given.
+    """
+    keys = _operators._compute_keyset(args, kwargs, operation.non_fallthrough_keys)
+    return operation.dispatch(keys.highestPriorityTypeId(), *args, **kwargs)
 
 
 @functools.cache
@@ -133,8 +204,17 @@ def draws_numbers(operation: Any) -> bool:
 
 
 def runs_on_gpu_alone(operation: Any) -> bool:
-    """Whether somebody registered code for the operation that runs for tensors on a GPU only."""
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(operation.name(), "CUDA"))
+    """Whether Python code is registered for the operation that runs for tensors on a GPU only.
+
+    A build of torch with CUDA has compiled code for almost every operation, which needs a GPU, and
+    torch 2.15 registers Python code that leads to it.
+    """
+    name = operation.name()
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(name, "CUDA"):
+        return False
+    registrations = torch._C._dispatch_dump(name)
+    place = re.search(r"^CUDA: registered at (.*\.py):\d+ ", registrations, re.MULTILINE)
+    return place is not None and not place[1].endswith("torch/_native/registry.py")
 
 
 def run_as(key: str, operation: Any, args: Any, kwargs: Any) -> Any:
@@ -153,7 +233,9 @@ def _taken_as_tensors(operation: Any) -> frozenset[int]:
     """Which arguments are tensors, for which a call takes numbers too: those of `x + 1`."""
     arguments = operation._schema.arguments
     return frozenset(
-        place for place, one in enumerate(arguments) if isinstance(one.type, torch.TensorType)
+        place
+        for place, argument in enumerate(arguments)
+        if isinstance(argument.type, torch.TensorType)
     )
 
 
@@ -165,22 +247,22 @@ def _is_number(value: Any) -> bool:
 
 
 def take_files(place_said: Callable[..., Any], back_in_place: Callable[..., Any]) -> None:
-    """Ask these two first where a storage is that is saved, and have it there when it is loaded."""
+    """Have these two called first for the device of a storage that is saved or loaded."""
     torch.serialization.register_package(_FIRST, place_said, back_in_place)
 
 
 def leave_files(place_said: Callable[..., Any], back_in_place: Callable[..., Any]) -> None:
-    """Ask them no longer."""
+    """Remove them again."""
     registry: list[Any] = torch.serialization._package_registry
-    registry[:] = [one for one in registry if one[1:] != (place_said, back_in_place)]
+    registry[:] = [entry for entry in registry if entry[1:] != (place_said, back_in_place)]
 
 
 _FIRST = 0
 
-# Questions that torch asks itself
+# Queries of torch itself
 
 C_MODULE: ModuleType = torch._C
-"""What `torch.cuda` and other people's code ask by underscored names."""
+"""What `torch.cuda` and other people's code call by underscored names."""
 
 CUDA_MODULES: tuple[ModuleType, ...] = (
     torch.cuda,
@@ -200,11 +282,11 @@ QUESTIONS_OF_TRITON = tuple(
     for name, value in vars(torch.utils._triton).items()
     if callable(value) and hasattr(value, "cache_clear")
 )
-"""What torch asks of Triton and the GPU once, and remembers: "has_triton", ..."""
+"""What torch queries of Triton and the GPU once, and remembers: "has_triton", ..."""
 
 
 def forget_answers_about_triton() -> None:
-    """Let torch ask its questions again."""
+    """Have torch query them again."""
     for name in QUESTIONS_OF_TRITON:
         function = getattr(torch.utils._triton, name)
         getattr(function, "cache_clear", lambda: None)()

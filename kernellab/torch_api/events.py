@@ -5,7 +5,7 @@ from __future__ import annotations
 import dis
 import io
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType
 from typing import Any
@@ -24,20 +24,27 @@ Event = tuple[dict[str, Any], Any]
 
 
 class _Sink(logging.Handler):
-    def __init__(self, events: list[Event]) -> None:
+    def __init__(self, take: Callable[[Event], None]) -> None:
         super().__init__(logging.DEBUG)
-        self._events = events
+        self._take = take
 
     def emit(self, record: logging.LogRecord) -> None:
         fields = vars(record)
-        self._events.append((dict(fields.get("metadata") or {}), fields.get("payload")))
+        self._take((dict(fields.get("metadata") or {}), fields.get("payload")))
+
+
+def hear_from_now_on(take: Callable[[Event], None]) -> None:
+    """Call a function with each event of torch's structured trace until the process ends."""
+    log = logging.getLogger("torch.__trace")
+    log.addHandler(_Sink(take))
+    log.setLevel(logging.DEBUG)
 
 
 @contextmanager
 def events_heard(events: list[Event]) -> Iterator[None]:
     """While active, torch's structured trace is added to `events`."""
     log = logging.getLogger("torch.__trace")
-    sink, level = _Sink(events), log.level
+    sink, level = _Sink(events.append), log.level
     log.addHandler(sink)
     log.setLevel(logging.DEBUG)
     try:
@@ -48,12 +55,12 @@ def events_heard(events: list[Event]) -> Iterator[None]:
 
 
 @contextmanager
-def bytecode_heard(found: list[Bytecode]) -> Iterator[None]:
+def bytecode_heard(bytecode: list[Bytecode]) -> Iterator[None]:
     """While active, each function that Dynamo rewrites is added to `found`."""
 
     def hook(original: CodeType, rewritten: CodeType) -> None:
         frame = _guards.CompileContext.current_compile_id()
-        found.append(
+        bytecode.append(
             Bytecode(
                 frame=str(frame or ""),
                 function=original.co_name,

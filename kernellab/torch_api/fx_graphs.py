@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 import operator
 import re
 from collections.abc import Callable, Iterator
@@ -45,16 +46,16 @@ GraphState = list[tuple[Any, ...]]
 
 
 def state_of(module: torch.fx.GraphModule) -> GraphState:
-    """What tells one state of a graph from the next, without its text, which takes a hundred times
-    as long: arguments are never changed, but replaced.
+    """Return what distinguishes one state of a graph from the next without its text, which takes a
+    hundred times as long: arguments are never changed, but replaced.
     """
     return [(node, node.name, node.target, node.args, node.kwargs) for node in module.graph.nodes]
 
 
-def is_state(one: GraphState, other: GraphState) -> bool:
+def is_state(first: GraphState, second: GraphState) -> bool:
     """Whether nothing has changed from one state to the other."""
-    return len(one) == len(other) and all(
-        all(map(operator.is_, before, after)) for before, after in zip(one, other, strict=True)
+    return len(first) == len(second) and all(
+        all(map(operator.is_, before, after)) for before, after in zip(first, second, strict=True)
     )
 
 
@@ -77,7 +78,7 @@ def node_of(node: torch.fx.Node) -> GraphNode:
         dtype=str(value.dtype).removeprefix("torch.") if is_tensor else None,
         position=user_position(node.meta.get("stack_trace") or ""),
         origins=tuple(dict.fromkeys(_origins(node))),
-        inputs=tuple(one.name for one in node.all_input_nodes),
+        inputs=tuple(input_node.name for input_node in node.all_input_nodes),
         modules=tuple(_modules(node)),
     )
 
@@ -89,13 +90,21 @@ def _shown(arguments: Any) -> str:
 
 def sizes(tensor: torch.Tensor) -> tuple[int | str, ...]:
     """Its shape: numbers, and names of symbols."""
-    found: list[Any] = list(tensor.shape)
-    return tuple(size if isinstance(size, int) else str(size) for size in found)
+    sizes: list[Any] = list(tensor.shape)
+    return tuple(size if isinstance(size, int) else str(size) for size in sizes)
 
 
 def byte_count(tensor: torch.Tensor) -> int:
-    """What its elements take, for symbols the sizes that were seen."""
-    return int(tensor.numel()) * tensor.element_size()
+    """What its elements take, for symbols the sizes that were seen: asking for those adds no guard,
+    as `int` does. A size that depends on a value counts as one.
+    """
+    return math.prod(map(_seen, tensor.shape)) * tensor.element_size()
+
+
+def _seen(size: Any) -> int:
+    if isinstance(size, int):
+        return size
+    return int(size.node.hint) if size.node.has_hint() else 1
 
 
 def target_name(node: torch.fx.Node) -> str:
@@ -117,8 +126,8 @@ def user_position(stack: str) -> SourcePosition | None:
     """
     frames = list(frames_in(stack))
     theirs = [frame for frame in frames if not frame.file.startswith(_TORCH)]
-    found = theirs or frames
-    return found[-1] if found else None
+    positions = theirs or frames
+    return positions[-1] if positions else None
 
 
 def _origins(node: torch.fx.Node) -> Iterator[str]:
@@ -131,7 +140,7 @@ def _origins(node: torch.fx.Node) -> Iterator[str]:
 
 
 def _modules(node: torch.fx.Node) -> Iterator[ModulePlace]:
-    """The modules that torch says a node stands in; for one of a backward graph, those of the
+    """The modules that torch reports for a node; for one of a backward graph, those of the
     forward node that it is the gradient of.
     """
     stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
@@ -150,7 +159,7 @@ def _sources(source: Any) -> Iterator[str]:
 
 
 def leaves(value: Any) -> list[Any]:
-    """What stands in lists, tuples, dicts and what else torch looks into."""
+    """Return the leaves of lists, tuples, dicts and torch's other containers."""
     return list(pytree.tree_leaves(value))
 
 
@@ -166,6 +175,12 @@ def is_random(node: torch.fx.Node) -> bool:
     return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
+def is_unset(node: torch.fx.Node) -> bool:
+    """Whether a node's value is memory that nothing was written to."""
+    name = target_name(node)
+    return name.startswith(("aten.empty", "aten.new_empty", "torch.empty", "new_empty"))
+
+
 def operation_named(name: str) -> Any:
     """The operation that nodes are called by: "aten.gelu.default".
 
@@ -174,15 +189,21 @@ def operation_named(name: str) -> Any:
     """
     namespace, packet, *overload = name.removeprefix("torch.ops.").split(".")
     try:
-        found = getattr(getattr(torch.ops, namespace), packet)
-        return getattr(found, overload[0] if overload else "default")
+        operation = getattr(getattr(torch.ops, namespace), packet)
+        return getattr(operation, overload[0] if overload else "default")
     except (AttributeError, RuntimeError) as error:
         raise LookupError(f"torch has no operation {name!r}") from error
 
 
-def on_cpu(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """A copy of a graph for the CPU."""
-    return move_graph(copy.deepcopy(module), torch.device("cuda", 0), torch.device("cpu"))
+def copied(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """A copy of a graph and of the graphs that it calls; tensors and other modules are shared."""
+    graph = copy.deepcopy(module.graph)
+    made = torch.fx.GraphModule(module, graph, class_name=type(module).__name__)
+    made.meta = dict(module.meta)
+    for name, part in module.named_children():
+        if isinstance(part, torch.fx.GraphModule):
+            setattr(made, name, copied(part))
+    return made
 
 
 def move_graph(

@@ -12,8 +12,8 @@ import torch._inductor.codecache
 import torch._inductor.runtime.triton_helpers
 import torch.library
 
+from kernellab.common.replacing import replaced
 from kernellab.torch_api.gpu_attention import ON_CPU
-from kernellab.torch_api.virtual_gpu import replaced
 
 _async_compile: Any = torch._inductor.async_compile
 _codecache: Any = torch._inductor.codecache
@@ -43,7 +43,7 @@ def callable_in(
     """
 
     class Kernel:
-        """Stands where the code expects a compiled kernel."""
+        """Replaces a compiled kernel in the code."""
 
         def __init__(self, name: str, source: str) -> None:
             self._kernel = kernel_in(source, name)
@@ -89,7 +89,7 @@ class _NoGuard:
 
 @contextmanager
 def _gpu_is_cpu() -> Iterator[None]:
-    """While active, what generated code asks of its GPU is answered, and fused attention runs."""
+    """While active, queries of generated code to its GPU are answered, and fused attention runs."""
     with ExitStack() as stack:
         stack.enter_context(
             replaced(
@@ -113,7 +113,7 @@ def _gpu_is_cpu() -> Iterator[None]:
 
 @contextmanager
 def _added(owner: Any, **attributes: Any) -> Iterator[None]:
-    """While active, a module has these attributes, of which it may lack some."""
+    """While active, a module has these attributes, some of which it may not have."""
     missing = [name for name in attributes if not hasattr(owner, name)]
     for name in missing:
         setattr(owner, name, attributes[name])

@@ -119,12 +119,13 @@ def _weights(
     if bias is not None:
         scores = scores + bias.float()
     if causal:
-        ones = torch.ones(scores.shape[-2:], dtype=torch.bool)
+        ones = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device)
         scores = scores.masked_fill(~ones.tril(), float("-inf"))
-    kept = torch.ones(())
+    kept = torch.ones((), device=query.device)
     if dropout > 0:
-        generator = torch.Generator().manual_seed(int(seed))
-        kept = (torch.rand(scores.shape, generator=generator) >= dropout) / (1 - dropout)
+        generator = None if query.is_meta else torch.Generator().manual_seed(int(seed))
+        drawn = torch.rand(scores.shape, generator=generator, device=query.device)
+        kept = (drawn >= dropout) / (1 - dropout)
     return scores.softmax(-1), kept, scores.logsumexp(-1), factor
 
 
@@ -158,8 +159,11 @@ def _differentiated(
     )
 
 
-def _new_seed() -> torch.Tensor:
-    return torch.randint(0, 2**31, (), dtype=torch.int64)
+def _new_seed(dropout: float, like: torch.Tensor) -> torch.Tensor:
+    """What dropout draws with: nothing is drawn for it where nothing is dropped."""
+    if dropout > 0:
+        return torch.randint(0, 2**31, (), dtype=torch.int64, device=like.device)
+    return torch.zeros((), dtype=torch.int64, device=like.device)
 
 
 def _run_efficient(
@@ -173,7 +177,7 @@ def _run_efficient(
     *,
     scale: Any = None,
 ) -> tuple[Any, ...]:
-    seed = _new_seed()
+    seed = _new_seed(dropout_p, query)
     result, sums = _weighted(query, key, value, bias, dropout_p, is_causal, scale, seed)
     sums = sums if compute_log_sumexp else sums[..., :0]
     return _laid_out(result, query), sums, seed, torch.zeros_like(seed)
@@ -196,10 +200,10 @@ def _run_efficient_backward(
     scale: Any = None,
 ) -> tuple[Any, ...]:
     inputs = (query, key, value, bias)
-    found = _differentiated(grad_out, inputs, dropout_p, is_causal, scale, seed)
+    gradients = _differentiated(grad_out, inputs, dropout_p, is_causal, scale, seed)
     return tuple(
-        None if gradient is None or not is_asked else _laid_out(gradient, one)
-        for gradient, is_asked, one in zip(found, grad_input_mask, inputs, strict=True)
+        None if gradient is None or not is_asked else _laid_out(gradient, tensor)
+        for gradient, is_asked, tensor in zip(gradients, grad_input_mask, inputs, strict=True)
     )
 
 
@@ -213,12 +217,12 @@ def _run_flash(
     *,
     scale: Any = None,
 ) -> tuple[Any, ...]:
-    seed = _new_seed()
+    seed = _new_seed(dropout_p, query)
     result, sums = _weighted(query, key, value, None, dropout_p, is_causal, scale, seed)
     state = torch.stack([seed, torch.zeros_like(seed)]).to(torch.uint64)
-    nothing = torch.empty(0, dtype=query.dtype)
+    nothing = query.new_empty(0)
     lengths = query.shape[-2], key.shape[-2]
-    unused = torch.empty((), dtype=torch.uint64)
+    unused = torch.empty((), dtype=torch.uint64, device=query.device)
     made = torch.empty_like(query).copy_(result)
     return made, sums, None, None, *lengths, state, unused, nothing
 
@@ -243,10 +247,10 @@ def _run_flash_backward(
 ) -> tuple[Any, ...]:
     inputs = (query, key, value, None)
     seed = philox_seed.to(torch.int64).flatten()[0]
-    found = _differentiated(grad_out, inputs, dropout_p, is_causal, scale, seed)
+    gradients = _differentiated(grad_out, inputs, dropout_p, is_causal, scale, seed)
     return tuple(
-        torch.empty_like(one).copy_(gradient)
-        for gradient, one in zip(found[:3], inputs[:3], strict=True)
+        torch.empty_like(tensor).copy_(gradient)
+        for gradient, tensor in zip(gradients[:3], inputs[:3], strict=True)
     )
 
 

@@ -1,9 +1,9 @@
-"""Decompositions that are told of a GPU while the tensors that are traced are the CPU's.
+"""Decompositions that see a GPU while the traced tensors are on the CPU.
 
-Some ask where a tensor is: `convolution_backward` sums the bias apart on a GPU, a product of two
-matrices is written out for the CPU. While one runs, a traced tensor answers that it is on the GPU;
-the operations that it calls see the CPU again, which autograd needs: without a GPU, torch's engine
-refuses to differentiate what is on one.
+Some depend on where a tensor is: `convolution_backward` sums the bias apart on a GPU, a product of
+two matrices is written out for the CPU. While one runs, a traced tensor answers that it is on the
+GPU; the operations that it calls see the CPU again, which autograd needs: without a GPU, torch's
+engine refuses to differentiate what is on one.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ import torch._meta_registrations
 import torch._subclasses.fake_tensor
 import torch.fx.experimental.proxy_tensor
 
-from kernellab.torch_api.virtual_gpu import DEVICE, replaced
+from kernellab.common.replacing import replaced
+from kernellab.torch_api.gpu_calls import moved_devices
+from kernellab.torch_api.virtual_gpu import DEVICE
 
 _fakes: Any = torch._subclasses.fake_tensor
 _proxies: Any = torch.fx.experimental.proxy_tensor
 _metas: Any = torch._meta_registrations
-_CPU = torch.device("cpu")
 
 
 class _Asking(threading.local):
@@ -37,7 +38,7 @@ class _Asking(threading.local):
 _asking = _Asking()
 
 
-def told_of_gpu(
+def seeing_gpu(
     decompositions: Mapping[Any, Callable[..., Any]], applied: Counter[str]
 ) -> dict[Any, Callable[..., Any]]:
     """The same decompositions, which take a traced tensor to be on the GPU.
@@ -67,48 +68,45 @@ def _told(function: Callable[..., Any], name: str, applied: Counter[str]) -> Cal
 
 
 @contextmanager
-def decompositions_told() -> Iterator[None]:
-    """While active, decompositions of `told_of_gpu` are told."""
+def decompositions_see_gpu(here: torch.device) -> Iterator[None]:
+    """While active, decompositions of `seeing_gpu` see a GPU.
+
+    Args:
+        here: where traced tensors of the GPU are.
+    """
+
+    def as_gpu(kind: str) -> str:
+        return DEVICE.type if kind == here.type else kind
+
     with ExitStack() as stack:
         device = vars(_fakes.FakeTensor)["device"]
-        stack.enter_context(replaced(_fakes.FakeTensor, device=_device_or_gpu(device)))
+        stack.enter_context(replaced(_fakes.FakeTensor, device=_device_or_gpu(device, here)))
         for mode in (_fakes.FakeTensorMode, _proxies.ProxyTorchDispatchMode):
             original = vars(mode)["__torch_dispatch__"]
-            stack.enter_context(replaced(mode, __torch_dispatch__=_outside(original)))
+            stack.enter_context(replaced(mode, __torch_dispatch__=_outside(original, here)))
         hint = _metas.device_hint
-        stack.enter_context(replaced(_metas, device_hint=lambda one: _as_gpu(hint(one))))
+        stack.enter_context(replaced(_metas, device_hint=lambda tensor: as_gpu(hint(tensor))))
         yield
 
 
-def _as_gpu(kind: str) -> str:
-    return DEVICE.type if kind == "cpu" else kind
-
-
-def _device_or_gpu(original: property) -> property:
+def _device_or_gpu(original: property, here: torch.device) -> property:
     def device(tensor: Any) -> torch.device:
         answer: torch.device = original.__get__(tensor)
-        return DEVICE if _asking.is_inside and answer == _CPU else answer
+        return DEVICE if _asking.is_inside and answer == here else answer
 
     return property(device, original.fset, original.fdel, original.__doc__)
 
 
-def _outside(dispatch: Callable[..., Any]) -> Callable[..., Any]:
+def _outside(dispatch: Callable[..., Any], here: torch.device) -> Callable[..., Any]:
     @functools.wraps(dispatch)
     def outside(mode: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not _asking.is_inside:
             return dispatch(mode, function, types, args, kwargs)
         _asking.is_inside = False
         try:
-            args, kwargs = _on_cpu(args), _on_cpu(kwargs or {})
+            args, kwargs = moved_devices(args, kwargs, here)
             return dispatch(mode, function, types, args, kwargs)
         finally:
             _asking.is_inside = True
 
     return outside
-
-
-def _on_cpu(value: Any) -> Any:
-    """What a decomposition asks for on the GPU that it was told of."""
-    return torch.fx.node.map_aggregate(
-        value, lambda one: _CPU if isinstance(one, torch.device) and one.type == "cuda" else one
-    )

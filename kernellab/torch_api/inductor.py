@@ -57,7 +57,7 @@ def generated(kernel: Any) -> Generated:
     promised = [
         place[0]
         for place, facts in attributes.items()
-        if len(place) == 1 and ["tt.divisibility", 16] in [list(one) for one in facts]
+        if len(place) == 1 and ["tt.divisibility", 16] in [list(fact) for fact in facts]
     ]
     # As `_create_compile_options` has it: assertions are kept, checks of overflow are not.
     options = {
@@ -82,15 +82,25 @@ def generated(kernel: Any) -> Generated:
 
 
 def _configs(kernel: Any) -> list[Any]:
-    """Before a kernel is compiled they stand in one place, after it in another."""
+    """Return the configs, which are in another place once the kernel has been compiled."""
     if kernel.launchers:
-        return [one.config for one in kernel.launchers]
-    return list(kernel.configs or [one.config for one in kernel.compile_results])
+        return [launcher.config for launcher in kernel.launchers]
+    return list(kernel.configs or [result.config for result in kernel.compile_results])
 
 
 def has_grid(meta: Mapping[str, Any]) -> bool:
-    """Whether a kernel's grid follows from its arguments; else each launch is told its own."""
+    """Whether a kernel's grid follows from its arguments; otherwise each launch has one."""
     return "grid_type" in meta and not meta.get("extra_launcher_args")
+
+
+def parted(kernel: Any, args: Sequence[Any]) -> tuple[tuple[int, ...] | None, Sequence[Any]]:
+    """The grid and the arguments of a launch in generated code: of the user's own kernels and of
+    templates the grid comes after the arguments; of others it follows from them, and is None.
+    """
+    extra = len(kernel.inductor_meta.get("extra_launcher_args") or ())
+    if not extra:
+        return None, args
+    return tuple(map(int, args[-extra:])), args[:-extra]
 
 
 def grid_of(meta: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[int, int, int]:

@@ -7,7 +7,6 @@ Nothing of Inductor is imitated: its own functions run, and each watch notes wha
 from __future__ import annotations
 
 import ast
-import copy
 import sys
 import threading
 import time
@@ -31,6 +30,7 @@ import torch._inductor.utils
 import torch._inductor.virtualized
 import torch.fx.passes.graph_transform_observer
 
+from kernellab.common.replacing import replaced
 from kernellab.records.graphs import (
     Candidate,
     Fusion,
@@ -40,8 +40,15 @@ from kernellab.records.graphs import (
     LoopBuffer,
 )
 from kernellab.torch_api.candidates import candidates_noted
-from kernellab.torch_api.fx_graphs import GraphState, graph_text, is_state, of_device, state_of
-from kernellab.torch_api.virtual_gpu import DEVICE, replaced
+from kernellab.torch_api.fx_graphs import (
+    GraphState,
+    copied,
+    graph_text,
+    is_state,
+    of_device,
+    state_of,
+)
+from kernellab.torch_api.virtual_gpu import DEVICE
 
 _compile_fx: Any = torch._inductor.compile_fx
 _config: Any = torch._inductor.config
@@ -53,8 +60,6 @@ _triton_codegen: Any = torch._inductor.codegen.triton
 _common_codegen: Any = torch._inductor.codegen.common
 _virtualized: Any = torch._inductor.virtualized
 _observing: Any = torch.fx.passes.graph_transform_observer
-
-_CPU = torch.device("cpu")
 
 CONFIG: dict[str, Any] = {
     "force_disable_caches": True,
@@ -87,8 +92,8 @@ class Lowering:
 class _PassWatch:
     """Notes each FX pass of Inductor's: texts are written of graphs that a pass has changed."""
 
-    def __init__(self, found: list[GraphPass]) -> None:
-        self._found = found
+    def __init__(self, passes: list[GraphPass]) -> None:
+        self._found = passes
         self._open: weakref.WeakKeyDictionary[Any, tuple[GraphState, str, float]]
         self._open = weakref.WeakKeyDictionary()
         self._known: weakref.WeakKeyDictionary[Any, tuple[GraphState, str]]
@@ -116,18 +121,18 @@ class _PassWatch:
 
 
 @contextmanager
-def passes_watched(found: list[GraphPass]) -> Iterator[None]:
+def passes_watched(passes: list[GraphPass]) -> Iterator[None]:
     """While active, each FX pass of Inductor's is added to `found`."""
-    observer, watch = _observing.GraphTransformObserver, _PassWatch(found)
+    observer, watch = _observing.GraphTransformObserver, _PassWatch(passes)
     enter, leave = observer.__enter__, observer.__exit__
 
-    def entered(one: Any) -> Any:
-        watch.entered(one)
-        return enter(one)
+    def entered(observer: Any) -> Any:
+        watch.entered(observer)
+        return enter(observer)
 
-    def left(one: Any, *error: Any) -> Any:
-        watch.left(one)
-        return leave(one, *error)
+    def left(observer: Any, *error: Any) -> Any:
+        watch.left(observer)
+        return leave(observer, *error)
 
     with replaced(observer, __enter__=entered, __exit__=left):
         yield
@@ -259,8 +264,8 @@ class _SchedulerWatch:
             self._lowering.groups += [_names(node) for node in nodes]
             self._lowering.values.update(_values(nodes))
             launched = [_launch(node, self._kernel_of) for node in nodes]
-            self._lowering.launches += [one for one in launched if one is not None]
-            self._lowering.fusions = [self._ended(one) for one in self._pairs.values()]
+            self._lowering.launches += [launch for launch in launched if launch is not None]
+            self._lowering.fusions = [self._ended(pair) for pair in self._pairs.values()]
             return result
 
         return codegen
@@ -276,10 +281,10 @@ def _names(node: Any) -> tuple[str, ...]:
 
 
 def _origins(nodes: Sequence[Any]) -> tuple[str, ...]:
-    found = [
+    kept = [
         origin.name for node in nodes if node.node is not None for origin in node.node.get_origins()
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(kept))
 
 
 def _values(nodes: Sequence[Any]) -> Iterator[tuple[str, str]]:
@@ -303,8 +308,8 @@ def _buffer(node: Any) -> LoopBuffer:
         operation=node.get_name(),
         kind=type(data).__name__,
         text=str(computed),
-        reads=tuple(sorted({one.name for one in node.read_writes.reads})),
-        writes=tuple(sorted({one.name for one in node.read_writes.writes})),
+        reads=tuple(sorted({read.name for read in node.read_writes.reads})),
+        writes=tuple(sorted({write.name for write in node.read_writes.writes})),
         read_bytes=int(node.get_read_buffer_sizes()),
         write_bytes=int(node.get_write_buffer_sizes()),
         origins=_origins([node]),
@@ -358,6 +363,7 @@ def lower(
     config: dict[str, Any],
     lowering: Lowering,
     *,
+    here: torch.device,
     is_run: bool,
 ) -> None:
     """Have Inductor write the code of a graph for the GPU that is answered for.
@@ -368,6 +374,7 @@ def lower(
         keywords: what `compile_fx` gives to its inner compiler.
         config: Inductor's options.
         lowering: where everything is noted, also what was reached before an error.
+        here: where inputs are that count as being on the GPU.
         is_run: the code is what will run, so that strides of its outputs count.
     """
 
@@ -387,8 +394,8 @@ def lower(
         stack.enter_context(_SchedulerWatch(lowering).watching())
         stack.enter_context(replaced(_graph.GraphLowering, compile_to_module=compile_to_module))
         stack.enter_context(candidates_noted(lowering.candidates))
-        moved = [of_device(one, _CPU, DEVICE) for one in inputs]
-        _compile_fx.compile_fx_inner(copy.deepcopy(module), moved, **keywords)
+        moved = [of_device(tensor, here, DEVICE) for tensor in inputs]
+        _compile_fx.compile_fx_inner(copied(module), moved, **keywords)
     sources = dict(kernel_sources(lowering.wrapper))
     noted: dict[str, KernelCode] = {}
     for kernel in lowering.kernels:
@@ -402,7 +409,7 @@ def lower(
 
 @contextmanager
 def _output_strides_kept() -> Iterator[None]:
-    """Inductor tells AOTAutograd which strides its outputs will have: not where other code runs."""
+    """Inductor passes AOTAutograd the strides of its outputs, except where other code runs."""
     context = torch._guards.TracingContext.try_get()
     before = getattr(context, "output_strides", None)
     if context is None or before is None:

@@ -1,4 +1,4 @@
-"""Backends of torch.compile beside Inductor: those that are installed; and any function, watched
+"""Backends of torch.compile other than Inductor: the installed ones; and any function, watched
 while it compiles: the graphs that it is given, and those that it has AOTAutograd make of them.
 """
 
@@ -17,12 +17,12 @@ import torch._dynamo.backends.registry
 import torch._functorch.aot_autograd
 import torch._guards
 
+from kernellab.common.replacing import replaced
 from kernellab.records.graphs import CapturedFrame, Level
 from kernellab.torch_api.capturing import Captured, graph_without_code, saved_by
 from kernellab.torch_api.events import bytecode_heard, events_heard
 from kernellab.torch_api.fx_graphs import level_of
 from kernellab.torch_api.primitives import primitives
-from kernellab.torch_api.virtual_gpu import replaced
 
 _registry: Any = torch._dynamo.backends.registry
 _aot: Any = torch._functorch.aot_autograd
@@ -43,19 +43,20 @@ last one compiles that too.
 def installed() -> dict[str, tuple[str, tuple[str, ...]]]:
     """Name of each backend -> the package that it is from, and torch's tags of it."""
     packages = {
-        one.name: one.dist.name if one.dist is not None else "" for one in entry_points(group=GROUP)
+        point.name: point.dist.name if point.dist is not None else ""
+        for point in entry_points(group=GROUP)
     }
-    found = {}
+    backends = {}
     for name in sorted(_registry.list_backends(())):
         tags = getattr(_registry._COMPILER_FNS.get(name), "_tags", ())
-        found[name] = packages.get(name, "torch"), tuple(map(str, tags))
-    return found
+        backends[name] = packages.get(name, "torch"), tuple(map(str, tags))
+    return backends
 
 
 def looked_up(backend: Any) -> Callable[..., Any]:
     """The function behind a backend's name; a function is itself."""
-    found: Callable[..., Any] = _registry.lookup_backend(backend)
-    return found
+    backend_function: Callable[..., Any] = _registry.lookup_backend(backend)
+    return backend_function
 
 
 class WatchedBackend:
@@ -164,8 +165,8 @@ class WatchedBackend:
 
 
 def _direction(inputs: Sequence[Any]) -> str:
-    tensors = [one for one in inputs if isinstance(one, torch.Tensor)]
-    is_trained = torch.is_grad_enabled() and any(one.requires_grad for one in tensors)
+    tensors = [tensor for tensor in inputs if isinstance(tensor, torch.Tensor)]
+    is_trained = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
     return "forward" if is_trained else "inference"
 
 
@@ -182,5 +183,5 @@ def compiled_by(frames: Iterator[Any]) -> Any:
 
 
 def compilation_id() -> str:
-    """Dynamo's number of what is compiled: "[0/1]"; "" where nothing is."""
-    return str(torch._guards.CompileContext.current_compile_id() or "")
+    """Dynamo's number of what is compiled: "0/1"; "" where nothing is."""
+    return str(torch._guards.CompileContext.current_compile_id() or "").strip("[]")

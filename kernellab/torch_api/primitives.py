@@ -34,7 +34,7 @@ def primitives(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Level:
             if all(map(_is_plain, module.graph.nodes)):
                 return _WrittenOut(module).made()
             run = torch.fx.Interpreter(module).run
-            here = [of_device(one, DEVICE, _CPU) for one in inputs]
+            here = [of_device(value, DEVICE, _CPU) for value in inputs]
             return make_fx(run, decomposition_table=_primitive_table())(*here)
 
     return level_or_error("prims", made)
@@ -114,9 +114,9 @@ class _WrittenOut:
 
     def _trace(self, node: torch.fx.Node) -> torch.fx.Graph:
         """The graph of a node's operation alone."""
-        values = [one.meta["val"] for one in _nodes_in((node.args, node.kwargs))]
-        taken = [of_device(one, _CPU, _CPU) for one in values]  # x * x takes two tensors
-        kinds = tuple((one.shape, one.stride(), one.dtype, one.device) for one in taken)
+        values = [value_node.meta["val"] for value_node in _nodes_in((node.args, node.kwargs))]
+        taken = [of_device(value, _CPU, _CPU) for value in values]  # x * x takes two tensors
+        kinds = tuple((value.shape, value.stride(), value.dtype, value.device) for value in taken)
         blank = _with_nodes(lambda _one: _PLACE, (node.args, node.kwargs))
         key = node.target, repr(blank), kinds
         if key not in self._traced:
@@ -162,10 +162,10 @@ _PLACE = "<tensor>"
 def _with_nodes(change: Callable[[torch.fx.Node], Any], arguments: Any) -> Any:
     """Arguments of a node with the nodes among them changed."""
     return with_leaves(
-        lambda one: change(one) if isinstance(one, torch.fx.Node) else one, arguments
+        lambda leaf: change(leaf) if isinstance(leaf, torch.fx.Node) else leaf, arguments
     )
 
 
 def _nodes_in(arguments: Any) -> Iterator[torch.fx.Node]:
     """The nodes among arguments, in the order in which `_with_nodes` comes to them."""
-    yield from (one for one in pytree.tree_leaves(arguments) if isinstance(one, torch.fx.Node))
+    yield from (leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, torch.fx.Node))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -15,8 +13,11 @@ import torch._inductor.runtime.hints
 import torch._inductor.utils
 import torch.utils._triton
 
+from kernellab.common.replacing import Replacement, all_replaced
+from kernellab.torch_api.gpu_answers import OF_C, OF_CUDA, let_operations_be_traced
+
 _interfaces: Any = torch._dynamo.device_interface
-_backends: Any = torch.backends
+_cuda: Any = torch.cuda
 _hints: Any = torch._inductor.runtime.hints
 _inductor_utils: Any = torch._inductor.utils
 _triton_questions: Any = torch.utils._triton
@@ -24,51 +25,15 @@ _triton_questions: Any = torch.utils._triton
 DEVICE = torch.device("cuda", 0)
 """What it is called, AMD's too."""
 
-
-_REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
-"""c10::impl::device_guard_impl_registry: a pointer for each kind of device (DeviceGuardImpl
-Interface.h)."""
-
-_CUDA, _META = 1, 14
-"""c10::DeviceType (DeviceType.h)."""
-
-
-def let_operations_be_traced() -> None:
-    """Have torch's operations take tensors that are traced as being on a GPU.
-
-    Each asks for a guard that switches to the tensor's GPU. A build of torch for CUDA has one that
-    does nothing where no GPU is; a build for the CPU has none: there that of the meta device
-    stands in, which does nothing either. It lasts as long as the process.
-    """
-    torch._C._ensureCUDADeviceGuardSet()
-    library = next(Path(torch.__file__).parent.glob("lib/libc10.*"), None)
-    if _backends.cuda.is_built() or library is None:
-        return
-    guards = (ctypes.c_void_p * (_META + 1)).in_dll(ctypes.CDLL(str(library)), _REGISTRY)
-    if not guards[_CUDA]:
-        guards[_CUDA] = guards[_META]
-
-
-@contextmanager
-def replaced(owner: Any, **attributes: Any) -> Iterator[None]:
-    """While active, a module or class has other attributes; one that it lacks is left out."""
-    before = dict(vars(owner))
-    names = [name for name in attributes if hasattr(owner, name)]
-    for name in names:
-        setattr(owner, name, attributes[name])
-    try:
-        yield
-    finally:
-        for name in names:
-            if name in before:
-                setattr(owner, name, before[name])
-            else:  # it was inherited
-                delattr(owner, name)
+CPU, META = torch.device("cpu"), torch.device("meta")
+"""Where the tensors of a call are that count as being on it: on the meta device if some of them
+have no values, else on the CPU.
+"""
 
 
 @contextmanager
 def gpu_answers(properties: Any, hip_version: str | None) -> Iterator[None]:
-    """While active, torch's compiler is told of one GPU, in all threads of the process.
+    """While active, torch's compiler sees one GPU, in all threads of the process.
 
     Args:
         properties: as `torch.cuda.get_device_properties` gives them.
@@ -76,10 +41,7 @@ def gpu_answers(properties: Any, hip_version: str | None) -> Iterator[None]:
     """
     let_operations_be_traced()
     _interfaces.get_interface_for_device("cuda")  # registers torch's own before ours
-    with ExitStack() as stack:
-        stack.enter_context(_registered(_interface(properties)))
-        stack.enter_context(replaced(torch.cuda, **_torch_cuda(properties)))
-        stack.enter_context(replaced(torch.version, hip=hip_version))
+    with all_replaced(_replacements(properties, hip_version)), _registered(_interface(properties)):
         _forget_answers()
         try:
             yield
@@ -87,54 +49,36 @@ def gpu_answers(properties: Any, hip_version: str | None) -> Iterator[None]:
             _forget_answers()
 
 
-def _torch_cuda(properties: Any) -> dict[str, Callable[..., Any]]:
-    return {
-        "is_available": lambda: True,
-        "device_count": lambda: 1,
-        "current_device": lambda: 0,
-        "get_device_properties": lambda _device=None: properties,
-        "get_device_capability": lambda _device=None: (properties.major, properties.minor),
-        "get_device_name": lambda _device=None: properties.name,
-        "synchronize": lambda _device=None: None,
-        "_exchange_device": lambda _device: 0,
-        "_maybe_exchange_device": lambda _device: 0,
-        "get_rng_state": lambda _device=None: torch.zeros(16, dtype=torch.uint8, device="cpu"),
-        "set_rng_state": lambda _state, _device=None: None,
-    }
+def _replacements(properties: Any, hip_version: str | None) -> Iterator[Replacement]:
+    yield torch.version, "hip", hip_version
+    yield torch._C, "_accelerator_getDeviceIndex", lambda: 0
+    yield torch.cuda, "is_current_stream_capturing", lambda: False
+    yield torch.cuda, "_get_device_properties", lambda _index: properties
+    yield from ((torch.cuda, name, function) for name, function in OF_CUDA.items())
+    yield from ((torch._C, name, function) for name, function in OF_C.items())
+    state = torch.zeros(16, dtype=torch.uint8, device="cpu")
+    yield torch.cuda, "get_rng_state", lambda _device=None: state.clone()
+    yield torch.cuda, "set_rng_state", lambda _state, _device=None: None
 
 
 def _interface(properties: Any) -> type:
-    """What Dynamo and Inductor ask of a kind of device."""
+    """Return the interface of a kind of device for Dynamo and Inductor: torch's own, but for what
+    it took from `torch.cuda` before, or would remember.
+    """
 
     class Worker(_interfaces.CudaInterface.Worker):  # type: ignore[misc]
         current_device = staticmethod(lambda: 0)
         get_device_properties = staticmethod(lambda _device=None: properties)
 
     class VirtualGpu(_interfaces.CudaInterface):  # type: ignore[misc]
-        is_available = staticmethod(lambda: True)
-        device_count = staticmethod(lambda: 1)
-        current_device = staticmethod(lambda: 0)
-        set_device = staticmethod(lambda _device: None)
-        exchange_device = staticmethod(lambda _device: 0)
-        maybe_exchange_device = staticmethod(lambda _device: 0)
-        synchronize = staticmethod(lambda _device=None: None)
-        memory_allocated = staticmethod(lambda _device=None: 0)
+        device_count = staticmethod(_cuda.device_count)
+        exchange_device = staticmethod(_cuda._exchange_device)
+        maybe_exchange_device = staticmethod(_cuda._maybe_exchange_device)
         get_raw_stream = staticmethod(lambda _device: 0)
-        get_device_properties = staticmethod(lambda _device=None: properties)
-        get_compute_capability = staticmethod(lambda _device=None: _capability(properties))
         is_bf16_supported = staticmethod(lambda *_answer, **_options: properties.major >= 8)
-        is_triton_capable = staticmethod(lambda _device=None: True)
-        raise_if_triton_unavailable = staticmethod(lambda _device=None: None)
 
     VirtualGpu.Worker = Worker
     return VirtualGpu
-
-
-def _capability(properties: Any) -> int | str:
-    """As torch's interface says it: 90, or "gfx942"."""
-    if torch.version.hip:
-        return str(properties.gcnArchName).partition(":")[0]
-    return int(properties.major * 10 + properties.minor)
 
 
 @contextmanager

@@ -27,9 +27,9 @@ def watched(
     tree = ast.parse(wrapper)
     _Sources(kernels).visit(tree)
     notes = _Notes(parameters)
-    for one in ast.walk(tree):
-        if isinstance(one, ast.FunctionDef) and one.name == "call":
-            notes.add_to(one.body)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == "call":
+            notes.add_to(node.body)
     names = notes.keep_last()
     return ast.unparse(ast.fix_missing_locations(tree)), notes.statements, names
 
@@ -40,7 +40,9 @@ def launched(statement: ast.stmt) -> tuple[str, tuple[str, ...]] | None:
         case ast.Expr(
             ast.Call(func=ast.Attribute(value=ast.Name(kernel), attr="run"), args=arguments)
         ):
-            return kernel, tuple(one.id if isinstance(one, ast.Name) else "" for one in arguments)
+            return kernel, tuple(
+                argument.id if isinstance(argument, ast.Name) else "" for argument in arguments
+            )
     return None
 
 
@@ -115,9 +117,13 @@ class _Notes:
             return
         match statement:
             case ast.Expr(ast.Call() as call) if not _is_of_no_value(call):
-                out = [one.value for one in call.keywords if one.arg == "out"]
+                out = [keyword.value for keyword in call.keywords if keyword.arg == "out"]
                 for argument in out or call.args:
-                    yield from (one.id for one in ast.walk(argument) if isinstance(one, ast.Name))
+                    yield from (
+                        name_node.id
+                        for name_node in ast.walk(argument)
+                        if isinstance(name_node, ast.Name)
+                    )
             case ast.Assign([ast.Name(name)], ast.Call() as call) if not _is_of_no_value(call):
                 yield name
             case ast.Assign([ast.Name(name)], ast.Subscript()):

@@ -33,15 +33,15 @@ class Checkpoints:
     def __init__(self, before: BoundCall, works_on: BoundCall, values: ValueStore) -> None:
         self._tensors = dict(tensors_in(works_on.values))
         self._values = values
-        self._latest = {name: array_of(one) for name, one in tensors_in(before.values)}
+        self._latest = {name: array_of(tensor) for name, tensor in tensors_in(before.values)}
         self.fault_step: int | None = None
         self._others_ran = False
         storages: dict[int, int] = {}
         self.arguments = {
-            name: _argument(name, one, self._latest[name].dtype.name, storages)
-            for name, one in self._tensors.items()
+            name: _argument(name, tensor, self._latest[name].dtype.name, storages)
+            for name, tensor in self._tensors.items()
         }
-        contents = {name: values.add(one, whole=True) for name, one in self._latest.items()}
+        contents = {name: values.add(tensor, whole=True) for name, tensor in self._latest.items()}
         self.checkpoints = [Checkpoint(0, contents)]
 
     def next_runs(self, is_traced: bool, step: int) -> None:

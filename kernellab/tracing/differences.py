@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy
 import torch
 
-from kernellab.common.formatting import counted
+from kernellab.common.formatting import counted, number_texts
 from kernellab.compiler.specialization.argument_values import array_of
 from kernellab.errors import ArgumentError, suggestion
 from kernellab.tracing.steps import Frame, Program, Step
-from kernellab.tracing.summaries import number_text
 from kernellab.tracing.tile_pointer import TilePointer
 from kernellab.tracing.values import dtype_named
 
@@ -49,7 +48,7 @@ class TraceDifference:
         ours, theirs: its two values.
         count, size: how many elements differ, of how many.
         largest: the largest distance of two elements that differ, infinity where one is NaN; 0 for
-            what is no number.
+            what is not a number.
         compared: how many values were compared before, and agree.
         not_compared: variables that only one of the runs has.
         programs: that were compared, where they are not the whole grid; else ().
@@ -95,7 +94,8 @@ class TraceDifference:
                 return f"{self.name} has shape {self.ours} here, {self.theirs} there"
             case _:
                 parts = "they part" if self.kind == "value" else "the outputs differ"
-                values = f"{shown(self.ours)} here, {shown(self.theirs)} there"
+                ours, theirs = number_texts(self.ours, self.theirs)
+                values = f"{ours} here, {theirs} there"
                 return f"{parts} at {place}: {values}{self._how_many()}"
 
     def _agreement(self) -> str:
@@ -130,13 +130,6 @@ class TraceDifference:
                     yield f"  {excerpt}"
 
 
-def shown(value: Any) -> str:
-    """A scalar as text, with the digits that tell it from its neighbours."""
-    if isinstance(value, numpy.generic):
-        return str(value)
-    return number_text(value) if isinstance(value, float) else str(value)
-
-
 # --------------------------------------------------------------------------------------------------
 # Two traces
 # --------------------------------------------------------------------------------------------------
@@ -149,7 +142,7 @@ def difference_of_traces(
     that the other run's gave it.
     """
     others = set(second.facts.programs)
-    programs = [one for one in first.facts.programs if one in others]
+    programs = [program for program in first.facts.programs if program in others]
     if not programs:
         raise ArgumentError(
             f"the traces have no program in common: {_listed(first)} and {_listed(second)}",
@@ -161,7 +154,7 @@ def difference_of_traces(
         if parted is not None:
             return parted
     whole = _is_whole_grid(first, programs) and _is_whole_grid(second, programs)
-    return comparison.result(None, programs=() if whole else tuple(programs))
+    return comparison.result(TraceDifference(None), programs=() if whole else tuple(programs))
 
 
 class _Comparison:
@@ -178,26 +171,21 @@ class _Comparison:
         self._only_one = _only_one(first, second)
         self._compared = 0
 
-    def result(
-        self,
-        kind: Parting | None,
-        step: Step | None = None,
-        other: Step | None = None,
-        name: str = "",
-        **found: Any,
-    ) -> TraceDifference:
+    def result(self, difference: TraceDifference, **facts: Any) -> TraceDifference:
         """What was found, with what was compared before."""
-        obstacle = "" if kind or self._compared else "no variable got a value in both runs"
-        return TraceDifference(
-            kind,
-            step,
-            other,
-            name,
+        obstacle = "" if difference or self._compared else "no variable got a value in both runs"
+        return replace(
+            difference,
             compared=self._compared,
             not_compared=self._only_one,
             obstacle=obstacle,
-            **found,
+            **facts,
         )
+
+    def _path(self, step: Step | None, other: Step | None) -> TraceDifference:
+        """That the runs execute different lines."""
+        ours, theirs = ("the end" if at is None else f"line {at.line}" for at in (step, other))
+        return self.result(TraceDifference("path", step, other, ours=ours, theirs=theirs))
 
     def _allow(self, ours: str, theirs: str) -> None:
         """From here on values may be as far off as the coarser of two dtypes makes them:
@@ -213,8 +201,7 @@ class _Comparison:
             if self._same_source:
                 other = next(beside, None)
                 if other is None or (other.function, other.line) != (step.function, step.line):
-                    theirs = "the end" if other is None else f"line {other.line}"
-                    return self.result("path", step, other, ours=f"line {step.line}", theirs=theirs)
+                    return self._path(step, other)
             for name in step.changed_numbers:
                 if name not in self._only_one:
                     parted = self._of_variable(step, name)
@@ -222,21 +209,23 @@ class _Comparison:
                         return parted
                     self._compared += 1
         longer = next(beside, None) if self._same_source else None
-        if longer is None:
-            return None
-        return self.result("path", None, longer, ours="the end", theirs=f"line {longer.line}")
+        return None if longer is None else self._path(None, longer)
 
     def _of_variable(self, step: Step, name: str) -> TraceDifference | None:
         other = self._theirs.following(step.program, step.frame, name)
         if other is None:
-            return self.result("path", step, None, name, ours=f"another {name}", theirs="none")
+            missing = TraceDifference(
+                "path", step, name=name, ours=f"another {name}", theirs="none"
+            )
+            return self.result(missing)
         ours = step.values[step.changed_numbers[name]]
         theirs = other.values[other.changed_numbers[name]]
         if ours.digest == theirs.digest:
             return None
         self._allow(ours.dtype, theirs.dtype)
         relative, absolute = (
-            own if asked is None else asked for own, asked in zip(self._allowed, self._asked)
+            own if requested is None else requested
+            for own, requested in zip(self._allowed, self._asked)
         )
         parted = _compared(
             self._first.exact(step.frame, name, step.number),
@@ -246,7 +235,7 @@ class _Comparison:
         )
         if parted is None:
             return None
-        return self.result(step=step, other=other, name=name, **vars(parted))
+        return self.result(parted, step=step, other_step=other, name=name)
 
 
 class _Assignments:
@@ -277,7 +266,7 @@ def _role(frame: Frame) -> str:
 
 
 def _source(trace: Trace) -> frozenset[tuple[str, int, tuple[str, ...]]]:
-    return frozenset((one.file, one.first_line, one.lines) for one in trace.sources)
+    return frozenset((source.file, source.first_line, source.lines) for source in trace.sources)
 
 
 def _only_one(first: Trace, second: Trace) -> tuple[str, ...]:
@@ -307,11 +296,15 @@ def difference_of_outputs(
     """Compare the elements that the traced programs wrote;
     of those that differ, the one that was written first.
     """
-    found = [_output(trace, name, value, rtol, atol) for name, value in expected.items()]
-    compared = sum(one.compared for one in found)
-    parted = [(one.step.number, place) for place, one in enumerate(found) if one.step is not None]
+    outputs = [_output(trace, name, value, rtol, atol) for name, value in expected.items()]
+    compared = sum(output.compared for output in outputs)
+    parted = [
+        (output.step.number, place)
+        for place, output in enumerate(outputs)
+        if output.step is not None
+    ]
     if parted:
-        return found[min(parted)[1]]
+        return outputs[min(parted)[1]]
     programs = () if _is_whole_grid(trace, trace.facts.programs) else tuple(trace.facts.programs)
     obstacle = ""
     if not expected:
@@ -327,7 +320,7 @@ def _output(
     known = trace.arguments.get(name)
     if known is None:
         raise ArgumentError(
-            f"no tensor of the launch that was traced is called {name!r}",
+            f"the traced launch has no tensor argument {name!r}",
             advice=suggestion(name, trace.arguments, "There are"),
         )
     theirs = array_of(value) if isinstance(value, torch.Tensor) else numpy.asarray(value)
@@ -344,7 +337,7 @@ def _output(
     if not off.any():
         return TraceDifference(None, compared=size)
     number = int(written[off].min())
-    index = tuple(int(one) for one in numpy.argwhere(off & (written == number))[0])
+    index = tuple(int(coordinate) for coordinate in numpy.argwhere(off & (written == number))[0])
     return TraceDifference(
         "output",
         trace.steps[number],
@@ -367,7 +360,8 @@ def last_writers(trace: Trace, argument: str) -> numpy.ndarray:
     known = trace.arguments[argument]
     writers = numpy.full(known.shape, -1, numpy.int64)
     for step in trace.steps:
-        for numbers in step.places_written(known, trace.arguments):
+        for access, further in step.writes(known, trace.arguments):
+            _, numbers = known.numbered(access.elements + further)
             writers.reshape(-1)[numbers] = step.number
     return writers
 
@@ -377,34 +371,30 @@ def last_writers(trace: Trace, argument: str) -> numpy.ndarray:
 # --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Parted:
-    kind: Parting
-    index: tuple[int, ...]
-    ours: Any
-    theirs: Any
-    count: int
-    size: int
-    largest: float = 0.0
-
-
-def _compared(ours: Any, theirs: Any, rtol: float, atol: float) -> _Parted | None:
-    """None where two values of a variable agree."""
+def _compared(ours: Any, theirs: Any, rtol: float, atol: float) -> TraceDifference | None:
+    """Where two values of a variable differ; None where they agree."""
     if isinstance(ours, TilePointer) and isinstance(theirs, TilePointer):
         ours, theirs = ours.offsets, theirs.offsets
     numbers = numpy.ndarray | numpy.generic | bool | int | float
     if not isinstance(ours, numbers) or not isinstance(theirs, numbers):
         same = repr(ours) == repr(theirs)
-        return None if same else _Parted("value", (), ours, theirs, 1, 1)
+        return None if same else TraceDifference("value", ours=ours, theirs=theirs, count=1, size=1)
     mine, others = numpy.asarray(ours), numpy.asarray(theirs)
     if mine.shape != others.shape:
-        return _Parted("shape", (), mine.shape, others.shape, 0, 0)
+        return TraceDifference("shape", ours=mine.shape, theirs=others.shape)
     off = _differing(mine, others, rtol, atol)
     if not off.any():
         return None
-    index = tuple(int(one) for one in numpy.argwhere(off)[0])
-    largest = _largest(mine[off], others[off])
-    return _Parted("value", index, mine[index], others[index], int(off.sum()), off.size, largest)
+    index = tuple(int(coordinate) for coordinate in numpy.argwhere(off)[0])
+    return TraceDifference(
+        "value",
+        index=index,
+        ours=mine[index],
+        theirs=others[index],
+        count=int(off.sum()),
+        size=off.size,
+        largest=_largest(mine[off], others[off]),
+    )
 
 
 def _largest(ours: numpy.ndarray, theirs: numpy.ndarray) -> float:
@@ -437,4 +427,4 @@ def tolerance(ours: numpy.dtype, theirs: numpy.dtype) -> tuple[float, float]:
     if ours == theirs:
         return 0.0, 0.0
     floats = [dtype for dtype in (ours, theirs) if dtype.kind not in "biu"]
-    return max((_ALLOWED.get(one.name, _FP8) for one in floats), default=(0.0, 0.0))
+    return max((_ALLOWED.get(dtype.name, _FP8) for dtype in floats), default=(0.0, 0.0))

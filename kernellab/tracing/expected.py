@@ -32,14 +32,14 @@ class WrongElement:
         argument: the parameter.
         index: of the element.
         offset: the same, counted from the tensor's first in memory.
-        found, expected: what it is, and should be.
+        actual, expected: what it is, and should be.
         count, size: how many elements of the argument are off, and how many it has.
     """
 
     argument: str
     index: tuple[int, ...]
     offset: int
-    found: Any
+    actual: Any
     expected: Any
     count: int
     size: int
@@ -52,12 +52,7 @@ class WrongElement:
 
     def __str__(self) -> str:
         element = f"{self.argument}[{', '.join(map(str, self.index))}]"
-        found, expected = _text(self.found), _text(self.expected)
-        return f"{wrong_words(element, found, expected, self.count, self.size)}."
-
-
-def _text(number: Any) -> str:
-    return f"{number:.9g}" if isinstance(number, float) else str(number)
+        return f"{wrong_words(element, self.actual, self.expected, self.count, self.size)}."
 
 
 def wrong_element(values: Mapping[str, Any], expected: Results) -> WrongElement | None:
@@ -65,12 +60,7 @@ def wrong_element(values: Mapping[str, Any], expected: Results) -> WrongElement 
     for name, right in expected.items():
         left = tensor_about(values[name])
         assert left is not None  # `right_results` has seen to that
-        rtol, atol = tolerance(right, None, None)
-        near = torch.isclose(left.double(), right.double(), rtol, atol, equal_nan=True)
-        if right.is_floating_point() or rtol or atol:
-            off = ~near
-        else:
-            off = left != right
+        off = _off(left, right, expected.allowed.get(name))
         if off.any():
             place = tuple(int(i) for i in off.nonzero()[0])
             offset = sum(i * step for i, step in zip(place, left.stride()))
@@ -84,6 +74,18 @@ def wrong_element(values: Mapping[str, Any], expected: Results) -> WrongElement 
                 off.numel(),
             )
     return None
+
+
+def _off(left: torch.Tensor, right: torch.Tensor, allowed: torch.Tensor | None) -> torch.Tensor:
+    """Where elements are farther off than allowed; than the default of the dtype for None."""
+    if not right.is_floating_point():
+        return left != right
+    actual, expected = left.double(), right.double()
+    if allowed is not None:
+        same = (actual == expected) | (actual.isnan() & expected.isnan())
+        return ~(same | ((actual - expected).abs() <= allowed))
+    rtol, atol = tolerance(right, None, None)
+    return ~torch.isclose(actual, expected, rtol, atol, equal_nan=True)
 
 
 class LastWriter:
@@ -121,8 +123,8 @@ class LastWriter:
 def writing_step(trace: Trace, wrong: WrongElement) -> Step | None:
     """The last step of a trace that writes an element; None where none does."""
     for step in reversed(trace.steps):
-        for one in step.accesses:
-            writes = one.kind != "load" and one.argument == wrong.argument
-            if writes and one.has_elements and (one.elements == wrong.offset).any():
+        for access in step.accesses:
+            writes = access.kind != "load" and access.argument == wrong.argument
+            if writes and access.has_elements and (access.elements == wrong.offset).any():
                 return step
     return None

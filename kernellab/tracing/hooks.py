@@ -1,5 +1,5 @@
-"""What stepping code calls while it is traced:
-lines and operations, and every access, told to a recorder.
+"""What stepping code calls while it is traced: a recorder is notified of lines, operations and
+every access.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kernellab import triton_api
 from kernellab.compiler.modules.structure import kind
 from kernellab.interpreter.codegen.code_positions import located_at
 from kernellab.interpreter.execution.grid import Programs
-from kernellab.interpreter.memory.global_memory import Buffer, Elsewhere
+from kernellab.interpreter.memory.buffers import Addressed, Buffer
 from kernellab.interpreter.memory.layers import (
     Load,
     Memory,
@@ -33,13 +33,12 @@ from kernellab.ir import tt
 from kernellab.ir.locations import locate
 from kernellab.ir.types import shape
 from kernellab.tracing.recording import Recorder
-from kernellab.tracing.steps import AccessKind, Program
+from kernellab.tracing.steps import AccessKind
 from kernellab.tracing.tile_pointer import TilePointer
 
 
 class TracingHook:
-    """Tells a recorder of each line, which frame it is in, and of each value
-    that a variable is given.
+    """Notifies a recorder of each line and its frame, and of each value that a variable is given.
 
     Functions of Triton's own library are not looked into:
     what they do belongs to the line that called them.
@@ -50,12 +49,10 @@ class TracingHook:
         self._lines = [line.line for line in code.lines]
         self._operations = code.program.operations
         self._functions = {
-            id(one.code): one  # hashing a code object takes as long as it is large
-            for one in code.functions.values()
-            if not triton_api.is_in_library(one.source.file)
+            id(function.code): function  # hashing a code object takes as long as it is large
+            for function in code.functions.values()
+            if not triton_api.is_in_library(function.source.file)
         }
-        self._open: list[FrameType] = []
-        self._of_programs: dict[Program, list[FrameType]] = {}
         self.accesses_of_operation = 0
         """How many accesses were heard of since the last operation."""
 
@@ -78,7 +75,7 @@ class TracingHook:
     def operation(self, number: int, results: Sequence[Value]) -> None:
         """An operation has run."""
         frame = sys._getframe(1)
-        if id(frame.f_code) not in self._functions or not self._open:
+        if id(frame.f_code) not in self._functions or not self._recorder.open:
             return
         self._go_to(frame)
         operation = self._operations[number]
@@ -100,26 +97,10 @@ class TracingHook:
     @contextmanager
     def program(self, programs: Programs, ends: bool) -> Iterator[None]:
         """While active, that program runs; with `ends` it has ended afterwards."""
-        program = programs.id(0)
-        self._recorder.turn_of(program)
-        self._open = self._of_programs.setdefault(program, [])
+        self._recorder.turn_of(programs.id(0))
         yield
         if ends:
-            self.end_program()
-
-    def end_program(self) -> None:
-        """Whatever is open of the program that ran last is done."""
-        while self._open:
-            self._leave()
-
-    def end(self) -> None:
-        """All programs have ended, or stopped; what they did last is told."""
-        for program, opened in list(self._of_programs.items()):
-            if opened:
-                self._recorder.turn_of(program)
-                self._open = opened
-                self.end_program()
-        self._of_programs.clear()
+            self._recorder.end_program()
 
     def stopped(self, error: BaseException) -> None:
         """An error ended the run: the innermost frame of its traceback is where."""
@@ -138,39 +119,34 @@ class TracingHook:
 
     def _go_to(self, frame: FrameType) -> None:
         """Make `frame` the innermost one: leave those that have returned, enter it if it is new."""
-        opened = self._open
-        if opened and opened[-1] is frame:
+        opened = self._recorder.open
+        if opened and opened[-1].running is frame:
             return
         self.back_to(frame)
-        if opened and opened[-1] is frame:
+        if opened and opened[-1].running is frame:
             return
         function = self._functions[id(frame.f_code)]
         variables = frame.f_locals
         given = [name for name in variables if name in function.names]
-        opened.append(frame)
         source = function.source
         self._recorder.enter(
             source.name,
             source.file,
             source.line,
             _as_kept(given, [variables[name] for name in given]),
+            frame,
         )
 
     def back_to(self, frame: FrameType | None) -> None:
         """Code of `frame` goes on, which may be the library's:
         helpers that it called have returned.
         """
-        opened = self._open
-        while frame is not None:
-            if frame in opened:
-                while opened[-1] is not frame:
-                    self._leave()
-                return
+        recorder = self._recorder
+        running = [opened.running for opened in recorder.open]
+        while frame is not None and frame not in running:
             frame = frame.f_back
-
-    def _leave(self) -> None:
-        self._open.pop()
-        self._recorder.leave()
+        while frame is not None and recorder.open[-1].running is not frame:
+            recorder.leave()
 
 
 _KEPT_AS_THEY_ARE = (numpy.ndarray, numpy.generic, int, float, str)
@@ -187,7 +163,11 @@ def _as_kept(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
         elif isinstance(value, tuple):
             kept |= _as_kept([f"{name}[{place}]" for place in range(len(value))], value)
         elif isinstance(value, Fields):
-            parts = {part: one for part, one in vars(value).items() if not part.startswith("_")}
+            parts = {
+                part: part_value
+                for part, part_value in vars(value).items()
+                if not part.startswith("_")
+            }
             kept |= _as_kept([f"{name}.{part}" for part in parts], list(parts.values()))
         else:
             kept[name] = value
@@ -206,8 +186,7 @@ def _result_name(operation: Operation, name: str | None, place: int) -> str:
 
 
 class TracingObserver(AccessObserver):
-    """Tells a recorder of every access of the programs that are traced,
-    and hears which programs run.
+    """Notifies a recorder of every access of the traced programs, and of the programs that run.
 
     Attributes:
         hook: what hears of lines.
@@ -249,7 +228,7 @@ class TracingObserver(AccessObserver):
     def access(
         self,
         frame: FrameType,
-        buffer: Buffer | Elsewhere,
+        buffer: Buffer | Addressed,
         offsets: Value,
         mask: Value | None,
         active: Active,
@@ -262,9 +241,9 @@ class TracingObserver(AccessObserver):
         self.record_access(_kind_of(operation), buffer, offsets, mask)
 
     def record_access(
-        self, what: AccessKind, buffer: Buffer | Elsewhere, offsets: Value, mask: Value | None
+        self, what: AccessKind, buffer: Buffer | Addressed, offsets: Value, mask: Value | None
     ) -> None:
-        """Tell the recorder, after finding out whose memory it is."""
+        """Notify the recorder, after finding out whose memory it is."""
         self.hook.accesses_of_operation += 1
         if isinstance(buffer, Buffer):
             known = self._buffers.get(buffer.name)
@@ -276,7 +255,7 @@ class TracingObserver(AccessObserver):
     def _record_addresses(
         self,
         what: AccessKind,
-        buffer: Buffer | Elsewhere,
+        buffer: Buffer | Addressed,
         addresses: numpy.ndarray,
         mask: Value | None,
     ) -> None:
@@ -296,14 +275,14 @@ class TracingObserver(AccessObserver):
 
 
 class _TracedMemory(MemoryLayer):
-    """Stands where generated code expects the module `memory`."""
+    """Replaces the module `memory` in generated code."""
 
     def __init__(self, inner: Memory, observer: TracingObserver) -> None:
         self._inner = inner
         self._observer = observer
 
     def around(self, access: MemoryAccess) -> Value | None:
-        """Tell, then make the access."""
+        """Report the access, then make it."""
         what: AccessKind = "atomic"
         if isinstance(access, Load):
             what = "load"

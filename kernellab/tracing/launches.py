@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from kernellab import triton_api
-from kernellab.common.formatting import counted
 from kernellab.compiler.specialization.argument_values import array_of
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import KernelFault
@@ -24,7 +23,7 @@ from kernellab.interpreter.execution.launcher import (
     launch_observed,
     launch_stepped,
 )
-from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.observing import AccessObserver
 from kernellab.interpreter.stepping.code import SteppingCode
 from kernellab.launch.argument_copies import copied, copied_back, tensors_in
@@ -54,6 +53,7 @@ class TracedLaunch:
     programs: tuple[Program, ...]
     options: RunOptions
     target: str
+    notes: tuple[str, ...] = ()
 
     def traced(
         self, in_place: bool, exact_bytes: int, operations: bool, expected: Results
@@ -62,20 +62,19 @@ class TracedLaunch:
         writes the first element that is not as expected, run it once more with that one traced.
         """
         kept = replace(self, call=replace(self.call, values=copied(self.call.values)))
-        run = _Run(replace(self.call, values=kept.to_work_on()), exact_bytes)
-        trace = kept.traced_once(run, operations)
-        if (unseen := run.unseen) is not None:
-            closer = replace(kept, programs=(*self.programs, unseen))
-            second = _Run(replace(self.call, values=kept.to_work_on()), exact_bytes)
+        values = kept.to_work_on()
+        trace, unseen = kept.traced_once(values, exact_bytes, operations)
+        if unseen is not None:
+            closer, again = replace(kept, programs=(*self.programs, unseen)), kept.to_work_on()
             with redirect_stdout(io.StringIO()):  # what it prints was printed by the first
-                seen = closer.traced_once(second, operations, unseen)
+                seen, _ = closer.traced_once(again, exact_bytes, operations, unseen)
             if seen.fault is not None and seen.fault.step is not None:
-                run, trace = second, seen
-        wrong = wrong_element(run.call.values, expected) if trace.fault is None else None
+                values, trace = again, seen
+        wrong = wrong_element(values, expected) if trace.fault is None else None
         if wrong is not None:
             trace = kept.opened_at(wrong, trace, exact_bytes, operations)
         if in_place:
-            self._take_over(run.call.values)
+            self._take_over(values)
         return trace
 
     def opened_at(
@@ -88,17 +87,16 @@ class TracedLaunch:
         writer = self._last_writer(wrong)
         if writer is not None and writer not in self.programs:
             closer = replace(self, programs=(*self.programs, writer))
-            again = _Run(replace(self.call, values=self.to_work_on()), exact_bytes)
             with redirect_stdout(io.StringIO()):
-                trace = closer.traced_once(again, operations)
+                trace, _ = closer.traced_once(self.to_work_on(), exact_bytes, operations)
         if writer is not None:
             step = writing_step(trace, wrong)
-        told = UNWRITTEN
+        advice = UNWRITTEN
         if step is not None:
-            told = f"Step {step.number} of program {writer} writes it, on line {step.line}."
+            advice = f"Step {step.number} of program {writer} writes it, on line {step.line}."
         elif writer is not None:
-            told = f"Program {writer} writes it."
-        trace.notices = (*trace.notices, f"{wrong} {told}")
+            advice = f"Program {writer} writes it."
+        trace.notices = (*trace.notices, f"{wrong} {advice}")
         trace.first_shown = None if step is None else step.number
         trace.wrong = wrong
         return trace
@@ -114,42 +112,62 @@ class TracedLaunch:
             )  # fmt: skip
         return heard.program
 
-    def traced_once(self, run: _Run, operations: bool, added: Program | None = None) -> Trace:
-        """One run, and its trace; `added` is a program that is traced though nobody chose it."""
-        recorder = Recorder(run.values, MOST_STEPS, compiled_sources(self.kernel))
-        memory = Checkpoints(self.call, run.call, run.values)
-        fault = None
+    def traced_once(
+        self,
+        arguments: Mapping[str, Any],
+        exact_bytes: int,
+        operations: bool,
+        added: Program | None = None,
+    ) -> tuple[Trace, Program | None]:
+        """One run, and its trace.
+
+        Args:
+            arguments: with the tensors that the run may write.
+            exact_bytes: the largest value that is kept exactly.
+            operations: whether steps are operations.
+            added: a program that is traced though no one chose it.
+
+        Returns:
+            The trace; and the program that was not traced and ended the run by a fault, where one
+            did.
+        """
+        call, values = replace(self.call, values=arguments), ValueStore(exact_bytes)
+        recorder = Recorder(values, MOST_STEPS, compiled_sources(self.kernel))
+        memory = Checkpoints(self.call, call, values)
+        fault, unseen = None, None
         try:
-            self.run(run.call, recorder, memory)
+            self.run(call, recorder, memory)
         except KernelFault as error:
             fault = TracedFault(type(error).__name__, str(error), error.position, memory.fault_step)
             if fault.step is None:
-                run.unseen = next(iter(error.programs), None)
+                unseen = next(iter(error.programs), None)
         memory.end(len(recorder.steps))
         edited = triton_api.edited_functions(self.kernel)
-        names = {one.__name__ for one in edited}
-        later = [one for one in recorder.sources if one.function not in names]
-        return Trace(
-            self._facts(run.exact_bytes, operations),
+        names = {function.__name__ for function in edited}
+        later = [source for source in recorder.sources if source.function not in names]
+        trace = Trace(
+            self._facts(exact_bytes, operations),
             recorder.steps,
             recorder.frames,
-            run.values,
+            values,
             memory.arguments,
             memory.checkpoints,
             recorder.sources,
             fault,
             [
-                *_notices(recorder),
-                *_why_traced(added),
+                *self.notes,
+                *([_CUT.format(len(recorder.steps), recorder.left_out)] * bool(recorder.left_out)),
+                *([] if added is None else [_ADDED.format(added)]),
                 *([] if fault is None else _not_run(self.programs, recorder.frames)),
                 *map(triton_api.format_edited, edited),
             ],
             self.computed_again,
             functools.partial(_stale, self.kernel, later),
             lambda programs: replace(self, programs=tuple(programs)).traced(
-                False, run.exact_bytes, operations, {}
+                False, exact_bytes, operations, Results()
             ),
         )
+        return trace, unseen
 
     def to_work_on(self) -> dict[str, Any]:
         """The arguments for one run: copies of those tensors whose memory the kernel may write,
@@ -158,7 +176,9 @@ class TracedLaunch:
         values = self.call.values
         written = self._may_be_written()
         storages = {
-            one.untyped_storage().data_ptr() for name, one in tensors_in(values) if name in written
+            tensor.untyped_storage().data_ptr()
+            for name, tensor in tensors_in(values)
+            if name in written
         }
         shared = {
             name
@@ -178,7 +198,7 @@ class TracedLaunch:
         copied_back({name: values[name] for name in names}, {name: ours[name] for name in names})
 
     def _may_be_written(self) -> set[str]:
-        """Names of tensors that the kernel may write; all of them where nobody knows."""
+        """Names of tensors that the kernel may write; all of them where no one knows."""
         effects = memory_effects(self.code.batch)
         if effects.stored is None or effects.updated is None:
             return {name for name, _ in tensors_in(self.call.values)}
@@ -200,12 +220,12 @@ class TracedLaunch:
         stepping = Stepping(self.code, self.programs, hook, observer, around)
         try:
             launch_stepped(self.kernel, self.grid, call, stepping, self.options)
-            hook.end()
+            recorder.end()
         except KernelFault as fault:
             hook.stopped(fault)
             if memory is not None:
                 memory.stopped(recorder.current_step)
-            hook.end()
+            recorder.end()
             raise
         finally:
             hook.forget()
@@ -238,40 +258,16 @@ class TracedLaunch:
         )
 
 
-class _Run:
-    """What one run works on, and what it leaves.
-
-    Args:
-        call: with the tensors that it may write.
-        exact_bytes: the largest value that is kept exactly.
-
-    Attributes:
-        values: what the trace keeps.
-        unseen: the program that was not traced and ended the run by a fault, where one did.
-    """
-
-    def __init__(self, call: BoundCall, exact_bytes: int) -> None:
-        self.call = call
-        self.values = ValueStore(exact_bytes)
-        self.exact_bytes = exact_bytes
-        self.unseen: Program | None = None
-
-
-def _why_traced(program: Program | None) -> list[str]:
-    if program is None:
-        return []
-    return [
-        (
-            f"Program {program} is traced too: the fault is in it, and it was not among those "
-            "that were chosen."
-        )
-    ]
+_ADDED = (
+    "Program {} is traced too: the fault is in it, and it was not among those that were chosen."
+)
+_CUT = "The trace ends after {:,} steps; {:,} more were made. Trace fewer programs."
 
 
 def _not_run(programs: Sequence[Program], frames: Sequence[Frame]) -> list[str]:
     """That chosen programs are not there, since a fault stopped the launch before their turn."""
     ran = {frame.program for frame in frames}
-    missing = [one for one in programs if one not in ran]
+    missing = [program for program in programs if program not in ran]
     if not missing:
         return []
     more = len(missing) - _PROGRAMS_NAMED
@@ -289,17 +285,6 @@ def _not_run(programs: Sequence[Program], frames: Sequence[Frame]) -> list[str]:
 
 _PROGRAMS_NAMED = 4
 """So many programs are named one by one."""
-
-
-def _notices(recorder: Recorder) -> list[str]:
-    if not recorder.left_out:
-        return []
-    return [
-        (
-            f"The trace ends after {counted(len(recorder.steps), 'step')}; {recorder.left_out:,} "
-            "more were made. Trace fewer programs."
-        )
-    ]
 
 
 def _stale(kernel: Any, sources: Sequence[SourceText]) -> list[str]:

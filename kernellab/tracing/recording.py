@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy
 
-from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.numerics.affine import AffineTile
 from kernellab.tracing.sources import Loop, loops_of, source_of_function
 from kernellab.tracing.steps import (
@@ -54,35 +54,37 @@ class _SeenAccess:
     mask: Any
 
 
-class _OpenFrame:
-    """A call that has not returned."""
+class OpenFrame:
+    """A call that has not returned; `running` is what stands for it where it runs."""
 
-    def __init__(self, frame: Frame, loops: tuple[Loop, ...]) -> None:
+    def __init__(self, frame: Frame, loops: tuple[Loop, ...], running: object) -> None:
         self.frame = frame
+        self.running = running
         self.step: OpenStep | None = None
         self._loops = loops
         self._iterations: tuple[LoopIteration, ...] = ()
         self._headers = {loop.line: loop for loop in loops}
-        self._body = (1, 0)
-        """First and last of the lines around the last one that are in the same loops and head none;
-        nothing where it heads one."""
+        self._inside: tuple[Loop, ...] = ()
+        """The loops around the last line."""
+        self._around: dict[int, tuple[Loop, ...]] = {}
+        """Line -> the loops around it."""
 
     def iterations_at(self, line: int) -> tuple[LoopIteration, ...]:
         """Which iteration of each loop around it a line begins;
         a loop's header begins the next one.
         """
-        if self._stays_inside(line):
-            return self._iterations
-        numbers = {iteration.line: iteration.number for iteration in self._iterations}
-        found = []
-        for loop in self._loops:
-            if loop.holds(line):
+        if line not in self._around:
+            self._around[line] = tuple(loop for loop in self._loops if loop.holds(line))
+        inside = self._around[line]
+        if inside != self._inside or line in self._headers:
+            self._inside = inside
+            numbers = {iteration.line: iteration.number for iteration in self._iterations}
+            kept = []
+            for loop in inside:
                 number = numbers.get(loop.line, -1)
                 begins = number < 0 or line == loop.line
-                found.append(
-                    LoopIteration(loop.line, loop.header, number + 1 if begins else number)
-                )
-        self._iterations = tuple(found)
+                kept.append(LoopIteration(loop.line, loop.header, number + 1 if begins else number))
+            self._iterations = tuple(kept)
         return self._iterations
 
     def goes_on_at(self, line: int | None) -> None:
@@ -98,22 +100,6 @@ class _OpenFrame:
             for iteration in step.turns
         )
 
-    def _stays_inside(self, line: int) -> bool:
-        """Whether a line is in the bodies of the same loops as the last one."""
-        first, last = self._body
-        if first <= line <= last:
-            return True
-        headers = {loop.line for loop in self._loops}
-        inside = [loop for loop in self._loops if loop.holds(line)]
-        self._body = (1, 0)
-        if line not in headers:
-            ends = [loop.line - 1 for loop in self._loops if loop.line > line]
-            ends += [loop.last_line for loop in inside]
-            starts = [loop.last_line + 1 for loop in self._loops if loop.last_line < line]
-            starts += [loop.line + 1 for loop in inside]
-            self._body = max(starts, default=0), min(ends, default=1 << 30)
-        return False
-
 
 class Recorder:
     """Hears what programs do, in order, and keeps it as steps.
@@ -122,6 +108,7 @@ class Recorder:
     the lines of a helper come before the line that called it.
 
     Attributes:
+        open: the calls of the current program that have not returned, the innermost last.
         values: what variables held.
         steps, frames: what was recorded.
         left_out: how many steps came after the trace was full.
@@ -145,8 +132,8 @@ class Recorder:
         self.is_stopped = False
         self._most = most_steps
         self._program: Program = (0, 0, 0)
-        self._open: list[_OpenFrame] = []
-        self._of_programs: dict[Program, list[_OpenFrame]] = {}
+        self.open: list[OpenFrame] = []
+        self._of_programs: dict[Program, list[OpenFrame]] = {}
         self._known: dict[tuple[str, int], tuple[SourceText | None, tuple[Loop, ...]]] = {}
 
     @property
@@ -159,23 +146,35 @@ class Recorder:
         programs that wait for each other take turns.
         """
         self._program = program
-        self._open = self._of_programs.setdefault(program, [])
+        self.open = self._of_programs.setdefault(program, [])
 
     def end(self) -> None:
         """All programs have ended, or stopped: what is open is closed."""
         for program in list(self._of_programs):
             self.turn_of(program)
-            while self._open:
-                self.leave()
+            self.end_program()
 
-    def enter(self, function: str, file: str, line: int, given: Mapping[str, Any]) -> None:
+    def end_program(self) -> None:
+        """The current program has ended, or stopped."""
+        while self.open:
+            self.leave()
+
+    def enter(
+        self,
+        function: str,
+        file: str,
+        line: int,
+        given: Mapping[str, Any],
+        running: object = None,
+    ) -> None:
         """A function begins.
 
         Args:
-            function, file, line: its name, and where its `def` stands.
+            function, file, line: its name, and the position of its `def`.
             given: what has a value already: its parameters, and constants.
+            running: what stands for the call where it runs.
         """
-        caller = self._open[-1] if self._open else None
+        caller = self.open[-1] if self.open else None
         call_line = caller.step.line if caller is not None and caller.step is not None else 0
         frame = Frame(
             len(self.frames),
@@ -187,25 +186,24 @@ class Recorder:
             self._kept_of_frame(len(self.frames), given),
         )
         self.frames.append(frame)
-        opened = _OpenFrame(frame, self._loops(function, file, line))
-        self._open.append(opened)
+        self.open.append(OpenFrame(frame, self._loops(function, file, line), running))
 
     def leave(self) -> None:
         """The innermost function returns."""
         if not self.is_stopped:
-            self._open[-1].goes_on_at(None)
-        self._close(self._open[-1])
-        self._open.pop()
-        if not self._open:
+            self.open[-1].goes_on_at(None)
+        self._close(self.open[-1])
+        self.open.pop()
+        if not self.open:
             del self._of_programs[self._program]
-            self._open = []
+            self.open = []
 
     def line(self, line: int) -> None:
         """A line of the innermost function begins; whatever came before is done."""
-        frame = self._open[-1]
+        frame = self.open[-1]
         frame.goes_on_at(line)
         self._close(frame)
-        outer = self._open[-2].step if len(self._open) > 1 else None
+        outer = self.open[-2].step if len(self.open) > 1 else None
         turns = frame.iterations_at(line)
         frame.step = OpenStep(line, turns if outer is None else (*outer.turns, *turns))
 
@@ -216,7 +214,7 @@ class Recorder:
             line, name: where, and which one.
             accesses: how many of the accesses heard of last were its own.
         """
-        frame = self._open[-1]
+        frame = self.open[-1]
         before = frame.step
         turns = () if before is None else before.turns
         own: list[_SeenAccess] = []
@@ -229,7 +227,7 @@ class Recorder:
 
     def bound(self, names: Mapping[str, Any]) -> None:
         """Variables of the innermost function were given these values."""
-        step = self._open[-1].step
+        step = self.open[-1].step
         if step is not None:
             step.changed.update(names)
 
@@ -253,7 +251,7 @@ class Recorder:
                 axis; addresses in bytes where there is no argument.
             mask: which lanes take part; None for all.
         """
-        for frame in reversed(self._open):
+        for frame in reversed(self.open):
             if frame.step is not None:  # the innermost function may not have reached a line yet
                 seen = _SeenAccess(kind, buffer, argument, itemsize, offsets, mask)
                 frame.step.accesses.append(seen)
@@ -262,14 +260,14 @@ class Recorder:
     @property
     def current_step(self) -> int | None:
         """The number that the step which runs now has if it ends now; None where none runs."""
-        runs = bool(self._open) and self._open[-1].step is not None
+        runs = bool(self.open) and self.open[-1].step is not None
         return self._count if runs and len(self.steps) < self._most else None
 
     @property
     def _count(self) -> int:
         return len(self.steps)
 
-    def _close(self, opened: _OpenFrame) -> None:
+    def _close(self, opened: OpenFrame) -> None:
         step, opened.step = opened.step, None
         if step is None:
             return

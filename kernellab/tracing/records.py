@@ -14,11 +14,18 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy
 
-from kernellab.common.argument_checks import check_flags, check_tolerance, is_text
-from kernellab.common.argument_faults import names_bad_arguments
+from kernellab.common.argument_checks import check_flags, check_tolerance, is_one_of
 from kernellab.common.formatting import counted, joined_sizes, shown
-from kernellab.errors import ArgumentError, NoSuchStep, NotRecorded, OptionError, suggestion
-from kernellab.records import AskedLaunch
+from kernellab.errors import (
+    ArgumentError,
+    KernelLabError,
+    NoSuchStep,
+    NotRecorded,
+    OptionError,
+    suggestion,
+)
+from kernellab.launch.callbacks import what_it_raised
+from kernellab.records import BoundLaunch
 from kernellab.records.showing import show
 from kernellab.tracing.files.writing import save_trace
 from kernellab.tracing.replayed_memory import ReplayedMemory
@@ -62,7 +69,7 @@ class Trace(Sequence[Step]):
         first_shown: number of the step that the stepper opens at: the one that wrote a wrong
             result; None for the fault, else the first.
         wrong: the first element that is not as expected; None where none is known.
-        asked: the launch, to be made again; None where it is not at hand.
+        launch: the launch that was traced; None where it is not at hand.
     """
 
     def __init__(
@@ -94,7 +101,7 @@ class Trace(Sequence[Step]):
         self._compute_again = compute_again
         self._stale = stale
         self._trace_again = trace_again
-        self.asked: AskedLaunch | None = None
+        self.launch: BoundLaunch | None = None
         self._computed: dict[tuple[int, str], Any] = {}
 
     # As a sequence
@@ -139,23 +146,21 @@ class Trace(Sequence[Step]):
                 "which does not hold the kernel",
                 advice="Trace them where the kernel is: kernellab.trace(..., programs=...).",
             )
-        found = self._trace_again(wanted)
-        found.asked = self.asked
-        return found
+        traced = self._trace_again(wanted)
+        traced.launch = self.launch
+        return traced
 
     # Time travel
 
-    @names_bad_arguments
     def at(self, step: int | Step) -> State:
         """All variables as they are after a step; negative numbers count from the end.
 
         Raises:
             IndexError: there is no such step.
-            ArgumentError: it is no step and no whole number.
+            ArgumentError: it is neither a step nor an integer.
         """
         return State(self, self._step(step))
 
-    @names_bad_arguments
     def find(
         self, condition: Callable[[State], Any], *, after: int | Step = -1, backwards: bool = False
     ) -> Step | None:
@@ -165,7 +170,7 @@ class Trace(Sequence[Step]):
             condition: takes the State after a step, `lambda v: numpy.isnan(v.acc).any()`. Steps at
                 which a variable that it asks for does not exist are passed over.
             after: the step behind which the search begins; backwards, the one before which.
-            backwards: search towards the beginning; `after` is then the end unless it is given.
+            backwards: search toward the beginning; `after` is then the end unless it is given.
 
         Raises:
             ArgumentError: no step of the trace has a variable that the condition asks for; it
@@ -173,7 +178,7 @@ class Trace(Sequence[Step]):
         """
         if not callable(condition):
             raise ArgumentError(
-                f"find takes a function of the variables; {shown(condition)} is none",
+                f"find takes a function of the variables, got {shown(condition)}",
                 advice=(
                     "trace.find(lambda v: (v.x > 40).any()), say; trace.history(name) has every "
                     "value of a variable."
@@ -211,20 +216,24 @@ class Trace(Sequence[Step]):
         """Whether a condition holds after a step."""
         try:
             return bool(condition(self.at(step)))
-        except ValueError as error:
+        except (KernelLabError, NoSuchVariable):
+            raise
+        except Exception as error:  # whatever the user's function raises
             if "truth value of an" not in str(error):
-                raise
+                raise ArgumentError(
+                    f"after step {step.number}, {what_it_raised('the condition', error)}",
+                    position=step.position,
+                ) from error
             raise ArgumentError(
-                f"after step {step.number}, the condition gives a tile of truth "
-                "values, and not one",
+                f"after step {step.number}, the condition returned a tile of truth "
+                "values instead of a single one",
                 advice=(
-                    "Say whether it shall hold for some element or for each: (...).any() or "
+                    "State whether it has to hold for some element or for all: (...).any() or "
                     "(...).all()."
                 ),
                 position=step.position,
             ) from error
 
-    @names_bad_arguments
     def history(self, name: str, program: Program | None = None) -> History:
         """Every value that a variable had, in order.
 
@@ -235,9 +244,9 @@ class Trace(Sequence[Step]):
         Raises:
             ArgumentError: no function that ran has such a variable.
         """
-        if not is_text(name):
+        if not isinstance(name, str):
             raise ArgumentError(
-                f"history takes a variable's name, and {shown(name)} is none",
+                f"history takes the name of a variable, got {shown(name)}",
                 advice=suggestion("", self.names(), "There are"),
             )
         self._refuse_unknown({name})
@@ -266,12 +275,11 @@ class Trace(Sequence[Step]):
             named = ", ".join(map(str, self.facts.programs[:_PROGRAMS_NAMED]))
             raise OptionError(
                 f"program={shown(program)} was not traced",
-                advice=f"Traced were {named}"
+                advice=f"The traced programs are {named}"
                 + (", ..." if len(self.facts.programs) > _PROGRAMS_NAMED else "."),
             )
         return meant
 
-    @names_bad_arguments
     def diff(
         self,
         other: Trace | Mapping[str, Any],
@@ -298,8 +306,8 @@ class Trace(Sequence[Step]):
             ArgumentError: the traces have no program in common, no argument has that name, or
                 `other` is neither.
         """
-        check_tolerance("rtol", rtol)
-        check_tolerance("atol", atol)
+        rtol = check_tolerance("rtol", rtol)
+        atol = check_tolerance("atol", atol)
         from kernellab.tracing.differences import difference_of_outputs, difference_of_traces
 
         if isinstance(other, Trace):
@@ -315,7 +323,6 @@ class Trace(Sequence[Step]):
             )
         return difference_of_outputs(self, other, rtol, atol)
 
-    @names_bad_arguments
     def memory(self, argument: str, step: int | Step = -1) -> numpy.ndarray:
         """What an argument holds after a step: an array of the tensor's shape.
 
@@ -335,16 +342,16 @@ class Trace(Sequence[Step]):
         if lost is not None:
             raise self._lost(argument, last, lost)
         writing = self._writing(known, begin, last + 1)
-        lanes = sum(one.lanes_written(known, self.arguments) for one in writing)
+        lanes = sum(write.lanes_written(known, self.arguments) for write in writing)
         if lanes > _MOST_REPLAYED:
             raise NotRecorded(
-                f"what {argument!r} holds after step {last} is not worked out: {lanes:,} lanes "
-                f"write to it up to there, and no more than {_MOST_REPLAYED:,} are followed",
+                f"what {argument!r} holds after step {last} is not computed: {lanes:,} elements "
+                f"are written up to there, and no more than {_MOST_REPLAYED:,} are followed",
                 advice="Ask for an earlier step, or trace fewer programs.",
             )
         memory = ReplayedMemory(known, stored.copied().reshape(known.shape))
-        for one in writing:
-            memory.write(one, self.arguments)
+        for write in writing:
+            memory.write(write, self.arguments)
         return memory.contents()
 
     def _writing(self, argument: TracedArgument, begin: int, end: int) -> Sequence[Step]:
@@ -356,13 +363,13 @@ class Trace(Sequence[Step]):
     @cached_property
     def _writers(self) -> dict[int, list[Step]]:
         """Storage -> the steps that write to it."""
-        found: dict[int, list[Step]] = {}
+        steps_of: dict[int, list[Step]] = {}
         for step in self.steps:
-            names = {one.argument for one in step.accesses if one.kind != "load"}
+            names = {access.argument for access in step.accesses if access.kind != "load"}
             known = (self.arguments[name] for name in names if name in self.arguments)
-            for storage in {one.storage for one in known}:
-                found.setdefault(storage, []).append(step)
-        return found
+            for storage in {access.storage for access in known}:
+                steps_of.setdefault(storage, []).append(step)
+        return steps_of
 
     def _argument(self, name: Any) -> TracedArgument:
         if not isinstance(name, str) or name not in self.arguments:
@@ -372,7 +379,6 @@ class Trace(Sequence[Step]):
             )
         return self.arguments[name]
 
-    @names_bad_arguments
     def final_memory(self, argument: str) -> numpy.ndarray:
         """What the whole launch left in an argument, programs that were not traced included;
         else as `memory`.
@@ -380,7 +386,9 @@ class Trace(Sequence[Step]):
         self._argument(argument)
         _, stored = self._checkpoint(argument, len(self))
         last = [
-            one for one in self.checkpoints if one.step == len(self) and argument in one.contents
+            checkpoint
+            for checkpoint in self.checkpoints
+            if checkpoint.step == len(self) and argument in checkpoint.contents
         ]
         if not last or not stored.is_exact:
             return self.memory(argument)
@@ -394,15 +402,16 @@ class Trace(Sequence[Step]):
         known = self._argument(argument)
         start, _ = self._checkpoint(argument, max(begin - 1, 0))
         by_others = {
-            one.step
-            for one in self.checkpoints
-            if one.step > start and argument in one.contents
-            if not self.values[one.contents[argument]].is_exact
+            checkpoint.step
+            for checkpoint in self.checkpoints
+            if checkpoint.step > start and argument in checkpoint.contents
+            if not self.values[checkpoint.contents[argument]].is_exact
         }
         lost = [
             step.number
             for step in self._losing.get(known.storage, [])
-            if start <= step.number < end and not step.keeps_contents(known, self.arguments)
+            if start <= step.number < end
+            and not all(access.has_contents for access, _ in step.writes(known, self.arguments))
         ]
         return min([*lost, *(number for number in by_others if number < end)], default=None)
 
@@ -410,7 +419,7 @@ class Trace(Sequence[Step]):
     def _losing(self) -> dict[int, list[Step]]:
         """Storage -> the steps that wrote to it more than was kept."""
         return {
-            storage: [one for one in steps if not all(a.has_contents for a in one.accesses)]
+            storage: [step for step in steps if not all(a.has_contents for a in step.accesses)]
             for storage, steps in self._writers.items()
         }
 
@@ -438,9 +447,9 @@ class Trace(Sequence[Step]):
 
     def _checkpoint(self, argument: str, step: int) -> tuple[int, StoredValue]:
         begin, number = max(
-            (one.step, one.contents[argument])
-            for one in self.checkpoints
-            if argument in one.contents and one.step <= step
+            (checkpoint.step, checkpoint.contents[argument])
+            for checkpoint in self.checkpoints
+            if argument in checkpoint.contents and checkpoint.step <= step
         )
         return begin, self.values[number]
 
@@ -477,7 +486,6 @@ class Trace(Sequence[Step]):
             if self._changes[frame.number, name][0][0] <= step
         }
 
-    @names_bad_arguments
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the trace to a file, which `kernellab.load` reads; returns its path.
 
@@ -486,7 +494,6 @@ class Trace(Sequence[Step]):
         """
         return save_trace(self, path)
 
-    @names_bad_arguments
     def show(self, step: int | Step | None = None) -> Any:
         """The stepper: source, variables, arguments at a step, and a way to the others.
 
@@ -504,7 +511,7 @@ class Trace(Sequence[Step]):
         self.show()._ipython_display_()
 
     def _display_(self) -> Any:
-        return self.show()  # marimo asks
+        return self.show()  # called by marimo
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         return self.show()._repr_mimebundle_(include, exclude)
@@ -549,7 +556,7 @@ class Trace(Sequence[Step]):
 
     def _latest(self, frame: Frame, name: str, step: int) -> tuple[int, int]:
         """The change that made a variable what it is after a step."""
-        known = is_text(name) and (frame.number, name) in self._changes
+        known = is_one_of(name, self._names.get(frame.number, ()))
         changes = self._changes[frame.number, name] if known else []
         place = bisect_right(changes, step, key=lambda change: change[0])
         if not place:
@@ -570,7 +577,7 @@ class Trace(Sequence[Step]):
         known = self.names()
         for name in sorted(names.difference(known)):
             raise ArgumentError(
-                f"no function that this trace of {self.facts.kernel!r} saw has a variable {name!r}",
+                f"the trace of {self.facts.kernel!r} has no variable {name!r}",
                 advice=suggestion(name, known, "There are"),
             )
 
@@ -597,14 +604,14 @@ class Trace(Sequence[Step]):
             if budget < 0:
                 break
             wanted.setdefault(step.number, set()).add(name)
-        found = dict(self._compute_again(wanted))
-        if key not in found or self._digest_of(found[key]) != stored.digest:
+        computed = dict(self._compute_again(wanted))
+        if key not in computed or self._digest_of(computed[key]) != stored.digest:
             raise NotRecorded(
                 f"{name!r} cannot be computed again: another run of {self.facts.kernel!r} "
-                "gave another value",
+                "computed another value",
                 advice=f"Record it with {self._call(stored.nbytes)}",
             )
-        return found
+        return computed
 
     def _digest_of(self, value: Any) -> bytes:
         store = ValueStore(largest=0)
@@ -626,7 +633,7 @@ _PROGRAMS_NAMED = 4
 
 
 def _takes_no_state(condition: Callable[..., Any]) -> bool:
-    """Whether a function cannot be called with one argument; of C functions nobody knows."""
+    """Whether a function cannot be called with one argument; of C functions no one knows."""
     try:
         signature = inspect.signature(condition)
     except (TypeError, ValueError):
@@ -646,7 +653,7 @@ def _number_of(step: Any) -> int:
         return operator.index(step)
     except TypeError as error:
         raise ArgumentError(
-            f"{shown(step)} is no step: it must be a Step or its number, a whole one",
+            f"step must be a Step or its number, got {shown(step)}.",
             advice="trace.at(5), or trace.at(trace[5]); negative numbers count from the end.",
         ) from error
 

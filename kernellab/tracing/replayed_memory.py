@@ -22,7 +22,7 @@ class ReplayedMemory:
     """
 
     def __init__(self, argument: TracedArgument, contents: numpy.ndarray) -> None:
-        """Memory of an argument that holds these contents, which are nobody else's."""
+        """Memory of an argument that holds these contents, which nothing else uses."""
         self._argument = argument
         self._contents = contents
         self._flat = contents.reshape(-1)
@@ -30,7 +30,7 @@ class ReplayedMemory:
         self._is_as_launched = argument.is_contiguous or span is not None
         if span is not None and not argument.is_contiguous:
             self._flat = numpy.zeros(span, contents.dtype)
-            strides = [one * contents.itemsize for one in argument.strides]
+            strides = [stride * contents.itemsize for stride in argument.strides]
             self._contents = as_strided(self._flat, argument.shape, strides)
             self._contents[...] = contents
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import inspect
-import linecache
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.errors import source_lines
+from kernellab.errors import CompiledLines, is_edited, source_lines
 from kernellab.tracing.steps import SourceText
 
 
@@ -38,17 +36,19 @@ class Loop:
 
 def compiled_sources(kernel: Any) -> dict[tuple[str, int], SourceText]:
     """What Triton compiles of a kernel and of the functions that it may call, whatever their files
-    say by now: (file, line of the `def`) -> lines.
+    say now: (file, line of the `def`) -> lines.
     """
-    found = {}
-    for one in triton_api.reachable_functions(kernel):
-        place, lines = triton_api.definition_of(one), triton_api.compiled_lines(one)
-        found[place.file, place.line] = SourceText(place.file, one.__name__, place.line, lines)
-    return found
+    positions = {}
+    for function in triton_api.reachable_functions(kernel):
+        place, lines = triton_api.definition_of(function), triton_api.compiled_lines(function)
+        positions[place.file, place.line] = SourceText(
+            place.file, function.__name__, place.line, lines
+        )
+    return positions
 
 
 def source_of_function(file: str, name: str, line: int) -> SourceText | None:
-    """The lines of the function whose `def` stands on a line of a file or a cell;
+    """The lines of the function whose `def` is on a line of a file or a cell;
     None where they cannot be read.
     """
     block = _block(tuple(source_lines(file)[line - 1 :]))
@@ -57,7 +57,7 @@ def source_of_function(file: str, name: str, line: int) -> SourceText | None:
 
 @lru_cache(maxsize=64)
 def _block(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """The lines of the function that begins with the first of them; () where they are no source."""
+    """The lines of the function that begins with the first of them; () if they are not source."""
     try:
         return tuple(text.rstrip("\n") for text in inspect.getblock(lines)) if lines else ()
     except (SyntaxError, RecursionError):
@@ -66,20 +66,20 @@ def _block(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def loops_of(source: SourceText) -> tuple[Loop, ...]:
-    """The loops of a function, outer ones first. One that stands on a single line is left out:
-    its iterations cannot be told apart.
+    """The loops of a function, outer ones first. A loop on a single line is left out: its
+    iterations cannot be distinguished.
     """
     try:
         tree = ast.parse(textwrap.dedent("\n".join(source.lines)))
     except (SyntaxError, ValueError, MemoryError, RecursionError):  # a damaged file
         return ()
-    found = []
+    lines = []
     for node in ast.walk(tree):
         if isinstance(node, ast.For | ast.While) and node.body[0].lineno > node.lineno:
             line = source.first_line + node.lineno - 1
             last = source.first_line + (node.body[-1].end_lineno or node.lineno) - 1
-            found.append(Loop(line, last, _header(node)))
-    return tuple(sorted(found, key=lambda loop: loop.line))
+            lines.append(Loop(line, last, _header(node)))
+    return tuple(sorted(lines, key=lambda loop: loop.line))
 
 
 def _header(node: ast.For | ast.While) -> str:
@@ -90,19 +90,9 @@ def _header(node: ast.For | ast.While) -> str:
 
 def changed_sources(sources: Sequence[SourceText]) -> list[str]:
     """A sentence for each source that is not what it was when it was recorded."""
-    sentences = []
-    for one in sources:
-        with contextlib.suppress(ValueError):  # a name with a null character
-            linecache.checkcache(one.file)
-        now = source_lines(one.file)
-        if not now:
-            # a cell of another session, a file of another machine:
-            # the recorded lines are all there is
-            continue
-        there = now[one.first_line - 1 : one.first_line - 1 + len(one.lines)]
-        if tuple(text.rstrip("\n") for text in there) != one.lines:
-            sentences.append(
-                f"{one.function} has changed in {one.file} since this trace was recorded; the "
-                "lines shown are the recorded ones."
-            )
-    return sentences
+    return [
+        f"{source.function} has changed in {source.file} since this trace was recorded; the lines "
+        "shown are the recorded ones."
+        for source in sources
+        if is_edited(source.file, CompiledLines(source.function, source.first_line, source.lines))
+    ]

@@ -89,11 +89,7 @@ class State(Mapping[str, Any]):
 
 def value_text(value: StoredValue) -> str:
     """ "float32[64, 64] -1.5 .. 2", "int32 7", "1024"."""
-    if value.kind == "constant":
-        return value.text()
-    shape = f"[{', '.join(str(size) for size in value.shape)}]" if value.shape else ""
-    kind = "pointer" if value.kind == "pointer" else value.dtype
-    return f"{kind}{shape} {value.text()}"
+    return value.text() if value.kind == "constant" else f"{value.type_text()} {value.text()}"
 
 
 @dataclass(frozen=True, eq=False)

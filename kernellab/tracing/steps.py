@@ -7,17 +7,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy
 
 from kernellab.common.distinct import distinct
 from kernellab.common.formatting import counted
+from kernellab.common.saved_records import MOST_LINES, Count, Limits, Line
 from kernellab.errors import SourcePosition
 from kernellab.tracing.values import StoredValue, ValueStore, dtype_named
 
-Program = tuple[int, int, int]
+_Coordinate = Annotated[int, Limits(0, 2**31)]
+Program = tuple[_Coordinate, _Coordinate, _Coordinate]
 AccessKind = Literal["load", "store", "atomic"]
+
+ValueNumber = Annotated[int, "of a value of the trace"]
+Dtype = Annotated[str, "a type of numbers"]
+Shape = Annotated[tuple[int, ...], "the sizes of an array"]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -44,18 +50,18 @@ class Frame:
     file: str
     program: Program
     caller: Frame | None
-    call_line: int
-    given: dict[str, int] = field(default_factory=dict)
+    call_line: Line
+    given: dict[str, ValueNumber] = field(default_factory=dict)
 
     @property
     def calls(self) -> tuple[SourcePosition, ...]:
         """The lines of the calls that led here, the innermost first; () in the kernel itself."""
-        found: list[SourcePosition] = []
+        positions: list[SourcePosition] = []
         frame = self
         while frame.caller is not None:
-            found.append(SourcePosition(frame.caller.file, frame.call_line))
+            positions.append(SourcePosition(frame.caller.file, frame.call_line))
             frame = frame.caller
-        return tuple(found)
+        return tuple(positions)
 
 
 @dataclass(frozen=True)
@@ -69,9 +75,9 @@ class LoopIteration:
         is_over: whether the header was reached once more, and the loop ended there.
     """
 
-    line: int
+    line: Line
     header: str
-    number: int
+    number: Count
     is_over: bool = False
 
     def text(self) -> str:
@@ -94,7 +100,7 @@ class AffineLanes:
 
     start: int
     strides: tuple[int, ...]
-    extents: tuple[int, ...]
+    extents: Shape
 
     def indices(self) -> numpy.ndarray:
         """All of them, int64, of shape `extents`."""
@@ -131,6 +137,10 @@ class AffineLanes:
         return numpy.stack([first, numpy.full_like(first, length)], axis=1)
 
 
+Lanes = AffineLanes | ValueNumber
+"""The places of an access: regular ones, or the number of a tile of them."""
+
+
 @dataclass(frozen=True, eq=False)
 class Access:
     """One access to memory.
@@ -146,17 +156,17 @@ class Access:
 
     kind: AccessKind
     argument: str
-    itemsize: int
-    lanes: AffineLanes | int
-    mask_number: int | None
-    written_number: int | None
+    itemsize: Annotated[int, Limits(1, 64)]
+    lanes: Lanes
+    mask_number: ValueNumber | None
+    written_number: ValueNumber | None
     values: ValueStore = field(repr=False)
 
     @property
     def has_elements(self) -> bool:
         """Whether it is known which elements are accessed; a trace keeps so much and no more."""
         numbers = [self.mask_number, None if isinstance(self.lanes, AffineLanes) else self.lanes]
-        return all(one is None or self.values[one].is_exact for one in numbers)
+        return all(number is None or self.values[number].is_exact for number in numbers)
 
     @property
     def has_contents(self) -> bool:
@@ -172,10 +182,10 @@ class Access:
         Raises NotRecorded where they were too many to be kept; so do `mask` and `elements`.
         """
         if isinstance(self.lanes, AffineLanes):
-            found = self.lanes.indices()
+            lanes = self.lanes.indices()
         else:
-            found = numpy.asarray(self.values[self.lanes].exact(), numpy.int64)
-        return numpy.broadcast_to(found, self._extents)
+            lanes = numpy.asarray(self.values[self.lanes].exact(), numpy.int64)
+        return numpy.broadcast_to(lanes, self._extents)
 
     @property
     def mask(self) -> numpy.ndarray | None:
@@ -272,9 +282,9 @@ class Step:
 
     number: int
     frame: Frame
-    line: int
+    line: Line
     turns: tuple[LoopIteration, ...]
-    changed_numbers: Mapping[str, int]
+    changed_numbers: Mapping[str, ValueNumber]
     accesses: tuple[Access, ...]
     values: ValueStore = field(repr=False)
     operation: str = ""
@@ -323,26 +333,11 @@ class Step:
             written = access.written()
             yield numbers, written if inside is None else written[inside]
 
-    def places_written(
-        self, argument: TracedArgument, arguments: Mapping[str, TracedArgument]
-    ) -> Iterator[numpy.ndarray]:
-        """The numbers of the elements of each of its writes, as `writes_to`,
-        also where what it wrote was not kept.
-        """
-        for access, further in self.writes(argument, arguments):
-            yield argument.numbered(access.elements + further)[1]
-
     def lanes_written(
         self, argument: TracedArgument, arguments: Mapping[str, TracedArgument]
     ) -> int:
         """How many lanes its writes to an argument have, those that are off included."""
         return sum(access.lane_count for access, _ in self.writes(argument, arguments))
-
-    def keeps_contents(
-        self, argument: TracedArgument, arguments: Mapping[str, TracedArgument]
-    ) -> bool:
-        """Whether all that it wrote to an argument was kept."""
-        return all(access.has_contents for access, _ in self.writes(argument, arguments))
 
     def writes(
         self, argument: TracedArgument, arguments: Mapping[str, TracedArgument]
@@ -394,11 +389,11 @@ class TracedArgument:
     """
 
     name: str
-    dtype: str
-    shape: tuple[int, ...]
+    dtype: Dtype
+    shape: Shape
     strides: tuple[int, ...]
     storage: int
-    start: int = 0
+    start: Annotated[int, Limits(-(2**48), 2**48)] = 0
 
     def numbered(self, indices: numpy.ndarray) -> tuple[numpy.ndarray | None, numpy.ndarray]:
         """As `coordinates`, but for those inside their numbers in reading order, int64.
@@ -432,18 +427,18 @@ class TracedArgument:
         """
         rest = indices.copy()
         inside = rest >= 0
-        found: dict[int, numpy.ndarray] = {}
+        written: dict[int, numpy.ndarray] = {}
         by_stride = sorted(range(len(self.shape)), key=lambda axis: -abs(self.strides[axis]))
         for axis in by_stride:
             stride, extent = self.strides[axis], self.shape[axis]
             place = rest // stride if stride and extent > 1 else numpy.zeros_like(rest)
             inside &= (place >= 0) & (place < extent)
             rest -= place * stride
-            found[axis] = place
+            written[axis] = place
         inside &= rest == 0
         if not math.prod(self.shape):
             inside[:] = False
-        return inside, tuple(found[axis][inside] for axis in range(len(self.shape)))
+        return inside, tuple(written[axis][inside] for axis in range(len(self.shape)))
 
 
 @dataclass(frozen=True)
@@ -452,7 +447,7 @@ class SourceText:
 
     file: str
     function: str
-    first_line: int
+    first_line: Annotated[int, Limits(1, MOST_LINES)]
     lines: tuple[str, ...]
 
     def holds(self, line: int) -> bool:
@@ -474,7 +469,7 @@ class TracedFault:
     kind: str
     message: str
     position: SourcePosition | None
-    step: int | None
+    step: Count | None
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"
@@ -490,8 +485,8 @@ class Checkpoint:
         contents: argument -> number of its value, for those that changed since the last checkpoint.
     """
 
-    step: int
-    contents: Mapping[str, int]
+    step: Count
+    contents: Mapping[str, ValueNumber]
 
 
 @dataclass(frozen=True)
@@ -516,4 +511,4 @@ class TraceFacts:
     operations: bool
     constants: Mapping[str, str]
     options: Mapping[str, str]
-    largest_exact: int
+    largest_exact: Count

@@ -21,8 +21,8 @@ class Summary:
 
     Attributes:
         shape: () for a scalar.
-        dtype: NumPy's name, "float32", "bfloat16", "bool"; "" for what is no number.
-        low, high, mean: of all elements that are no NaN; None where there is none. Of a mask,
+        dtype: NumPy's name, "float32", "bfloat16", "bool"; "" for values that are not numbers.
+        low, high, mean: of all elements that are not NaN; None if there are none. Of a mask,
             `mean` is how much of it is on.
         nans, infinities: how many elements are NaN, and how many infinite.
     """
@@ -95,19 +95,19 @@ def summarize(value: Any) -> Summary:
 
 def joined_summaries(parts: Sequence[Summary], shape: tuple[int, ...]) -> Summary:
     """The summary of an array of that shape whose elements are those of the parts, one or more."""
-    known = [one for one in parts if one.low is not None]
-    numbers = sum(one.size - one.nans for one in known)
+    known = [part for part in parts if part.low is not None]
+    numbers = sum(part.size - part.nans for part in known)
     mean = sum(
-        one.mean * ((one.size - one.nans) / numbers) for one in known if one.mean is not None
+        part.mean * ((part.size - part.nans) / numbers) for part in known if part.mean is not None
     )
     return Summary(
         shape,
         parts[0].dtype,
-        min((one.low for one in known if one.low is not None), default=None),
-        max((one.high for one in known if one.high is not None), default=None),
+        min((part.low for part in known if part.low is not None), default=None),
+        max((part.high for part in known if part.high is not None), default=None),
         float(mean) if known else None,
-        sum(one.nans for one in parts),
-        sum(one.infinities for one in parts),
+        sum(part.nans for part in parts),
+        sum(part.infinities for part in parts),
     )
 
 
@@ -132,10 +132,10 @@ def _summary_of_part(array: numpy.ndarray) -> Summary:
 
 def thumbnail_of(value: Any, side: int = THUMBNAIL_SIDE) -> numpy.ndarray:
     """A small float32 picture of a tile: rows of its last dimension,
-    neighbours averaged where there are too many.
+    neighbors averaged where there are too many.
 
     A tile of one dimension is folded into rows, in reading order; places left over in the last
-    row repeat the last element. Where a NaN or an infinity is among the neighbours, it shows.
+    row repeat the last element. Where a NaN or an infinity is among the neighbors, it shows.
     """
     if isinstance(value, TilePointer):
         value = value.offsets
@@ -173,18 +173,18 @@ def _groups(edges: numpy.ndarray, across: int) -> Iterator[tuple[int, int]]:
 
 
 def _rows_between(flat: numpy.ndarray, columns: int, first: int, count: int) -> numpy.ndarray:
-    found = flat[first * columns : (first + count) * columns]
-    left_over = count * columns - found.size
+    rows = flat[first * columns : (first + count) * columns]
+    left_over = count * columns - rows.size
     if left_over:
-        found = numpy.concatenate([found, numpy.repeat(found[-1:], left_over)])
-    return found.reshape(count, columns)
+        rows = numpy.concatenate([rows, numpy.repeat(rows[-1:], left_over)])
+    return rows.reshape(count, columns)
 
 
 def _averaged(part: numpy.ndarray, down: numpy.ndarray, across: numpy.ndarray) -> numpy.ndarray:
     """The means of the cells between edges, float64; of single elements these themselves."""
     if part.dtype.kind not in "fiub":
         part = part.astype(numpy.float32)
-    with numpy.errstate(all="ignore"):  # memory that nobody wrote may hold any bits
+    with numpy.errstate(all="ignore"):  # memory that no one wrote may hold any bits
         result = part.astype(numpy.float64)
         for axis, edges in enumerate((down, across)):
             if edges.size - 1 < result.shape[axis]:
@@ -195,7 +195,7 @@ def _averaged(part: numpy.ndarray, down: numpy.ndarray, across: numpy.ndarray) -
 
 
 def picture_extents(shape: tuple[int, ...], side: int = THUMBNAIL_SIDE) -> tuple[int, int]:
-    """Rows and columns in which a tile of that shape is drawn, before neighbours are averaged."""
+    """Rows and columns in which a tile of that shape is drawn, before neighbors are averaged."""
     size = math.prod(shape)
     if not size:
         return 0, 0

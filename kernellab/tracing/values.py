@@ -51,7 +51,7 @@ class StoredValue:
 
     Attributes:
         kind: "tile" (an array, or a NumPy scalar), "pointer", or "constant": a constexpr, and
-            whatever else is no array.
+            whatever else is not an array.
         dtype, shape: of the array; of a pointer's offsets.
         argument: what a pointer points into.
         digest: equal for equal values, and only for them.
@@ -111,7 +111,7 @@ class StoredValue:
         return self.as_value(self._array())
 
     def copied(self) -> numpy.ndarray:
-        """The array, which nobody else has. Raises as `exact`."""
+        """The array, which no one else has. Raises as `exact`."""
         if isinstance(self._data, bytes):
             return self._array()
         value = self.exact()
@@ -173,7 +173,7 @@ class StoredValue:
 
     def type_text(self) -> str:
         """ "float32[128]", "pointer[64, 64]", "int";
-        "descriptor" and the like for what is no array.
+        "descriptor" and the like for what is not an array.
         """
         if self.kind == "constant":
             return _word_of(self.constant)
@@ -232,13 +232,13 @@ def dtype_named(name: str) -> numpy.dtype:
 
     Raises:
         TypeError: there is none. Objects, texts and records, whose bytes could mean anything,
-            are no numbers.
+            are not numbers.
     """
     if name in _NUMPYS_OWN:
         return numpy.dtype(name)
     kind = getattr(ml_dtypes, name, None)
     if not isinstance(kind, type) or numpy.dtype(kind).name != name:
-        raise TypeError(f"{name!r} is no type of numbers")
+        raise TypeError(f"{name!r} is not a type of numbers")
     return numpy.dtype(kind)
 
 
@@ -278,7 +278,7 @@ def decompressed(data: bytes, dtype: str, shape: tuple[int, ...]) -> numpy.ndarr
 class ValueStore:
     """Values by number. One that comes again, or equals an earlier one, is kept once.
 
-    Adding is cheap: a value is looked at (compared, summarised) when somebody asks,
+    Adding is cheap: a value is compared and summarized when it is needed,
     or when much has come together. The values that are added must not change afterwards.
     """
 
@@ -312,7 +312,7 @@ class ValueStore:
         """The number of a value: a NumPy array or scalar, something that NumPy makes an array of,
         a TilePointer, or any other object.
 
-        With `whole` it is kept exactly however large it is, while there is room,
+        With `whole` it is kept exactly however large it is, while there is space,
         also where an equal one was added before without.
         """
         number = self._numbers.get(id(value), len(self))
@@ -325,8 +325,8 @@ class ValueStore:
         self._pending_bytes += getattr(value, "nbytes", 0)
         if self._pending_bytes > _PENDING_BYTES:
             self._settle()
-            for one in self._distinct:
-                one.pack()
+            for stored in self._distinct:
+                stored.pack()
         return number
 
     def __getitem__(self, number: int) -> StoredValue:
@@ -352,7 +352,7 @@ class ValueStore:
         """A store as it was saved."""
         store = cls()
         store._distinct, store._places = distinct, places
-        store._by_digest = {one.digest: place for place, one in enumerate(distinct)}
+        store._by_digest = {stored.digest: place for place, stored in enumerate(distinct)}
         return store
 
     def _settle(self) -> None:
@@ -402,7 +402,7 @@ class ValueStore:
         )
 
     def _takes(self, nbytes: int, whole: bool) -> bool:
-        """Whether there is room for so many bytes; if so, they are taken from it."""
+        """Return whether there is space for so many bytes; if so, reserve them."""
         if whole and nbytes <= self._memory_left:
             self._memory_left -= nbytes
             return True

@@ -1,6 +1,5 @@
-"""Triton's private names, in one place: a new version of Triton is a change of this folder alone.
+"""Triton's private API, in one place: a new version of Triton changes only this folder.
 
-Everything here reaches behind Triton's public door.
 Runs on Triton 3.6 to 3.9, on machines with no GPU and no driver.
 """
 
@@ -29,10 +28,6 @@ from kernellab.triton_api.binding import (
     binding_error,
     create_binder,
     make_specialization,
-)
-from kernellab.triton_api.columns import (
-    column_from_one,
-    column_in_location,
 )
 from kernellab.triton_api.compiling import (
     CompiledKernel,
@@ -80,6 +75,7 @@ from kernellab.triton_api.emulation import (
 )
 from kernellab.triton_api.from_text import kernel_of_text
 from kernellab.triton_api.front_end import (
+    front_end_text,
     make_ttir,
     make_ttir_with_debug_info,
 )
@@ -102,6 +98,17 @@ from kernellab.triton_api.functions import (
     shown_as_compiled,
     source_now,
     unreadable_functions,
+)
+from kernellab.triton_api.given_kernels import (
+    GivenModule,
+    entry_fits,
+    facts_of,
+    give_module,
+    given_kernel,
+    given_texts,
+    is_given,
+    records_as_json,
+    records_from_json,
 )
 from kernellab.triton_api.kernel_contents import (
     MadeOf,
@@ -140,10 +147,17 @@ from kernellab.triton_api.triton_values import (
     Held,
     Operand,
 )
+from kernellab.triton_api.variants import is_variant, with_source
+from kernellab.triton_api.versions import (
+    LOCATES_WHOLE_EXPRESSIONS,
+    column_from_one,
+    column_in_location,
+)
 
 __all__ = [
     "DEBUG_RECORD",
     "JIT_SETTINGS",
+    "LOCATES_WHOLE_EXPRESSIONS",
     "TTGIR_FILE_SUFFIX",
     "AutotunedLaunches",
     "Autotuner",
@@ -155,6 +169,7 @@ __all__ = [
     "DebugRecords",
     "EmulatedDriver",
     "Emulation",
+    "GivenModule",
     "GluonJITFunction",
     "Group",
     "Held",
@@ -195,18 +210,26 @@ __all__ = [
     "emulation_joined",
     "emulation_of",
     "emulations",
+    "entry_fits",
+    "facts_of",
     "format_edited",
     "freed_after",
+    "front_end_text",
     "function_sources",
     "functions_within",
     "generic_form",
     "generic_text",
+    "give_module",
+    "given_kernel",
+    "given_texts",
     "gpu_target",
     "indentation",
+    "is_given",
     "is_in_library",
     "is_machines_fault",
     "is_made_of_the_same",
     "is_tile_method",
+    "is_variant",
     "jit_settings",
     "kernel_of_text",
     "kernels_become",
@@ -233,6 +256,8 @@ __all__ = [
     "pruned_configs",
     "ptxas_diagnostic",
     "reachable_functions",
+    "records_as_json",
+    "records_from_json",
     "rewrite_debugging_statements",
     "scope_of",
     "shown_as_compiled",
@@ -248,4 +273,5 @@ __all__ = [
     "ttgir_naming_ttir_lines",
     "type_spellings",
     "unreadable_functions",
+    "with_source",
 ]

@@ -12,9 +12,9 @@ from typing import Any
 from triton.experimental.gluon._runtime import GluonJITFunction
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import AutotunerError
-from triton.runtime.jit import (
-    JITFunction,
-)
+from triton.runtime.jit import JITFunction
+
+from kernellab.common.replacing import replaced
 
 
 @contextmanager
@@ -26,21 +26,18 @@ def kernels_become(adopt: Callable[[Any], None], file: str) -> Iterator[None]:
     stay what they are, however they were imported; so does every `isinstance` check, and every
     kernel of another file.
     """
-    initialise = JITFunction.__init__
+    initialize = JITFunction.__init__
 
-    @functools.wraps(initialise)
-    def initialise_and_adopt(kernel: Any, fn: Any, *args: Any, **keywords: Any) -> None:
-        initialise(kernel, fn, *args, **keywords)
+    @functools.wraps(initialize)
+    def initialize_and_adopt(kernel: Any, fn: Any, *args: Any, **keywords: Any) -> None:
+        initialize(kernel, fn, *args, **keywords)
         code = getattr(fn, "__code__", None)
         if code is not None and code.co_filename == file:
             if type(kernel) in (JITFunction, GluonJITFunction):
                 adopt(kernel)
 
-    JITFunction.__init__ = initialise_and_adopt
-    try:
+    with replaced(JITFunction, __init__=initialize_and_adopt):
         yield
-    finally:
-        JITFunction.__init__ = initialise
 
 
 @dataclass(frozen=True)
@@ -50,8 +47,8 @@ class AutotunedLaunches:
     Attributes:
         launch: given Triton's own `Autotuner.run`, an autotuner and a launch's arguments: launches.
         benchmarker: gives for an autotuner what is called as `do_bench(kernel_call, quantiles)` in
-            its benchmarker's place, that of a class derived from Autotuner with a `run` of its own
-            too; None leaves it its own.
+            its benchmarker's place, also that of a class derived from Autotuner with another `run`;
+            None keeps its benchmarker.
     """
 
     launch: Callable[[Callable[..., Any], Any, Sequence[Any], Mapping[str, Any]], Any]
@@ -71,8 +68,8 @@ def autotuned_launches_offered(taker: AutotunedLaunches) -> Iterator[None]:
 def offer_autotuned_launches(taker: AutotunedLaunches) -> None:
     """Give each autotuned launch to `taker`, from now on.
 
-    Triton's Autotuner asks the GPU's driver for a benchmarker before anything else,
-    so it cannot launch without one.
+    Triton's Autotuner gets a benchmarker from the GPU's driver before anything else,
+    so it cannot launch without a GPU.
     """
     if not _offer.lasts:
         _offer.lasts = True
@@ -109,7 +106,7 @@ class _Offer:
 
 
 class _Benchmarker:
-    """What `autotuner.do_bench` is while somebody takes autotuned launches, whoever asks; what is
+    """The descriptor that replaces `autotuner.do_bench` while autotuned launches are taken. What is
     kept for each autotuner stays where Triton keeps it, among the autotuner's attributes.
     """
 

@@ -1,5 +1,5 @@
-"""What Triton's compiler can be asked about a module besides compiling it:
-private names, the part for analyses.
+"""What Triton's compiler can report about a module besides compiling it: the private names for
+analyses.
 
 Its diagnostics (MLIR prints remarks only when an environment variable says so), the barriers
 that its membar analysis finds necessary, and the shared memory that one operation takes.
@@ -28,6 +28,7 @@ from triton.language import core as language
 from triton.runtime.errors import PTXASError
 
 from kernellab import triton_api
+from kernellab.common.replacing import replaced
 from kernellab.errors import SourcePosition
 from kernellab.records import Specialization, Target
 from kernellab.triton_api.mlir_stages import list_passes, run_up_to_llvm
@@ -85,13 +86,13 @@ def diagnose(
     Raises:
         CompileError, OptionError: as for `triton_api.compile_kernel`.
     """
-    asked = triton_api.options_of_launch(kernel, options)
-    triton_api.check_options(asked, target)
+    launch_options = triton_api.options_of_launch(kernel, options)
+    triton_api.check_options(launch_options, target)
     backend = triton_api.backend_for(target)
     source = triton_api.make_source(kernel, specialization)
     with triton_api.translated_errors(kernel, target) as output, _remarks_printed():
         with _warnings_caught() as caught:
-            parsed = backend.parse_options(asked)
+            parsed = backend.parse_options(launch_options)
             with freed_after(front_end_module(source, target, parsed)) as module:
                 run_up_to_llvm(backend, parsed, source.language == Language.GLUON, module)
         printed = output.take()
@@ -111,26 +112,12 @@ def _warnings_caught() -> Iterator[list[PythonWarning]]:
         read = tuple(_being_read())
         caught.append(PythonWarning(str(message), category.__name__, filename, lineno, read))
 
-    with warnings.catch_warnings(), _warned_always():
+    # Triton 3.9 gives some warnings once per process, which was when the kernel was compiled.
+    warned_always = getattr(getattr(language, "warn_once", None), "__wrapped__", None)
+    with warnings.catch_warnings(), replaced(language, warn_once=warned_always):
         warnings.simplefilter("always")
         warnings.showwarning = keep  # type: ignore[assignment]
         yield caught
-
-
-@contextmanager
-def _warned_always() -> Iterator[None]:
-    """Triton 3.9 gives some warnings once per process, which was when the kernel was
-    compiled: here each time.
-    """
-    once = getattr(language, "warn_once", None)
-    if once is None:
-        yield
-        return
-    language.warn_once = once.__wrapped__
-    try:
-        yield
-    finally:
-        language.warn_once = once
 
 
 def _being_read() -> Iterator[SourcePosition]:
@@ -175,10 +162,12 @@ def assembler_log(ptx: str, target: Target, options: Mapping[str, Any]) -> str:
     """
     backend = triton_api.backend_for(target)
     known = triton_api.backend_options(target)
-    # Of a warp-specialised kernel num_warps counts all groups, which need not be a power of two;
+    # Of a warp-specialized kernel num_warps counts all groups, which need not be a power of two;
     # ptxas has no use for it.
-    asked = {name: options[name] for name in options if name in known and name != "num_warps"}
-    parsed = backend.parse_options(asked)
+    given_options = {
+        name: options[name] for name in options if name in known and name != "num_warps"
+    }
+    parsed = backend.parse_options(given_options)
     with (
         triton_api.translated_machine_errors("ptxas cannot run"),
         knobs.nvidia.scope(),
@@ -243,7 +232,7 @@ def tensor_memory_places(text: str, target: Target) -> tuple[list[tuple[int, int
         manager.run(module, "allocation")
         printed, size = str(module), module.get_int_attr("ttg.tensor_memory_size")
     columns, rows = (
-        [int(one) for one in re.findall(rf"tensor_memory_{name}_offset = (\d+)", printed)]
+        [int(offset) for offset in re.findall(rf"tensor_memory_{name}_offset = (\d+)", printed)]
         for name in ("col", "row")
     )
     return list(zip(rows, columns, strict=True)), int(size or 0)
@@ -267,5 +256,5 @@ def _allocation_pass(target: Target) -> Callable[..., None]:
         adder = libtriton.nvidia.passes.ttgpuir.add_allocate_shared_memory_nv
     else:
         adder = libtriton.amd.passes.ttgpuir.add_allocate_shared_memory
-    found: Callable[..., None] = adder
-    return found
+    add_pass: Callable[..., None] = adder
+    return add_pass

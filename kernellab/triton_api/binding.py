@@ -1,4 +1,4 @@
-"""From the arguments of a call to what Triton specialises on: its own binder, for any target."""
+"""From the arguments of a call to what Triton specializes on: its own binder, for any target."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kernellab.triton_api.targets import backend_for
 
 Binder = Callable[..., tuple[dict[str, Any], list[Any], dict[str, Any]]]
 """Called like the kernel; gives values by parameter, (type, hint) by parameter,
-and the keywords that are no parameter."""
+and the keywords that are not parameters."""
 
 
 def create_binder(kernel: Any, target: Target) -> Binder:
     """Triton's own binder of a kernel for a target:
-    the same specialisation that a launch on that GPU would make.
+    the same specialization that a launch on that GPU would make.
     """
     binder: Binder = create_function_from_signature(
         kernel.signature, kernel.params, backend_for(target)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -16,11 +15,13 @@ from triton.runtime.cache import FileCacheManager
 
 from kernellab.common.temporary import temporary_folder
 from kernellab.records import Specialization, Target
-from kernellab.triton_api.assembling import careful_assembler
+from kernellab.triton_api.assembling import careful_assembler, is_whole
 from kernellab.triton_api.diagnostics import TTGIR_FILE_SUFFIX, captured_output, translated_errors
 from kernellab.triton_api.emulation import current_target_is
-from kernellab.triton_api.front_end_warnings import told_once
+from kernellab.triton_api.front_end_warnings import warnings_shown_once
 from kernellab.triton_api.functions import reachable_functions
+from kernellab.triton_api.given_kernels import is_given, read_given_module
+from kernellab.triton_api.instruction_sets import check_instructions
 from kernellab.triton_api.kernel_contents import check_globals, note_compiled
 from kernellab.triton_api.option_values import check_options
 from kernellab.triton_api.stages import freed_after, read_module, stage_functions, stage_names
@@ -42,7 +43,7 @@ class CompiledKernel:
     """The backend's options in force, and what it found out:
     "shared" (bytes), "name" (the entry's symbol), ..."""
     assembler_log: str | None = field(default=None, repr=False)
-    """What `ptxas -v` said; None where nobody listened."""
+    """What `ptxas -v` said; None where no one listened."""
 
     @property
     def asm(self) -> Mapping[str, str | bytes]:
@@ -105,36 +106,45 @@ def compile_natively(
     `variant` becomes part of the cache's key; with `for_launch`, that is the key of a launch.
     Raises as `compile_kernel` does.
     """
-    asked = options_of_launch(kernel, options)
-    check_options(asked, target)
+    launch_options = options_of_launch(kernel, options)
+    check_options(launch_options, target)
     source = make_source(kernel, specialization, None if for_launch else variant)
-    make_ir = told_once()(source.make_ir)
+    make_ir = warnings_shown_once()(source.make_ir)
     with (
         translated_errors(kernel, target),
         careful_assembler(backend_for(target)),
         ExitStack() as made,
     ):
 
-        def told_ir(*asked: Any) -> Any:
-            """What the front end refuses is told here: on the way out of `triton.compile` an error
-            loses Triton's frames, and with them the kernel's variables, which mends are made of.
+        def told_ir(*arguments: Any) -> Any:
+            """Translate errors of the front end here: on the way out of `triton.compile` an error
+            loses Triton's frames, and with them the kernel's variables, which fixes are made of.
             """
-            with translated_errors(kernel, target):
-                return made.enter_context(freed_after(make_ir(*asked)))
+
+            def attempt(variant: Any) -> None:
+                with freed_after(make_source(variant, specialization).make_ir(*arguments)):
+                    pass
+
+            with translated_errors(kernel, target, attempt=attempt):
+                module = made.enter_context(freed_after(make_ir(*arguments)))
+                check_instructions(module, kernel, target)
+                return module
 
         source.make_ir = told_ir
-        compiled = _compiled(source, target=gpu_target(target), options=asked)
+        compiled = _compiled(source, target=gpu_target(target), options=launch_options)
     note_compiled(kernel)
     return compiled
 
 
-def _compiled(source: Any, **asked: Any) -> Any:
+def _compiled(source: Any, **keywords: Any) -> Any:
     """`triton.compile`, to which an entry of its cache that is damaged, or that another process is
     removing, is as good as none.
     """
     try:
-        compiled = triton.compile(source, **asked)
-        if _is_whole(compiled):
+        compiled = triton.compile(source, **keywords)
+        binary = compiled.asm.get("cubin", compiled.asm.get("hsaco"))
+        # A file of the cache may be cut off; some targets have no binary.
+        if not isinstance(binary, bytes) or is_whole(binary):
             return compiled
     except (ValueError, LookupError, TypeError, AttributeError, OSError) as error:
         if not _is_of_cache(error):
@@ -142,24 +152,7 @@ def _compiled(source: Any, **asked: Any) -> Any:
     with knobs.compilation.scope(), knobs.cache.scope():
         knobs.compilation.always_compile = True
         knobs.cache.manager_class = _forgiving(knobs.cache.manager_class)
-        return triton.compile(source, **asked)
-
-
-def _is_whole(compiled: Any) -> bool:
-    """Whether the binary is as long as its tables say: a file of the cache may be cut off."""
-    binary = compiled.asm.get("cubin", compiled.asm.get("hsaco"))
-    if not isinstance(binary, bytes):
-        return True  # a target without one
-    if len(binary) < _ELF.size or not binary.startswith(b"\x7fELF"):
-        return False
-    programs, sections, program, many_programs, section, many_sections = _ELF.unpack_from(binary)
-    end = max(programs + program * many_programs, sections + section * many_sections)
-    return bool(end <= len(binary))
-
-
-_ELF = struct.Struct("<32x QQ 6x HHHH 2x")
-"""The header of an ELF file of 64 bits: where the tables of programs and sections begin, and for
-each the size of a row and how many there are. Both tools write the tables last."""
+        return triton.compile(source, **keywords)
 
 
 def _forgiving(manager: Any) -> Any:
@@ -203,9 +196,9 @@ def locations_name_ttgir(kernel_name: str) -> Iterator[None]:
     in the TTGIR text just before the LLVM stage.
 
     The TTGIR stage itself keeps the kernel's own locations, so that the two compose: machine code
-    -> line of TTGIR -> kernel. Triton's stage hook makes room for this in 3.6 to 3.9. From 3.7 on
-    the hook gives what such a compilation leaves in Triton's cache a key of its own; 3.6 does not
-    ask it for one, so the source has to (`make_source`).
+    -> line of TTGIR -> kernel. Triton's stage hook allows this in 3.6 to 3.9. From 3.7 on
+    the hook gives what such a compilation leaves in Triton's cache a separate key; 3.6 does not
+    use the hook for keys, so the source has to (`make_source`).
     """
     earlier = knobs.runtime.add_stages_inspection_hook
 
@@ -231,7 +224,7 @@ def after_location_snapshot(
     kernel_name: str,
     relocated: Callable[[Any, str], None] | None = None,
 ) -> Callable[..., str]:
-    """The LLVM stage, run on a module whose locations are lines of its own text.
+    """The LLVM stage, run on a module whose locations are lines of the module's text.
 
     `relocated` is called with the module once it has these locations,
     and with the folder of the file that they name.
@@ -281,10 +274,10 @@ def options_of_launch(kernel: Any, options: Mapping[str, Any]) -> dict[str, Any]
     """The options of a launch: `@triton.jit(debug=True)`, TRITON_DEBUG and instrumentation count
     as they do there.
     """
-    asked = dict(options)
-    asked["debug"] = bool(asked.get("debug", kernel.debug) or knobs.runtime.debug)
-    asked.setdefault("instrumentation_mode", knobs.compilation.instrumentation_mode)
-    return asked
+    launch_options = dict(options)
+    launch_options["debug"] = bool(launch_options.get("debug", kernel.debug) or knobs.runtime.debug)
+    launch_options.setdefault("instrumentation_mode", knobs.compilation.instrumentation_mode)
+    return launch_options
 
 
 def make_source(kernel: Any, specialization: Specialization, variant: str | None = "") -> Any:
@@ -293,14 +286,14 @@ def make_source(kernel: Any, specialization: Specialization, variant: str | None
 
     A variant of None keeps Triton's own key, that of a launch.
 
-    While its front end runs, the target that it compiles for is the current one: code that asks
-    which GPU there is (`tl.target_info`, the check of a descriptor's reductions) hears of that,
-    whatever GPU this machine has.
+    While its front end runs, the target that it compiles for is the current one: code that queries
+    the GPU (`tl.target_info`, the check of a descriptor's reductions) gets that target, whatever
+    GPU this machine has.
 
     Triton's own key has the source and the line, not the file: the same kernel pasted into another
     cell would come back from the cache with the first cell's file name in its locations.
     """
-    check_globals(kernel)  # a helper that is another by now is part of the key
+    check_globals(kernel)  # a helper that was defined again is part of the key
     base = ast_source_class(kernel)
     files = sorted({str(f.fn.__code__.co_filename) for f in reachable_functions(kernel)})
 
@@ -309,6 +302,8 @@ def make_source(kernel: Any, specialization: Specialization, variant: str | None
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def make_ir_for_target(source: Any, target: Any, *arguments: Any) -> Any:
+        if is_given(kernel):
+            return read_given_module(kernel, source, context=arguments[-1])
         with current_target_is(target):
             return base.make_ir(source, target, *arguments)
 

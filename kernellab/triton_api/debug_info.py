@@ -4,8 +4,8 @@ and what every name then stands for.
 Triton's front end reads a kernel statement by statement and keeps a table of its names.
 Before each statement, and after each that gives names to values, a debug record is put into
 the module: a `tt.print` whose text is a number, and whose operands are the values, or where
-those cannot be printed a call of a function that nobody defines. What the operands are called
-stands in a `DebugRecord` of that number. Aliases, constants, tuples and parameters are then
+those cannot be printed a call of a function that no one defines. The names of the
+operands are in the `DebugRecord` of that number. Aliases, constants, tuples and parameters are then
 known by name, though no operation makes them. Debug records are for interpreters; a GPU's
 compiler must never see one.
 """
@@ -13,7 +13,6 @@ compiler must never see one.
 from __future__ import annotations
 
 import ast
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from triton._C import libtriton
 from triton.compiler import code_generator
 from triton.compiler.code_generator import CodeGenerator
 
+from kernellab.common.replacing import WhileAnyThread, replaced
 from kernellab.triton_api.debugging_statements import is_breakpoint
 from kernellab.triton_api.functions import definition_of
 from kernellab.triton_api.triton_values import Handles, Held, held
@@ -36,7 +36,7 @@ its number follows."""
 
 @dataclass(frozen=True)
 class SourceFunction:
-    """A function of the source, as the front end specialised it.
+    """A function of the source, as the front end specialized it.
 
     Attributes:
         reference: gives the JIT function. Of a kernel it is a weak one: code that is kept as long
@@ -93,12 +93,16 @@ def recording_debug_info() -> Iterator[list[DebugRecord]]:
     """
     records: list[DebugRecord] = []
     token = _current.set(records)
-    _swap.enter()
     try:
-        yield records
+        with _generator_in_place:
+            yield records
     finally:
-        _swap.leave()
         _current.reset(token)
+
+
+def current_records() -> list[DebugRecord] | None:
+    """Return the list that this thread's debug records go to; None where none are recorded."""
+    return _current.get()
 
 
 class _DebugInfoGenerator(CodeGenerator):  # type: ignore[misc]  # Triton has no types
@@ -171,7 +175,7 @@ class _DebugInfoGenerator(CodeGenerator):  # type: ignore[misc]  # Triton has no
             self._record(DebugRecord("bound", self._line(node), names), node)
 
     def _record(self, record: DebugRecord, node: ast.stmt | None) -> None:
-        """Put a debug record where the builder stands; the values of its names become operands."""
+        """Insert a debug record here, whose operands are the values of its names."""
         records = _current.get()
         assert records is not None
         handles = Handles()
@@ -210,23 +214,6 @@ def _is_body(statements: Any, loop: Any) -> bool:
     return isinstance(loop, ast.For | ast.While) and statements is loop.body
 
 
-class _Swap:
-    """Puts the generator of debug info in the place of Triton's while any thread wants it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-
-    def enter(self) -> None:
-        with self._lock:
-            self._inside += 1
-            code_generator.CodeGenerator = _DebugInfoGenerator
-
-    def leave(self) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                code_generator.CodeGenerator = CodeGenerator
-
-
-_swap = _Swap()
+_generator_in_place = WhileAnyThread(
+    lambda: replaced(code_generator, CodeGenerator=_DebugInfoGenerator)
+)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -11,13 +10,15 @@ from typing import Any
 
 from triton.runtime.jit import JITCallable
 
+from kernellab.common.replacing import WhileAnyThread, replaced
+
 _IS_BREAKPOINT = "kernellab_breakpoint"
 
 
 def rewrite_debugging_statements(tree: ast.Module) -> ast.Module:
     """A kernel's source, in place, as Triton's front end takes it; every statement keeps its line.
 
-    `breakpoint()` becomes `pass`, which is no code on a GPU; `is_breakpoint` still knows it.
+    `breakpoint()` becomes `pass`, which generates no code on a GPU; `is_breakpoint` still knows it.
     `print(x)` becomes `print("x", x)`, which is `tl.device_print`: what is printed follows the text
     before it, or its own expression where there is none. Several texts make several prints.
     """
@@ -36,35 +37,14 @@ def debugging_statements_are_read() -> Iterator[None]:
     whoever the functions belong to.
     """
     token = _is_reading.set(True)
-    _swap.enter()
     try:
-        yield
+        with _reader_in_place:
+            yield
     finally:
-        _swap.leave()
         _is_reading.reset(token)
 
 
 _is_reading: ContextVar[bool] = ContextVar("kernellab_debugging_statements", default=False)
-
-
-class _Swap:
-    """Puts a reader that rewrites in the place of Triton's while any thread wants that."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._parse = JITCallable.parse
-
-    def enter(self) -> None:
-        with self._lock:
-            self._inside += 1
-            JITCallable.parse = _reading(self._parse)
-
-    def leave(self) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                JITCallable.parse = self._parse
 
 
 def _reading(parse: Callable[[Any], ast.Module]) -> Callable[[Any], ast.Module]:
@@ -75,7 +55,7 @@ def _reading(parse: Callable[[Any], ast.Module]) -> Callable[[Any], ast.Module]:
     return read
 
 
-_swap = _Swap()
+_reader_in_place = WhileAnyThread(lambda: replaced(JITCallable, parse=_reading(JITCallable.parse)))
 
 
 class _Rewriter(ast.NodeTransformer):

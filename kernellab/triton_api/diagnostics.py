@@ -22,7 +22,7 @@ from triton.compiler.errors import CompilationError
 from triton.runtime.errors import PTXASError
 
 from kernellab.common.escapes import string_of_assembly, string_of_ir
-from kernellab.common.forking import hold_while_forking
+from kernellab.common.forks import hold_while_forking
 from kernellab.common.interrupts import interrupted_afterwards
 from kernellab.common.standard_streams import (
     flush_errors,
@@ -32,7 +32,9 @@ from kernellab.common.standard_streams import (
 from kernellab.common.temporary import nameless_file
 from kernellab.errors import CompileError, KernelLabError, SourcePosition
 from kernellab.records import Target
-from kernellab.triton_api.columns import COLUMNS_OF_THE_FILE, column_from_one
+from kernellab.triton_api.fixes import Fix, Refusal, fix_of, foreign_call
+from kernellab.triton_api.fixes.refusal import variables_at, variables_inside
+from kernellab.triton_api.fixes.trying import Attempt, tried_change
 from kernellab.triton_api.functions import (
     definition_of,
     indentation,
@@ -41,8 +43,8 @@ from kernellab.triton_api.functions import (
     reachable_functions,
 )
 from kernellab.triton_api.machine_faults import machine_error, translated_machine_errors
-from kernellab.triton_api.mends import Refusal, foreign_call, mend_of
-from kernellab.triton_api.mends.refusal import variables_at, variables_inside
+from kernellab.triton_api.variants import is_variant
+from kernellab.triton_api.versions import COLUMNS_OF_THE_FILE, column_from_one
 
 _CANNOT_RUN = "The compiler cannot run"
 
@@ -53,7 +55,10 @@ of the TTGIR text."""
 
 @contextmanager
 def translated_errors(
-    kernel: Any, target: Target, running_pass: Callable[[], str | None] = lambda: None
+    kernel: Any,
+    target: Target,
+    running_pass: Callable[[], str | None] = lambda: None,
+    attempt: Attempt | None = None,
 ) -> Iterator[_Output]:
     """Turn whatever the compiler raises inside the block into a CompileError
     on the kernel's own line.
@@ -61,6 +66,8 @@ def translated_errors(
     Args:
         kernel, target: what is compiled, and for what.
         running_pass: gives the label of the pass that is running, where someone watches.
+        attempt: has the front end compile a variant of the kernel, to try a fix; without it, no fix
+            is tried.
     """
     with captured_output() as output:
         try:
@@ -71,7 +78,7 @@ def translated_errors(
             output.take()
             if (fault := machine_error(error, _CANNOT_RUN)) is not None:
                 raise fault from error
-            raise _front_end_error(error, kernel, target) from error
+            raise _front_end_error(error, kernel, target, attempt) from error
         except PTXASError as error:
             printed = output.take()
             if (fault := machine_error(error, _CANNOT_RUN, printed)) is not None:
@@ -81,18 +88,22 @@ def translated_errors(
             printed = output.take()
             if name := _python_function(error):
                 raise _python_function_error(name, kernel, target) from error
-            if (refused := _foreign_function_error(error, kernel, target)) is not None:
+            if (refused := _foreign_function_error(error, kernel, target, attempt)) is not None:
                 raise refused from error
-            if not all(_is_text(definition_of(one).file) for one in reachable_functions(kernel)):
+            if not all(
+                _is_text(definition_of(function).file) for function in reachable_functions(kernel)
+            ):
                 raise _path_error(kernel, target) from error
             if (fault := machine_error(error, _CANNOT_RUN, printed)) is not None:
                 raise fault from error
             raise _pass_error(error, kernel, target, printed, running_pass()) from error
 
 
-def _front_end_error(error: Any, kernel: Any, target: Target) -> CompileError:
-    """Triton nests one CompilationError per call:
-    point at the innermost one that stands in the user's code.
+def _front_end_error(
+    error: Any, kernel: Any, target: Target, attempt: Attempt | None
+) -> CompileError:
+    """Translate a CompilationError. Triton nests one per call: the innermost one in the user's code
+    gives the position.
     """
     functions = {str(function.src): function for function in reversed(reachable_functions(kernel))}
     library = str(Path(triton.__file__).parent)
@@ -103,20 +114,31 @@ def _front_end_error(error: Any, kernel: Any, target: Target) -> CompileError:
         if function is not None and not definition_of(function).file.startswith(library):
             position, refusing, node = position_in(function, nested.node), function, nested.node
     words = next((e.error_message for e in reversed(chain) if e.error_message), "")
-    told = _without_quotes(words) or _cause_of(chain[-1])
-    reason, advice = _in_plain_words(chain[-1], told)
+    words_shown = _without_quotes(words) or _cause_of(chain[-1])
+    reason, advice = _in_plain_words(chain[-1], words_shown)
     scope, inner = variables_at(error, refusing), variables_inside(error)
-    refusal = Refusal(told, refusing, node, scope, inner)
-    if mend := mend_of(refusal):
-        reason, advice = refusal.told_with(mend)
-    return _refused(
-        f"Triton cannot compile {kernel.__name__!r}",
-        target,
-        reason,
-        position,
-        kernel,
-        advice=advice,
-    )
+    refusal = Refusal(words_shown, refusing, node, scope, inner)
+    if (fix := fix_of(refusal)) is not None:
+        reason, advice = refusal.explained_by(fix)
+    lead = f"Triton cannot compile {kernel.__name__!r}"
+    refused = _refused(lead, target, reason, position, kernel, advice=advice)
+    return refused if fix is None else _with_tried(refused, refusal, fix, attempt, kernel)
+
+
+def _with_tried(
+    error: CompileError, refusal: Refusal, fix: Fix, attempt: Attempt | None, kernel: Any
+) -> CompileError:
+    """Return an error with the change that its fix asks for, if the front end takes the kernel with
+    it, and without the fix if it does not.
+    """
+    if attempt is None or refusal.function is not kernel or is_variant(kernel):
+        return error
+    tried = tried_change(refusal, fix.advice, attempt)
+    if tried:
+        error.changes, error.verified = tried, True
+    elif tried is not None:
+        error.advice = error.advice.removesuffix(fix.advice).rstrip()
+    return error
 
 
 def _refused(
@@ -146,7 +168,7 @@ def _refused(
 def _in_plain_words(error: Any, words: str) -> tuple[str, str]:
     """What the front end complains of, and what to do about it ("" where its words say it)."""
     if isinstance(error.node, str) and str(error.src).startswith("invalid "):
-        # Triton gives words and name where a source and its node should stand.
+        # Triton gives words and a name in place of a source and its node.
         return str(error.src), _other_name(error.node)
     if words.endswith(" is not an ascii string"):
         return words, "What a kernel prints has ASCII texts only: write this one in ASCII."
@@ -235,7 +257,9 @@ def _python_function_error(name: str, kernel: Any, target: Target) -> CompileErr
     )
 
 
-def _foreign_function_error(error: Exception, kernel: Any, target: Target) -> CompileError | None:
+def _foreign_function_error(
+    error: Exception, kernel: Any, target: Target, attempt: Attempt | None
+) -> CompileError | None:
     """What Triton says of torch.relu and its like, before it looks at any line."""
     words = f"{type(error).__name__}: {error}"
     for function in reachable_functions(kernel):
@@ -243,11 +267,12 @@ def _foreign_function_error(error: Exception, kernel: Any, target: Target) -> Co
         if call is None:
             continue
         refusal = Refusal(words, function, call.node)
-        if mend := mend_of(refusal):
+        if fix := fix_of(refusal):
             lead = f"Triton cannot compile {kernel.__name__!r}"
             position = position_in(function, call.node)
-            reason, advice = refusal.told_with(mend)
-            return _refused(lead, target, reason, position, kernel, advice=advice)
+            reason, advice = refusal.explained_by(fix)
+            refused = _refused(lead, target, reason, position, kernel, advice=advice)
+            return _with_tried(refused, refusal, fix, attempt, kernel)
     return None
 
 
@@ -259,11 +284,11 @@ _DIAGNOSTIC = re.compile(
 """MLIR's own form of an error: file:line:column, or as a location."""
 
 
-def diagnostic_file(told: re.Match[str]) -> str:
+def diagnostic_file(match: re.Match[str]) -> str:
     """The file that a diagnostic of MLIR's names, by its groups "written" (in a location) and
     "path" (as it is).
     """
-    return told["path"] or string_of_ir(told["written"])
+    return match["path"] or string_of_ir(match["written"])
 
 
 _ASSERTION = re.compile(
@@ -280,11 +305,13 @@ def _pass_error(
     position = definition_of(kernel)
     words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     diagnostics = list(_DIAGNOSTIC.finditer(printed))
-    told = next((d for d in diagnostics if "Failures have been detected" not in d["words"]), None)
-    if told is not None:
-        words = told["words"]
-        file = diagnostic_file(told)
-        position = native_position(kernel, file, int(told["line"]), int(told["column"]))
+    diagnostic = next(
+        (d for d in diagnostics if "Failures have been detected" not in d["words"]), None
+    )
+    if diagnostic is not None:
+        words = diagnostic["words"]
+        file = diagnostic_file(diagnostic)
+        position = native_position(kernel, file, int(diagnostic["line"]), int(diagnostic["column"]))
     elif assertion := _ASSERTION.search(printed):
         where = f"{Path(assertion['file']).name}:{assertion['line']}"
         words = f"an assertion inside the compiler failed, {assertion['words']} ({where})"
@@ -295,8 +322,8 @@ def _pass_error(
     if running is not None:
         named = f"{running} ({named})" if named else running
     refusal, advice = Refusal(words, kernel, None), ""
-    if mend := mend_of(refusal):
-        words, advice = refusal.told_with(mend)
+    if fix := fix_of(refusal):
+        words, advice = refusal.explained_by(fix)
     return _refused(
         f"Triton cannot compile {kernel.__name__!r}",
         target,
@@ -311,7 +338,7 @@ def _pass_error(
 
 _PTXAS_DIAGNOSTIC = re.compile(
     r"^ptxas(?:-\w+)?\s*(?:.+?, line (?P<line>\d+); )?\s*(?:error|fatal)\s*:\s*"
-    r"(?P<words>.+?(?: on line (?P<told_line>\d+))?)$",
+    r"(?P<words>.+?(?: on line (?P<stated_line>\d+))?)$",
     re.M,
 )
 _PTX_LOCATION = re.compile(r"^\s*\.loc\s+(?P<file>\d+)\s+(?P<line>\d+)\s+(?P<column>\d+)")
@@ -352,7 +379,7 @@ def _assembler_message(printed: str) -> tuple[str, list[int]]:
     """What ptxas complains about, and the lines of PTX that it names."""
     complaints = list(_PTXAS_DIAGNOSTIC.finditer(printed))
     words = "; ".join(dict.fromkeys(c["words"].strip() for c in complaints)) or printed
-    return words, [int(line) for c in complaints if (line := c["line"] or c["told_line"])]
+    return words, [int(line) for c in complaints if (line := c["line"] or c["stated_line"])]
 
 
 def _printed_ptx(printed: str) -> list[str]:
@@ -401,7 +428,7 @@ def position_in_kernel(kernel: Any, file: str, line: int, column: int) -> Source
 
 
 class PipelineStopped(Exception):
-    """Somebody who watches a compilation raises this to end it where it stands."""
+    """Raised by the watcher of a compilation to end it."""
 
 
 @dataclass(frozen=True)
@@ -476,12 +503,12 @@ def text_diagnostic(
     """What MLIR or LLVM printed about an IR text, as an error on its line."""
     position = None
     words = raised or "the compiler gives no reason"
-    told = [d for d in _DIAGNOSTIC.finditer(printed) if "Failures have been" not in d["words"]]
-    if told:
-        words = told[0]["words"]
-        named = diagnostic_file(told[0])
+    reported = [d for d in _DIAGNOSTIC.finditer(printed) if "Failures have been" not in d["words"]]
+    if reported:
+        words = reported[0]["words"]
+        named = diagnostic_file(reported[0])
         file = given.file if Path(named).name == given.file_name else named
-        position = SourcePosition(file, int(told[0]["line"]), int(told[0]["column"]))
+        position = SourcePosition(file, int(reported[0]["line"]), int(reported[0]["column"]))
     elif unplaced := re.search(r"^(?:<unknown>:0|loc\(unknown\)): error: (.+)$", printed, re.M):
         words = unplaced[1]
     elif fatal := _FATAL.search(printed):

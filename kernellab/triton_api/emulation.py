@@ -21,6 +21,7 @@ import torch
 import triton
 from triton.backends import backends
 from triton.backends.driver import DriverBase
+from triton.compiler.compiler import max_shared_mem
 from triton.runtime.driver import DriverConfig
 from triton.runtime.jit import JITFunction
 
@@ -30,7 +31,7 @@ from kernellab.triton_api.targets import compute_capability, gpu_target
 
 
 class Emulation(Protocol):
-    """What stands in the place of a GPU."""
+    """What is used in place of a GPU."""
 
     @property
     def target(self) -> Target | None:
@@ -80,9 +81,9 @@ def current_gpu() -> tuple[str, str] | None:
 
 
 class StandIn:
-    """An emulation for everybody, in all threads, on a machine that has no GPU: of the kernels, and
-    of the code that asks for Triton's driver, in the files that it concerns. Others are told that
-    there is no GPU. Whoever is inside of an emulation of their own has that.
+    """An emulation for all threads on a machine that has no GPU: for kernels, and for code that
+    gets Triton's driver, in the files that it concerns. For other code there is no GPU. Inside of
+    another emulation, that one counts.
     """
 
     def __init__(self, emulation: Emulation, concerns: Callable[[str], bool]) -> None:
@@ -90,7 +91,7 @@ class StandIn:
         self._concerns = concerns
 
     def begin(self) -> None:
-        """Stand in, in the place of who does until now."""
+        """Begin, in place of an earlier one."""
         global _stand_in
         if _stand_in is not None:
             _stand_in.end()
@@ -231,9 +232,10 @@ class Emulations:
 
     def is_open(self, emulation: Emulation | None) -> bool:
         """Whether whoever entered it is still inside."""
-        return any(one is emulation for one in self._entered)
+        return any(entry is emulation for entry in self._entered)
 
     def enter(self, emulation: Emulation) -> None:
+        _forget_shared_memory()
         with self._lock:
             self._entered.append(emulation)
             if self._originals is None:
@@ -248,6 +250,7 @@ class Emulations:
         return config.active if originals is None else originals[1].__get__(config)
 
     def leave(self, emulation: Emulation) -> None:
+        _forget_shared_memory()
         with self._lock:
             self._entered = _without(self._entered, emulation)
             if not self._entered and self._originals is not None:
@@ -256,9 +259,16 @@ class Emulations:
                 self.are_active = False
 
 
+def _forget_shared_memory() -> None:
+    """Clear a cache: Triton queries its driver once for the shared memory of device 0, and another
+    driver has another device 0.
+    """
+    max_shared_mem.cache_clear()
+
+
 def _without(entered: list[Emulation], emulation: Emulation) -> list[Emulation]:
     """All but the latest one that it is."""
-    places = [place for place, one in enumerate(entered) if one is emulation]
+    places = [place for place, entry in enumerate(entered) if entry is emulation]
     return entered[: places[-1]] + entered[places[-1] + 1 :]
 
 
@@ -336,7 +346,7 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]
 
     @classmethod
     def is_active(cls) -> bool:
-        """Only asked of drivers that Triton finds by itself."""
+        """Called only for drivers that Triton finds by itself."""
         return True
 
     @property
@@ -348,7 +358,7 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]
         return object.__new__(kind)
 
     def map_python_to_cpp_type(self, ty: str) -> str:
-        """Only asked by a launcher in C, and there is none."""
+        """Called only by a launcher in C, which does not exist here."""
         return ty
 
     def get_current_target(self) -> Any:

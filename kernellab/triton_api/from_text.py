@@ -21,13 +21,13 @@ def kernel_of_text(text: str, name: str, modules: Mapping[str, str]) -> Any:
     Modules of the process that have the same names are neither used nor replaced.
 
     Raises:
-        SyntaxError, NameError, AttributeError, ImportError, KeyError: it is no such text, or
-            of another Triton.
+        SyntaxError, NameError, AttributeError, ImportError, KeyError: the text is not one of a
+            kernel, or of another Triton.
     """
-    found = vars(_Texts(text, name, modules).module(MAIN))[name]
-    if not isinstance(found, JITCallable):
+    kernel = vars(_Texts(text, name, modules).module(MAIN))[name]
+    if not isinstance(kernel, JITCallable):
         raise KeyError(name)
-    return found
+    return kernel
 
 
 class _Texts:
@@ -69,11 +69,11 @@ class _Texts:
         if level or not self._is_saved(name):
             return builtins.__import__(name, scope, variables, wanted or (), level)
         module = self.module(name)
-        for one in wanted or ():
-            if self._is_saved(f"{name}.{one}"):
-                setattr(module, one, self.module(f"{name}.{one}"))
+        for needed in wanted or ():
+            if self._is_saved(f"{name}.{needed}"):
+                setattr(module, needed, self.module(f"{name}.{needed}"))
         return module
 
     def _is_saved(self, name: str) -> bool:
         """Whether there is a text of the module, or of one inside it."""
-        return any(one == name or one.startswith(f"{name}.") for one in self._texts)
+        return any(text == name or text.startswith(f"{name}.") for text in self._texts)

@@ -12,17 +12,18 @@ from kernellab.triton_api.compiling import make_source, options_of_launch
 from kernellab.triton_api.debug_info import DebugRecords, recording_debug_info
 from kernellab.triton_api.debugging_statements import debugging_statements_are_read
 from kernellab.triton_api.diagnostics import translated_errors
-from kernellab.triton_api.front_end_warnings import told_once
+from kernellab.triton_api.front_end_warnings import warnings_shown_once
 from kernellab.triton_api.kernel_contents import note_compiled
+from kernellab.triton_api.mlir_text import generic_text
 from kernellab.triton_api.option_values import check_options
-from kernellab.triton_api.stages import front_end_module
+from kernellab.triton_api.stages import freed_after, front_end_module
 from kernellab.triton_api.targets import backend_for
 
 
 def make_ttir(
     kernel: Any, specialization: Specialization, target: Target, options: Mapping[str, Any]
 ) -> Any:
-    """The kernel's TTIR module for a target, from Triton's front end and a few of its own passes.
+    """The kernel's TTIR module for a target, from Triton's front end and a few of its passes.
 
     Helper functions are inlined, block pointers become plain pointers,
     and what is computed twice or for nothing is gone; nothing that a GPU wants is done yet.
@@ -48,25 +49,61 @@ def make_ttir_with_debug_info(
     Raises:
         CompileError, OptionError: as for `compile_kernel`.
     """
-    asked = options_of_launch(kernel, options)
-    if not asked["debug"]:
-        asked["sanitize_overflow"] = False  # checks that only debug=True asks for
+    launch_options = options_of_launch(kernel, options)
+    if not launch_options["debug"]:
+        launch_options["sanitize_overflow"] = False  # checks that only debug=True asks for
     with recording_debug_info() as records:
-        module = _front_end(kernel, specialization, target, asked)
+        module = _front_end(kernel, specialization, target, launch_options)
     with translated_errors(kernel, target):
         _rewrite_block_pointers(module)
     return module, records
 
 
+def front_end_text(
+    kernel: Any,
+    specialization: Specialization,
+    target: Target,
+    options: Mapping[str, Any],
+    *,
+    debug_info: bool = False,
+) -> tuple[str, DebugRecords]:
+    """The module that Triton's front end makes of a kernel, before any pass, in MLIR's generic
+    form; with `debug_info` as `make_ttir_with_debug_info` has it, and its debug records.
+
+    Raises:
+        CompileError, OptionError: as for `compile_kernel`.
+    """
+    if debug_info:
+        module, records = make_ttir_with_debug_info(kernel, specialization, target, options)
+    else:
+        launch_options = options_of_launch(kernel, options)
+        module, records = _front_end(kernel, specialization, target, launch_options), ()
+    with freed_after(module):
+        return generic_text(module), records
+
+
 def _front_end(
-    kernel: Any, specialization: Specialization, target: Target, asked: Mapping[str, Any]
+    kernel: Any, specialization: Specialization, target: Target, launch_options: Mapping[str, Any]
 ) -> Any:
-    check_options(asked, target)
-    source, backend = make_source(kernel, specialization), backend_for(target)
-    with translated_errors(kernel, target), debugging_statements_are_read():
-        source.hash()  # notes the globals that the kernel reads, which must not change any more
-        with told_once():
-            module = front_end_module(source, target, backend.parse_options(asked))
+    check_options(launch_options, target)
+    parsed = backend_for(target).parse_options(launch_options)
+
+    def attempt(variant: Any) -> None:
+        with freed_after(module_of_kernel(variant, specialization, target, parsed)):
+            pass
+
+    with translated_errors(kernel, target, attempt=attempt), debugging_statements_are_read():
+        return module_of_kernel(kernel, specialization, target, parsed)
+
+
+def module_of_kernel(
+    kernel: Any, specialization: Specialization, target: Target, parsed: Any
+) -> Any:
+    """The module that Triton's front end makes of a kernel, before any pass."""
+    source = make_source(kernel, specialization)
+    source.hash()  # notes the globals that the kernel reads, which must not change any more
+    with warnings_shown_once():
+        module = front_end_module(source, target, parsed)
     note_compiled(kernel)
     return module
 
@@ -86,9 +123,9 @@ def _rewrite_block_pointers(module: Any) -> None:
 
 
 def _operations(module: Any) -> list[Any]:
-    found: list[Any] = []
-    module.walk(found.append)
-    return found
+    modules: list[Any] = []
+    module.walk(modules.append)
+    return modules
 
 
 def _passes_block_pointers(call: Any) -> bool:

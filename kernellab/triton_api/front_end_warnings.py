@@ -1,8 +1,8 @@
-"""What Triton's front end warns of, told once, at the kernel's line.
+"""Warnings of Triton's front end, shown once, at the kernel's line.
 
-A kernel is read again for each way that it runs: stepped, checked, compiled. Triton tells each
-time, and hands Python a text in the place of the object that is at fault, which brings a line of
-its own about tracemalloc.
+A kernel is read again for each way that it runs: stepped, checked, compiled. Triton warns each
+time, and passes Python a text in place of the object at fault, which adds a line about
+tracemalloc.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_told: set[tuple[str, int, str]] = set()
-"""File, line and words of what was told."""
+_shown: set[tuple[str, int, str]] = set()
+"""File, line and words of the warnings that were shown."""
 
 
 @contextmanager
-def told_once() -> Iterator[None]:
-    """While active, warnings wait; then those that are new are told, as the filters say."""
+def warnings_shown_once() -> Iterator[None]:
+    """While active, collect warnings; then show those that are new, as the filters say."""
     with warnings.catch_warnings(record=True) as waiting:
         warnings.simplefilter("always")
         yield
-    for one in waiting:
-        words = (one.filename, one.lineno, str(one.message))
-        if words not in _told:
-            _told.add(words)
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    for warning in waiting:
+        words = (warning.filename, warning.lineno, str(warning.message))
+        if words not in _shown:
+            _shown.add(words)
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )

@@ -1,4 +1,4 @@
-"""Where a kernel stands in its file, and which functions it calls."""
+"""Where a kernel is in its file, and which functions it calls."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def jit_settings(function: Any) -> dict[str, Any]:
 
 
 def definition_of(function: Any) -> SourcePosition:
-    """The `def` line of a JIT function, in the file or cell where it stands; its lines are shown
-    from now on as Triton compiles them.
+    """Return the `def` line of a JIT function in its file or cell; from now on its lines are shown
+    as Triton compiles them.
     """
     keep_lines(function)
     return SourcePosition(str(function.fn.__code__.co_filename), _first_line(function))
 
 
 def source_now(function: Any) -> str | None:
-    """The source, decorators included, of the JIT function that has this one's name by now
+    """The source, decorators included, of the JIT function that now has this one's name
     where it was defined; None where nothing has.
 
     A cell that ran again, or a module that was loaded again, puts another function in its place.
@@ -59,27 +59,27 @@ def source_now(function: Any) -> str | None:
     python = function.fn
     if python.__qualname__ != python.__name__:
         return None
-    found = python.__globals__.get(python.__name__)
-    while found is not None and not hasattr(found, "raw_src"):
-        found = getattr(found, "fn", None)  # An autotuner, or heuristics, around it.
-    return None if found is None else "".join(found.raw_src)
+    value = python.__globals__.get(python.__name__)
+    while value is not None and not hasattr(value, "raw_src"):
+        value = getattr(value, "fn", None)  # An autotuner, or heuristics, around it.
+    return None if value is None else "".join(value.raw_src)
 
 
 def compiled_lines(function: Any) -> tuple[str, ...]:
-    """The lines that Triton compiles of a JIT function, from `def` on, as they stood in the file
+    """The lines that Triton compiles of a JIT function, from `def` on, as they were in the file
     when that was imported.
     """
     whole = [line.rstrip("\n") for line in function.raw_src]
     lines = whole[_first_line(function) - int(function.starting_line_number) :]
     source = [line.rstrip("\n") for line in str(function.src).split("\n")]
-    # A source that was put in its place stands nowhere.
+    # A source that replaced it is in no file.
     same = textwrap.dedent("\n".join(lines)).rstrip() == "\n".join(source).rstrip()
     return tuple(lines if same else source)
 
 
 _KEPT = "_kernellab_lines"
-"""Kept on the function itself: its source, its file, its lines; None of what stands in no file, or
-in Triton's own, which nobody edits."""
+"""Kept on the function itself: its source, its file, its lines; None for a function that is in no
+file, or in one of Triton's, which no one edits."""
 
 
 def keep_lines(function: Any) -> None:
@@ -103,13 +103,17 @@ def _lines_in_file(function: Any) -> tuple[str, errors.CompiledLines | None]:
 
 def function_sources(kernel: Any, others: Iterable[Any] = ()) -> tuple[FunctionSource, ...]:
     """The kernel, the functions of the user's that it may call, and `others` with theirs, with the
-    lines that Triton compiles; those that stand in no file or cell left out.
+    lines that Triton compiles; those that are in no file or cell left out.
     """
-    found = {id(one): one for start in (kernel, *others) for one in reachable_functions(start)}
+    functions = {
+        id(function): function
+        for start in (kernel, *others)
+        for function in reachable_functions(start)
+    }
     return tuple(
-        _function_source(one)
-        for one in found.values()
-        if not is_in_library(str(one.fn.__code__.co_filename))
+        _function_source(function)
+        for function in functions.values()
+        if not is_in_library(str(function.fn.__code__.co_filename))
     )
 
 
@@ -123,17 +127,17 @@ def _function_source(function: Any) -> FunctionSource:
 
 def edited_functions(kernel: Any) -> list[Any]:
     """Of a kernel and the functions of the user's that it may call, those whose files say
-    something else by now than what Triton compiles.
+    something else than what Triton compiles.
     """
-    return [one for one in reachable_functions(kernel) if _is_edited(one)]
+    return [function for function in reachable_functions(kernel) if _is_edited(function)]
 
 
 def unreadable_functions(kernel: Any) -> list[Any]:
-    """Those whose lines cannot be read any more where they stood: the file is gone, or a pipe."""
+    """Return those whose lines cannot be read any more: the file is gone, or a pipe."""
     return [
-        one
-        for one in reachable_functions(kernel)
-        if not errors.source_lines(definition_of(one).file)
+        function
+        for function in reachable_functions(kernel)
+        if not errors.source_lines(definition_of(function).file)
     ]
 
 
@@ -155,14 +159,14 @@ def shown_as_compiled(functions: Sequence[Any]) -> Iterator[None]:
     """While active, Python shows for these functions the lines that Triton compiles,
     whatever their files say.
     """
-    files = {str(one.fn.__code__.co_filename) for one in functions}
+    files = {str(function.fn.__code__.co_filename) for function in functions}
     known = {file: linecache.cache.get(file) for file in files}
-    for one in functions:
-        place, lines = definition_of(one), [f"{line}\n" for line in compiled_lines(one)]
+    for function in functions:
+        place, lines = definition_of(function), [f"{line}\n" for line in compiled_lines(function)]
         there = errors.source_lines(place.file)[:]
         there += ["\n"] * (place.line - 1 - len(there))
         there[place.line - 1 : place.line - 1 + len(lines)] = lines
-        # With an mtime of None nobody looks at the file.
+        # With an mtime of None no one looks at the file.
         linecache.cache[place.file] = (sum(map(len, there)), None, there, place.file)
     try:
         yield
@@ -201,7 +205,7 @@ def indentation(function: Any) -> int:
 
 
 def parameter_position(kernel: Any, name: str) -> SourcePosition:
-    """Where a parameter stands in the kernel's `def`."""
+    """Return the position of a parameter in the kernel's `def`."""
     arguments = kernel.parse().body[0].args
     for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
         if argument.arg == name:
@@ -213,7 +217,7 @@ def is_in_library(file: str) -> bool:
     """Whether a file is Triton's own: `tl.sum` and the like are written in it.
 
     Triton's cache gives one installation what another has compiled, with the other's paths: a file
-    of its language that this one has too is one of Triton's wherever it stands.
+    of its language that this one has too is one of Triton's wherever it is.
     """
     if file.startswith(_LIBRARY):
         return True
@@ -223,15 +227,15 @@ def is_in_library(file: str) -> bool:
 
 def reachable_functions(kernel: Any) -> list[Any]:
     """The kernel and every JIT function that it may call, directly or not, the kernel first."""
-    found: dict[int, Any] = {}
+    reachable: dict[int, Any] = {}
     waiting = [kernel]
     while waiting:
         function = waiting.pop(0)
-        if id(function) in found or getattr(function, "fn", None) is None:
+        if id(function) in reachable or getattr(function, "fn", None) is None:
             continue
-        found[id(function)] = function
+        reachable[id(function)] = function
         waiting += [value for value in _named_values(function.fn) if isinstance(value, JITCallable)]
-    return list(found.values())
+    return list(reachable.values())
 
 
 def only_kernels_call(value: Any) -> bool:

@@ -28,7 +28,7 @@ _KEPT = "_kernellab_made_of"
 
 @dataclass(frozen=True, eq=False)
 class MadeOf:
-    """What a kernel was made of at some time; an object of its own for each time that differs.
+    """What a kernel was made of at some time; a new object whenever that differs.
 
     Attributes:
         functions: the kernel and every JIT function of the user's that it reaches, with the sources
@@ -58,7 +58,7 @@ class MadeOf:
             keep_lines(function)
 
     def changed_constant(self) -> tuple[str, Any, Any] | None:
-        """A global, or a constant of a module, that is another by now than it was when the kernel
+        """A global, or a constant of a module, that has changed since the kernel
         was compiled: its name, what it was, what it is.
         """
         for shown, scope, name, value in self.constants:
@@ -69,7 +69,7 @@ class MadeOf:
 
 
 def is_made_of_the_same(kernel: Any) -> bool:
-    """Whether a JIT function is made of what it was when `made_of` was asked last."""
+    """Return whether a JIT function is made of the same as at the last call of `made_of`."""
     known: MadeOf | None = kernel.__dict__.get(_KEPT)
     if known is None:
         return False
@@ -96,12 +96,12 @@ def made_of(kernel: Any) -> MadeOf:
             known.keep_lines()
             return known
         _forget(kernel, known)
-    found: MadeOf = _found(kernel)
+    contents: MadeOf = _found(kernel)
     if kernel.hash is None:
-        _forget(kernel, found)  # what helpers were for other kernels counts no more
-    found.keep_lines()
-    kept[_KEPT] = found
-    return found
+        _forget(kernel, contents)  # what helpers were for other kernels counts no more
+    contents.keep_lines()
+    kept[_KEPT] = contents
+    return contents
 
 
 def check_globals(kernel: Any) -> MadeOf:
@@ -152,9 +152,9 @@ def _forget(kernel: Any, made: MadeOf) -> None:
         kernel.device_caches.clear()
 
 
-def _is_equal(one: Any, other: Any) -> bool:
+def _is_equal(first: Any, second: Any) -> bool:
     try:
-        return type(one) is type(other) and bool(one == other)
+        return type(first) is type(second) and bool(first == second)
     except Exception:  # of a class of the user's
         return False
 
@@ -274,7 +274,7 @@ class _Description:
             return self._numbers[id(function)]
         number = self._numbers[id(function)] = len(self._numbers)
         python = function.fn
-        defaults = [self._text(one) for one in python.__defaults__ or ()]
+        defaults = [self._text(default) for default in python.__defaults__ or ()]
         place = definition_of(function).line
         own = (type(function).__name__, python.__qualname__, place, jit_settings(function))
         self.lines.append(f"{number} {own!r} {function.src!r} {defaults}")
@@ -310,5 +310,5 @@ class _Description:
                 return f"{value.__module__}.{value.fn.__qualname__}"
             return f"function {self.add(value)}"
         if getattr(value, "__triton_aggregate__", False):
-            return f"{value.__qualname__} {[self._text(one) for one in value.hash_attrs]}"
+            return f"{value.__qualname__} {[self._text(attr) for attr in value.hash_attrs]}"
         return f"pickled {hashlib.sha256(self._pickled(value)).hexdigest()}"

@@ -26,6 +26,7 @@ from kernellab.records.layouts import (
     TensorMemoryLayout,
     sizes,
 )
+from kernellab.records.layouts.swizzles import nvmma_bases, swizzled_bases
 from kernellab.triton_api.mlir_text import parse_mlir
 from kernellab.triton_api.stages import freed_after
 
@@ -42,7 +43,7 @@ class TileType:
     """The type of a tile in registers or in memory, as a question for Triton."""
 
     type: str
-    """In MLIR's words, aliases spelt out: "tensor<128x64xf16, #ttg.blocked<...>>",
+    """In MLIR's words, aliases spelled out: "tensor<128x64xf16, #ttg.blocked<...>>",
     "!ttg.memdesc<3x128x64xf16, ...>"."""
     encoding: str
     """The layout's part of `type`."""
@@ -67,17 +68,17 @@ def layouts_of(types: Sequence[TileType]) -> list[Layout | LayoutError]:
     """
     arguments = ",\n".join(f"%value{number}: {type.type}" for number, type in enumerate(types))
     text = f"module {{ tt.func public @types(\n{arguments}\n) {{ tt.return }} }}"
-    found: list[Layout | LayoutError] = []
+    layouts: list[Layout | LayoutError] = []
     with freed_after(parse_mlir(text, _ANY_TARGET)) as module:
         builder = gluon_ir.GluonOpBuilder(module.context)
         function = module.get_function("types")
         for number, type in enumerate(types):
             try:
-                found.append(_layout(type, function.args(number), builder))
+                layouts.append(_layout(type, function.args(number), builder))
             except LayoutError as error:
                 # Not the one that was raised: its traceback holds MLIR's objects.
-                found.append(LayoutError(error.problem, advice=error.advice))
-    return found
+                layouts.append(LayoutError(error.problem, advice=error.advice))
+    return layouts
 
 
 def _layout(type: TileType, value: Any, builder: Any) -> Layout:
@@ -100,6 +101,8 @@ def _layout(type: TileType, value: Any, builder: Any) -> Layout:
     if type.in_memory and math.prod(shape) == 1:
         # An mbarrier: Triton's class for an answer wants at least one vector.
         return SharedLayout(shape, type.encoding, (), ())
+    if type.in_memory and not _ANSWERS_FOR_MEMORY:
+        return _by_formula(stated, shape, type)
     _check_answerable(stated, type)
     linear = builder.to_linear_layout(stated._to_ir(builder), list(shape))
     return _evaluated(linear, shape, type.encoding)
@@ -120,7 +123,7 @@ def _states_its_vectors(stated: Any) -> bool:
 
 
 def _stated(stated: Any, shape: Shape, type: TileType) -> Layout:
-    """A layout whose basis vectors stand in the encoding itself."""
+    """Return a layout whose basis vectors are in the encoding itself."""
     blocks = stated.block_bases if hasattr(stated, "block_bases") else stated.cga_layout
     offsets = _bases(stated.offset_bases)
     covered = _covered((*offsets, *_bases(blocks)), len(shape))
@@ -173,16 +176,11 @@ def _bases(vectors: Iterable[Iterable[int]]) -> Any:
     return tuple(tuple(vector) for vector in vectors)
 
 
-# What Gluon has no word for
+# What Triton does not answer for
 
 
 def _rotating(type: TileType) -> SharedLayout:
-    """The layout of an AMDRotatingSharedEncoding, by the formula of Triton's
-    sharedToLinearLayoutAMDRotating.
-
-    Rows are swizzled as in swizzled_shared, and each block of as many rows as there are phases
-    by one phase more.
-    """
+    """The layout of an AMDRotatingSharedEncoding."""
     stated = re.fullmatch(
         r"#ttg\.amd_rotating_shared<\{vec = (\d+), perPhase = (\d+), maxPhase = (\d+), order "
         r"= \[(.*)\]\}>",
@@ -195,15 +193,44 @@ def _rotating(type: TileType) -> SharedLayout:
     shape = type.shape[len(type.shape) - len(order) :]
     _check_fits(len(order), shape, type)
     _check_powers({"vec": vector, "perPhase": per_phase, "maxPhase": phases}, type)
-    vectors = []
-    for place, dim in enumerate(order):
-        for bit in range(shape[dim].bit_length() - 1):
-            vectors.append([(1 << bit) * (other == dim) for other in range(len(shape))])
-            if place == 1:
-                block, phase = divmod((1 << bit) // per_phase, phases)
-                column = vector * (phase ^ block % phases)
-                vectors[-1][order[0]] = column % shape[order[0]]
-    return SharedLayout(shape, type.encoding, _bases(vectors), ())
+    offset = swizzled_bases(
+        shape, order, vector=vector, per_phase=per_phase, max_phase=phases, rotating=True
+    )
+    return SharedLayout(shape, type.encoding, offset, ())
+
+
+def _by_formula(stated: Any, shape: Shape, type: TileType) -> SharedLayout:
+    """A swizzled layout of shared memory, on a Triton that does not answer for memory."""
+    spans_blocks = bool(stated.__dict__.get("cga_layout"))
+    if hasattr(stated, "per_phase") and not spans_blocks:
+        offset = swizzled_bases(
+            shape,
+            stated.order,
+            vector=stated.vec,
+            per_phase=stated.per_phase,
+            max_phase=stated.max_phase,
+        )
+        return SharedLayout(shape, type.encoding, offset, ())
+    if _has_nvmma_formula(stated, len(shape)) and not spans_blocks:
+        width = stated.swizzle_byte_width
+        offset = nvmma_bases(
+            shape,
+            swizzle_bytes=width,
+            element_bits=stated.element_bitwidth,
+            transposed=stated.transposed,
+        )
+        return SharedLayout(shape, type.encoding, offset, (), 128 * max(width // 16, 1))
+    raise LayoutError(
+        f"Triton {triton.__version__} cannot compute the layout of a {type.encoding}.",
+        advice="Triton 3.7 and later do.",
+    )
+
+
+def _has_nvmma_formula(stated: Any, rank: int) -> bool:
+    """Whether `nvmma_bases` has the layout."""
+    if not hasattr(stated, "swizzle_byte_width") or stated.fp4_padded:
+        return False
+    return stated.swizzle_byte_width == 0 or not stated.transposed or rank <= 2
 
 
 # What Triton would abort on
@@ -212,9 +239,9 @@ def _rotating(type: TileType) -> SharedLayout:
 def _rank(stated: Any) -> int:
     """The dimensions that a layout of Gluon's speaks of."""
     for name in ("rank", "order", "shape", "block"):
-        found = getattr(stated, name, None)
-        if found is not None:
-            return found if isinstance(found, int) else len(found)
+        value = getattr(stated, name, None)
+        if value is not None:
+            return value if isinstance(value, int) else len(value)
     return 2  # the scales in tensor memory
 
 
@@ -267,11 +294,6 @@ def _check_answerable(stated: Any, type: TileType) -> None:
                 "Version 2 is mma.sync, 3 is wgmma; Blackwell's results lie in tensor memory: "
                 "Layout.tensor_memory."
             ),
-        )
-    if type.in_memory and not _ANSWERS_FOR_MEMORY:
-        raise LayoutError(
-            f"Triton {triton.__version__} does not say where a {type.encoding} puts its "
-            "elements; 3.7 does."
         )
 
 

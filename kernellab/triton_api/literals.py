@@ -20,7 +20,7 @@ class Literal:
 
     text: str
     modules: frozenset[str] = frozenset()
-    """What it takes imported, beside `triton.language`."""
+    """What it takes imported, in addition to `triton.language`."""
 
 
 def literal_of(value: Any) -> Literal | None:
@@ -37,17 +37,17 @@ def literal_of(value: Any) -> Literal | None:
         return Literal(repr(value))
     if type(value) in (tuple, list):
         return _sequence(value)
-    found = parts_of_layout(value)
-    if found is None:
+    parts = parts_of_layout(value)
+    if parts is None:
         return None
-    name, fields = found
+    name, fields = parts
     made = _call(name, fields)
     return made and Literal(made.text, made.modules | {name.rpartition(".")[0]})
 
 
 def _sequence(values: Any) -> Literal | None:
-    items = [literal_of(one) for one in values]
-    inside = ", ".join(one.text for one in items if one is not None)
+    items = [literal_of(value) for value in values]
+    inside = ", ".join(item.text for item in items if item is not None)
     if None in items:
         return None
     if isinstance(values, list):
@@ -60,13 +60,15 @@ def _call(function: str, arguments: Mapping[str, Any]) -> Literal | None:
     if None in given.values():
         return None
     words = ", ".join(
-        f"{name}={one.text}" if name else one.text for name, one in given.items() if one is not None
+        f"{name}={literal.text}" if name else literal.text
+        for name, literal in given.items()
+        if literal is not None
     )
     return Literal(f"{function}({words})", _modules(given.values()))
 
 
 def _modules(items: Iterable[Literal | None]) -> frozenset[str]:
-    return frozenset().union(*(one.modules for one in items if one is not None))
+    return frozenset().union(*(item.modules for item in items if item is not None))
 
 
 # Layouts
@@ -79,7 +81,9 @@ def parts_of_layout(value: Any) -> tuple[str, dict[str, Any]] | None:
     kind = type(value)
     if not kind.__module__.startswith(_LAYOUTS) or not dataclasses.is_dataclass(value):
         return None
-    fields = {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.init}
+    fields = {
+        field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init
+    }
     try:
         is_same = kind(**fields) == value
     except Exception:
@@ -101,4 +105,4 @@ def layout_of_parts(name: str, fields: Mapping[str, Any]) -> Any:
                 return kind(**fields)
     except Exception as error:
         raise ValueError(f"the layout {name} cannot be made here: {error}") from error
-    raise ValueError(f"{name!r} is no layout of this Triton")
+    raise ValueError(f"{name!r} is not a layout of this version of Triton")

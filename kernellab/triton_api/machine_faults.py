@@ -34,7 +34,7 @@ def machine_error(error: Exception, lead: str, printed: str = "") -> MachineErro
         tool = missing[1]
         return MachineError(
             f"{lead}: {tool} is missing, or does not run here.",
-            advice=f"It comes with Triton: install that anew, or set {_variable(tool)} to another.",
+            advice=f"It comes with Triton: reinstall Triton, or set {_variable(tool)} to another.",
         )
     if isinstance(error, PTXASError) and (ended := _ENDED.search(words)):
         advice = DISK_ADVICE if int(ended[1]) == _NO_ROOM else MEMORY_ADVICE
@@ -42,13 +42,12 @@ def machine_error(error: Exception, lead: str, printed: str = "") -> MachineErro
     if isinstance(error, PTXASError) and (failed := _FAILED.search(words)):
         if not _PTXAS_WORDS.search(words):
             return MachineError(
-                f"{lead}: the program that is run as ptxas {failed[0].strip()}",
-                advice=f"It says nothing of the PTX. Is {_variable('ptxas')} set to a program that "
-                "is no ptxas? Without it, Triton's own is used.",
+                f"{lead}: the ptxas program {failed[0].strip()}",
+                advice=f"It reports nothing about the PTX. {OWN_ASSEMBLER}",
             )
     for sign, advice in _SIGNS:
-        if found := sign.search(words) or sign.search(printed):
-            return MachineError(f"{lead}: {found[0].strip()}.", advice=advice)
+        if match := sign.search(words) or sign.search(printed):
+            return MachineError(f"{lead}: {match[0].strip()}.", advice=advice)
     return None
 
 
@@ -85,6 +84,13 @@ _ENDED = re.compile(r"failed with error code (-\d+|12[67])\b")
 _NO_ROOM = -signal.SIGXFSZ
 """How it ends where a file would outgrow the limit of the process."""
 _FAILED = re.compile(r"failed with error code \d+(?:\n[^\n]+){0,4}")
+OWN_ASSEMBLER = (
+    "If TRITON_PTXAS_PATH or TRITON_PTXAS_BLACKWELL_PATH is set, unset it: Triton then uses the "
+    "ptxas that it was installed with."
+)
+"""Triton chooses between the two programs by the target: the second one is for sm_100 and later,
+and from Triton 3.9 on for sm_90 too."""
+
 _PTXAS_WORDS = re.compile(r"^ptxas\b", re.M)
 """How each of ptxas's own messages begins."""
 _SIGNS = (

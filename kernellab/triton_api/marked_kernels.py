@@ -1,9 +1,9 @@
 """Kernels in which Proton's operations read the clock: compiled through Proton's passes, and
 launched with memory for what they note.
 
-Proton's passes stand in the backend's pipeline where the backend asks for them, as with a session
-of Proton's own; the session itself, its reader and its files have no part in this: what a launch
-noted is a tensor, whose form `ReadingMemory` says.
+Proton's passes are in the backend's pipeline where the backend puts them, as with a session of
+Proton; the session, its reader and its files are not used: what a launch recorded is a tensor in
+the format of `ReadingMemory`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from triton import knobs
 from triton._C import libtriton
 from triton.runtime import _allocation
 
+from kernellab.common.replacing import replaced
 from kernellab.common.temporary import temporary_folder
 from kernellab.errors import UnsupportedOperation
 from kernellab.records import Specialization, Target
@@ -46,7 +47,7 @@ class ReadingMemory:
     """
 
     readings: int
-    """How many a warp has room for, a power of two."""
+    """How many fit for each warp, a power of two."""
     warps: int
     """Of a program, those of its partitions too."""
     noting: tuple[int, ...] = ()
@@ -86,14 +87,14 @@ def compile_marked(
         file = Path(folder, f"{key}.ttgir")
         file.write_text(ttgir, encoding="utf-8")
         knobs.cache.dir = folder
-        asked = {**options, "ir_override": str(file)}
-        return compile_natively(kernel, specialization, target, asked)
+        all_options = {**options, "ir_override": str(file)}
+        return compile_natively(kernel, specialization, target, all_options)
 
 
 def _check_supported(target: Target) -> None:
     if target.backend != "cuda":
         raise UnsupportedOperation(
-            f"cycles by line are measured on NVIDIA's GPUs, and {target} is none"
+            f"cycles by line are measured on NVIDIA's GPUs, and {target} is another vendor's"
         )
     if not hasattr(libtriton, "proton"):
         raise UnsupportedOperation(
@@ -109,14 +110,17 @@ _one_at_a_time = threading.Lock()
 @contextmanager
 def _passes_of_proton(target: Target, memory: ReadingMemory) -> Iterator[None]:
     """While active, this target's backend runs Proton's passes."""
-    backend = type(backend_for(target))
+    backend, passes = type(backend_for(target)), _Passes(memory)
     with _one_at_a_time:
-        earlier = backend.instrumentation
-        backend.instrumentation = _Passes(memory)
-        try:
-            yield
-        finally:
-            backend.instrumentation = earlier
+        if hasattr(backend, "instrumentation"):  # up to Triton 3.8
+            with replaced(backend, instrumentation=passes):
+                yield
+        else:
+            from triton import _instrumentation
+
+            callbacks = {**_instrumentation._callbacks, **passes.callbacks()}
+            with replaced(_instrumentation, _callbacks=callbacks):
+                yield
 
 
 @dataclass(frozen=True)
@@ -128,8 +132,20 @@ class _Passes:
     def load_dialects(self, context: Any) -> None:
         libtriton.proton.load_dialects(context)
 
+    def callbacks(self) -> Mapping[tuple[str, str], Callable[..., None]]:
+        """The passes as Triton 3.9 has them: (point in the pipeline, backend) -> function."""
+        points = {
+            "load-dialects": self.load_dialects,
+            "ttgpuir-to-llvmir": lambda passes: self._add("ttgpuir_to_llvmir", passes),
+            "llvmir-to-llvm": lambda passes: self._add("llvmir_to_llvm", passes),
+        }
+        return {(point, "nvidia"): callback for point, callback in points.items()}
+
     def patch(self, stage: str, passes: Any, context: Any) -> None:
         self.load_dialects(context)
+        self._add(stage, passes)
+
+    def _add(self, stage: str, passes: Any) -> None:
         proton, noting = libtriton.proton, self.memory.noting
         if stage == "ttgpuir_to_llvmir":
             proton.add_convert_proton_to_protongpu(
@@ -149,7 +165,8 @@ class _Passes:
             libtriton.passes.common.add_cse(passes)
             proton.add_allocate_proton_shared_memory(passes)
         elif stage == "llvmir_to_llvm":
-            proton.add_allocate_proton_global_scratch_buffer(passes)
+            if hasattr(proton, "add_allocate_proton_global_scratch_buffer"):  # up to Triton 3.7
+                proton.add_allocate_proton_global_scratch_buffer(passes)
             proton.add_convert_proton_nvidia_gpu_to_llvm(passes)
 
 

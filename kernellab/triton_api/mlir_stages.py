@@ -32,7 +32,7 @@ from kernellab.triton_api.stages import (
     stage_functions,
 )
 from kernellab.triton_api.targets import backend_for
-from kernellab.triton_api.watching import IdleWatcher, PassCall
+from kernellab.triton_api.watching import PassCall, Watcher
 
 _MLIR_STAGES = ("ttir", "glir", "ttgir", "llir")
 """The stages that run passes of MLIR, in the order of the pipeline."""
@@ -43,7 +43,7 @@ def pass_adders(backend: str) -> Mapping[str, str]:
     """Every pass that this Triton's bindings offer for a backend, "cuda" or "hip":
     its name -> where the function is that adds it.
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     waiting = [("amd.passes" if backend == "hip" else "nvidia.passes"), "passes"]
     while waiting:
         path = waiting.pop(0)
@@ -52,8 +52,8 @@ def pass_adders(backend: str) -> Mapping[str, str]:
             if isinstance(getattr(namespace, name), ModuleType):
                 waiting.append(f"{path}.{name}")
             elif name.startswith("add_"):
-                found.setdefault(pass_name(name), f"{path}.{name}")
-    return found
+                texts.setdefault(pass_name(name), f"{path}.{name}")
+    return texts
 
 
 def list_passes(target: Target, options: Mapping[str, Any], gluon: bool = False) -> list[PassCall]:
@@ -66,7 +66,7 @@ def list_passes(target: Target, options: Mapping[str, Any], gluon: bool = False)
     check_options(options, target)
     backend = backend_for(target)
     parsed = backend.parse_options(dict(options))
-    session = Session(watcher=IdleWatcher(), listing=True)
+    session = Session(watcher=Watcher(), listing=True)
     with translated_machine_errors("The compiler cannot run"), ExitStack() as made:
         stages = stage_functions(backend, parsed, gluon)
 
@@ -105,11 +105,11 @@ def shared_bytes(
     Raises:
         CompileError, OptionError: as for `triton_api.compile_kernel`.
     """
-    asked = options_of_launch(kernel, options)
-    check_options(asked, target)
+    launch_options = options_of_launch(kernel, options)
+    check_options(launch_options, target)
     backend, source = backend_for(target), make_source(kernel, specialization)
     with translated_errors(kernel, target):
-        parsed = backend.parse_options(asked)
+        parsed = backend.parse_options(launch_options)
         session = Session(watcher=_UntilLowered(itself=False), mlir_only=True)
         stages = stage_functions(backend, parsed, source.language == Language.GLUON)
         with freed_after(front_end_module(source, target, parsed)) as module:
@@ -117,7 +117,7 @@ def shared_bytes(
             return int(module.get_int_attr("ttg.shared") or 0)
 
 
-class _UntilLowered(IdleWatcher):
+class _UntilLowered(Watcher):
     """Lets no pass run after the one that makes the module one of LLVM's dialect;
     with `itself=False` not that one either.
     """

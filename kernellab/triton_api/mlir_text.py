@@ -55,7 +55,7 @@ an invalid one makes it print the generic form."""
 
 def generic_text(module: Any) -> str:
     """The module in MLIR's generic form, locations included:
-    every op quoted, every attribute spelt out.
+    every op quoted, every attribute spelled out.
     """
     builder = libtriton.ir.builder(module.context)
     module.set_attr(_UNPRINTABLE, builder.get_string_attr("generic form, please"))

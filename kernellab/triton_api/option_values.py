@@ -10,7 +10,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kernellab.common.argument_checks import at_most, is_flag, is_text, is_whole
+from kernellab.common.argument_checks import is_flag, is_whole
 from kernellab.common.formatting import shown
 from kernellab.errors import OptionError, nearest
 from kernellab.records import Target
@@ -32,8 +32,8 @@ def check_options(options: Mapping[str, Any], target: Target) -> None:
         if wanted and not any(accepts(value) for accepts, _ in wanted):
             words = " or ".join(what for _, what in wanted)
             raise OptionError(
-                f"{name} must be {words}, and {shown(value)} was given.",
-                advice=f"{target}'s own is {name}={shown(backend_options(target)[name])}.",
+                f"{name} must be {words}, got {shown(value)}.",
+                advice=f"{target} has the default {name}={shown(backend_options(target)[name])}.",
             )
         _check_range(name, value)
     _check_words(options, target)
@@ -47,7 +47,7 @@ def check_options(options: Mapping[str, Any], target: Target) -> None:
 
 
 def _power_of_two(options: Mapping[str, Any], words: str) -> str:
-    """The neighbours of a number that should be a power of two; "" of other complaints."""
+    """The neighbors of a number that should be a power of two; "" of other complaints."""
     for name, value in options.items():
         if is_whole(value) and value > 1 and f"{name} must be a power of 2" in words:
             below = 1 << (int(value).bit_length() - 1)
@@ -60,7 +60,9 @@ _KINDS: Mapping[type, tuple[Callable[[Any], bool], str]] = {
     bool: (is_flag, "True or False"),
     str: (lambda value: isinstance(value, str), "a text"),
     tuple: (
-        lambda value: isinstance(value, tuple | list | set) and all(map(is_text, value)),
+        lambda value: (
+            isinstance(value, tuple | list | set) and all(isinstance(item, str) for item in value)
+        ),
         "a tuple of names",
     ),
     dict: (lambda value: _names_files(value), "a dict from names to paths of files that are there"),
@@ -68,17 +70,10 @@ _KINDS: Mapping[type, tuple[Callable[[Any], bool], str]] = {
 """Type of an option -> whether a value is of it, and what it is called."""
 
 
-_MOST_FILES = 100
-"""Of bitcode, that a kernel is linked with."""
-
-
 def _names_files(value: Any) -> bool:
     """Of a dict, or of its items, which is what backends make of it."""
     try:
-        items = at_most(value.items() if isinstance(value, Mapping) else value, _MOST_FILES)
-        if items is None:
-            return False
-        files = dict(items)
+        files = dict(value)
     except (TypeError, ValueError):
         return False
     paths = files.values()
@@ -109,7 +104,9 @@ def _check_range(name: str, value: Any) -> None:
             advice=f"Give a whole number from {least} to {most}.",
         )
     if name == "num_ctas" and value & (value - 1):  # of num_warps the backend says so itself
-        raise OptionError(f"{name}={value} is no power of two.", advice="Give 1, 2, 4, 8 or 16.")
+        raise OptionError(
+            f"{name} must be a power of two, got {value}.", advice="Give 1, 2, 4, 8 or 16."
+        )
 
 
 def _check_words(options: Mapping[str, Any], target: Target) -> None:
@@ -119,7 +116,7 @@ def _check_words(options: Mapping[str, Any], target: Target) -> None:
     value = options.get(name)
     if value is not None and known and value not in known:
         raise OptionError(
-            f"{name}={shown(value)} is no precision of {target}.",
+            f"{name}={shown(value)} is not a precision of {target}.",
             advice=f"{nearest(value, known)} There are {', '.join(known)}.".lstrip(),
         )
 
@@ -131,12 +128,12 @@ def _kinds(target: Target) -> Mapping[str, tuple[type, ...]]:
     """
     defaults = backend_options(target)
     hints = typing.get_type_hints(type(backend_for(target).parse_options({})))
-    found = {}
+    values = {}
     for name, hint in hints.items():
         said = typing.get_args(hint) if typing.get_origin(hint) is not tuple else (tuple,)
-        declared = {typing.get_origin(one) or one for one in said or (hint,)}
+        declared = {typing.get_origin(type_) or type_ for type_ in said or (hint,)}
         own = type(defaults.get(name))
         is_dict = dict in declared
         kinds = declared if is_dict else declared | {own}
-        found[name] = tuple(kind for kind in _KINDS if kind in kinds)
-    return found
+        values[name] = tuple(kind for kind in _KINDS if kind in kinds)
+    return values

@@ -36,7 +36,7 @@ class OutsideName:
 
 def outside_names(function: Any) -> Iterator[OutsideName]:
     """The names that a JIT function takes from outside, in order;
-    names of its own variables hide globals.
+    names of local variables hide globals.
     """
     scope = scope_of(function.fn)
     for path, is_early in named_outside(function).items():
@@ -53,11 +53,11 @@ def named_outside(function: Any) -> dict[tuple[str, ...], bool]:
 
 @functools.lru_cache(maxsize=256)
 def _named_in(source: str) -> tuple[tuple[tuple[str, ...], bool], ...]:
-    """`named_outside` of a source: launches, sweeps and files ask it of one kernel in turn."""
-    found = _Names()
+    """`named_outside` of a source: launches, sweeps and files need it for the same kernel."""
+    names = _Names()
     for node in ast.parse(source).body:
-        found.visit(node)
-    return tuple(sorted(found.from_outside().items()))
+        names.visit(node)
+    return tuple(sorted(names.from_outside().items()))
 
 
 def is_of_library(value: Any) -> bool:
@@ -97,9 +97,11 @@ class _Names(ast.NodeVisitor):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         arguments = node.args
         everything = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        everything += [one for one in (arguments.vararg, arguments.kwarg) if one is not None]
+        everything += [
+            argument for argument in (arguments.vararg, arguments.kwarg) if argument is not None
+        ]
         early = [*arguments.defaults, *arguments.kw_defaults, node.returns]
-        for expression in (*early, *(one.annotation for one in everything)):
+        for expression in (*early, *(argument.annotation for argument in everything)):
             if expression is not None:
                 names = _Names()
                 names.visit(expression)

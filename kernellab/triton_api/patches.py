@@ -3,7 +3,7 @@ so that someone sees each pass.
 
 A backend's stage functions build their pass managers from a few names of their module: `ir`,
 `passes`, `llvm`, and `nvidia` or `amd`. While a watched compilation runs, patches take the place of
-these names. They remember the passes that a stage adds, and run each in a pass manager of its own,
+these names. They remember the passes that a stage adds, and run each in a separate pass manager,
 so that the watcher sees the module after each one, and may leave some out. In every other thread,
 and once the compilation is over, the patches behave as what they replace. One more, of Python's
 `subprocess`, hears what the assembler says.
@@ -18,7 +18,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +26,7 @@ from typing import Any
 
 from triton._C import libtriton
 
+from kernellab.common.replacing import WhileAnyThread, replaced
 from kernellab.triton_api.watching import FRONT_END_STAGE, PassCall, Watcher
 
 
@@ -35,7 +36,7 @@ class Session:
 
     watcher: Watcher
     replacements: Mapping[str, Sequence[PassCall]] = field(default_factory=dict)
-    """Stage -> the passes to run there instead of its own."""
+    """Stage -> the passes to run there instead."""
     stage: str = FRONT_END_STAGE
     running: PassCall | None = None
     """The pass or step that runs now, or that failed."""
@@ -93,7 +94,7 @@ class _WatchedPassManager(libtriton.ir.pass_manager):  # type: ignore[misc]
         arguments: tuple[Any, ...],
         keywords: dict[str, Any],
     ) -> None:
-        """Remember a pass; `adder`, which stands at `path`, adds it to a pass manager."""
+        """Remember a pass; `adder`, which is at `path`, adds it to a pass manager."""
         name = pass_name(path.rpartition(".")[2])
         call = self._session.call(name, (*arguments, *keywords.values()), path)
         if self._has_plugin_passes():
@@ -256,43 +257,30 @@ class _Subprocess:
 
 
 _PATCHED = ("ir", "passes", "llvm", "nvidia", "amd", "subprocess")
-_installing = threading.Lock()
-_installed: Counter[str] = Counter()
-_originals: dict[str, dict[str, Any]] = {}
 
 
 @contextmanager
 def patched(backend: Any, session: Session) -> Iterator[None]:
     """Put the patches into the backend's module, for this thread's compilation to see."""
-    module = sys.modules[type(backend).__module__]
     before = _current.session
-    _install(module)
-    _current.session = session
-    try:
-        yield
-    finally:
-        _current.session = before
-        _uninstall(module)
+    with _patches_in(sys.modules[type(backend).__module__]):
+        _current.session = session
+        try:
+            yield
+        finally:
+            _current.session = before
 
 
-def _install(module: ModuleType) -> None:
-    with _installing:
-        if _installed[module.__name__] == 0:
-            names = [name for name in _PATCHED if hasattr(module, name)]
-            originals = _originals[module.__name__] = {
-                name: getattr(module, name) for name in names
-            }
-            for name, original in originals.items():
-                setattr(module, name, _patch_of(name, original))
-        _installed[module.__name__] += 1
+@functools.cache
+def _patches_in(module: ModuleType) -> WhileAnyThread:
+    """A backend's module with patches in place of the names that it has."""
 
+    def begin() -> AbstractContextManager[None]:
+        originals = {name: getattr(module, name) for name in _PATCHED if hasattr(module, name)}
+        patches = {name: _patch_of(name, original) for name, original in originals.items()}
+        return replaced(module, **patches)
 
-def _uninstall(module: ModuleType) -> None:
-    with _installing:
-        _installed[module.__name__] -= 1
-        if _installed[module.__name__] == 0:
-            for name, original in _originals.pop(module.__name__).items():
-                setattr(module, name, original)
+    return WhileAnyThread(begin)
 
 
 def _patch_of(name: str, original: Any) -> Any:

@@ -20,12 +20,12 @@ from kernellab import triton_api
 from kernellab.errors import CompileError
 from kernellab.records import Specialization, Target
 from kernellab.triton_api import IrText
-from kernellab.triton_api.front_end_warnings import told_once
+from kernellab.triton_api.front_end import module_of_kernel
+from kernellab.triton_api.instruction_sets import check_instructions
 from kernellab.triton_api.patches import Session, patched
 from kernellab.triton_api.stages import (
     StageFunction,
     freed_after,
-    front_end_module,
     read_module,
     stage_functions,
 )
@@ -47,20 +47,26 @@ def compile_watched(
         CompileError: as for `compile_kernel`; `failed_pass` names the pass.
         OptionError: an option value that the target's backend refuses.
     """
-    asked = triton_api.options_of_launch(kernel, options)
-    triton_api.check_options(asked, target)
+    launch_options = triton_api.options_of_launch(kernel, options)
+    triton_api.check_options(launch_options, target)
     backend = triton_api.backend_for(target)
-    parsed = backend.parse_options(asked)
+    parsed = backend.parse_options(launch_options)
     session = Session(watcher)
+
+    def attempt(variant: Any) -> None:
+        with freed_after(module_of_kernel(variant, specialization, target, parsed)):
+            pass
+
     with (
-        triton_api.translated_errors(kernel, target, session.running_label),
+        triton_api.translated_errors(kernel, target, session.running_label, attempt),
         patched(backend, session),
         ExitStack() as freed,
     ):
         started = time.perf_counter()
         module = freed.enter_context(
-            freed_after(_front_end(kernel, specialization, target, parsed))
+            freed_after(module_of_kernel(kernel, specialization, target, parsed))
         )
+        check_instructions(module, kernel, target)
         watcher.module_made(FRONT_END, time.perf_counter() - started, module)
         stages = stage_functions(backend, parsed, bool(kernel.is_gluon()))
         if ttgir_lines:
@@ -68,16 +74,6 @@ def compile_watched(
                 stages["llir"], kernel.__name__, watcher.relocated
             )
         return _run_stages(stages, module, target, parsed, session)
-
-
-def _front_end(kernel: Any, specialization: Specialization, target: Target, parsed: Any) -> Any:
-    """The module that Triton's front end makes of a kernel, before any pass."""
-    source = triton_api.make_source(kernel, specialization)
-    source.hash()  # Finds globals that a kernel must not read, as it does for Triton's cache.
-    with told_once():
-        module = front_end_module(source, target, parsed)
-    triton_api.note_compiled(kernel)
-    return module
 
 
 def front_end_text(
@@ -88,12 +84,12 @@ def front_end_text(
     Raises:
         CompileError, OptionError: as for `compile_watched`.
     """
-    asked = triton_api.options_of_launch(kernel, options)
-    triton_api.check_options(asked, target)
-    parsed = triton_api.backend_for(target).parse_options(asked)
+    launch_options = triton_api.options_of_launch(kernel, options)
+    triton_api.check_options(launch_options, target)
+    parsed = triton_api.backend_for(target).parse_options(launch_options)
     with (
         triton_api.translated_errors(kernel, target),
-        freed_after(_front_end(kernel, specialization, target, parsed)) as module,
+        freed_after(module_of_kernel(kernel, specialization, target, parsed)) as module,
     ):
         text = str(module)
     return IrText(text, FRONT_END_STAGE, bool(kernel.is_gluon()), kernel.__name__)
@@ -113,7 +109,7 @@ def compile_text(
         target, options: what it is compiled for.
         watcher: may leave out passes, and raise `triton_api.PipelineStopped`: what was made until
             then is returned.
-        replacements: stage -> the passes to run in it instead of its own.
+        replacements: stage -> the passes to run in it instead.
 
     Raises:
         CompileError: the compiler refused it; the position is in the text (file `given.file`), or
@@ -164,11 +160,11 @@ def _start_of(given: IrText) -> PassCall:
 
 
 def _options_in(given: IrText, module: Any) -> dict[str, Any]:
-    """The options that a TTGIR module was made with, which its own attributes tell."""
+    """Return the options that a TTGIR module was made with, from its attributes."""
     if given.language != "ttgir":
         return {}
-    found = {"num_warps": "ttg.num-warps", "num_ctas": "ttg.num-ctas"}
-    values = {option: module.get_int_attr(name) for option, name in found.items()}
+    module_attributes = {"num_warps": "ttg.num-warps", "num_ctas": "ttg.num-ctas"}
+    values = {option: module.get_int_attr(name) for option, name in module_attributes.items()}
     return {option: value for option, value in values.items() if value is not None}
 
 

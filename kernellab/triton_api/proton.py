@@ -1,5 +1,5 @@
-"""Proton, the profiler that comes with Triton: its sessions, its scopes, what it is told of
-launches. Its names have changed from version to version; nobody else asks for them.
+"""Proton, the profiler that comes with Triton: its sessions, its scopes, what it
+receives about launches. Its names differ between versions; no other module uses them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any, Protocol
 
 from triton.compiler import CompiledKernel
 
+from kernellab.common.replacing import replaced
+
 
 class ScopeListener(Protocol):
     """Hears of Proton's scopes."""
@@ -30,15 +32,11 @@ class ScopeListener(Protocol):
         """It ends."""
 
 
-METADATA_SCOPE = "__proton_launch_metadata"
-"""What Proton calls the scope of a kernel's `launch_metadata`: kernels in it are not the user's."""
-
-
 # Sessions
 
 
 class ProtonRefused(Exception):
-    """Proton did not do as it was told; the text is what it said."""
+    """Proton refused a call; the text is its message."""
 
 
 def _proton() -> Any:
@@ -137,9 +135,9 @@ def scope(name: str, metrics: Mapping[str, Any]) -> Iterator[None]:
 
 
 @contextmanager
-def scopes_told(listener: ScopeListener) -> Iterator[None]:
-    """Inside, `proton.scope`, `proton.enter_scope` and their likes tell a listener, and not
-    Proton, which hears of nothing where no GPU is.
+def scopes_reported(listener: ScopeListener) -> Iterator[None]:
+    """Inside, `proton.scope`, `proton.enter_scope` and their likes notify a listener, and Proton
+    too while one of its sessions is active.
     """
     try:
         # By its name: the package has a class of the same.
@@ -147,51 +145,60 @@ def scopes_told(listener: ScopeListener) -> Iterator[None]:
     except ImportError:  # a Triton that was built without Proton
         yield
         return
-    told = {
-        "libproton": _Told(listener),
+    properties = {
+        "libproton": _Told(listener, module.libproton, module.flags),
         "flags": SimpleNamespace(profiling_on=True, command_line=False),
         "set_metric_kernels": lambda: None,  # from Triton 3.7 on
         "transform_tensor_metrics": lambda metrics: (metrics, {}),
     }
-    before = {name: getattr(module, name) for name in told if hasattr(module, name)}
-    for name in before:
-        setattr(module, name, told[name])
-    try:
+    with replaced(module, **properties):
         yield
-    finally:
-        for name, value in before.items():
-            setattr(module, name, value)
 
 
 class _Told:
-    """Stands where Proton's Python expects its C++."""
+    """Takes the place of Proton's C++ in its Python module, and calls it while a session of
+    Proton's is active.
+    """
 
-    def __init__(self, listener: ScopeListener) -> None:
+    def __init__(self, listener: ScopeListener, libproton: Any, flags: Any) -> None:
         self._listener = listener
+        self._libproton = libproton
+        self._flags = flags
         self._number = 0
+        self._proton_numbers: dict[int, int] = {}
+        """Scope -> its number in Proton, for scopes that began while a session was active."""
 
     def record_scope(self) -> int:
         self._number += 1
+        if self._flags.profiling_on:
+            self._proton_numbers[self._number] = self._libproton.record_scope()
         return self._number
 
-    def enter_scope(self, _number: int, name: str) -> None:
+    def enter_scope(self, number: int, name: str) -> None:
         self._listener.enter(name, {})
+        if number in self._proton_numbers:
+            self._libproton.enter_scope(self._proton_numbers[number], name)
 
-    def exit_scope(self, _number: int, _name: str) -> None:
+    def exit_scope(self, number: int, name: str) -> None:
         self._listener.leave()
+        if number in self._proton_numbers:
+            self._libproton.exit_scope(self._proton_numbers.pop(number), name)
 
-    def add_metrics(self, _number: int, metrics: Mapping[str, Any], *_: Any) -> None:
-        self._listener.measured(plain_metrics(metrics))
+    def add_metrics(self, number: int, metrics: Mapping[str, Any], *rest: Any) -> None:
+        numbers = plain_metrics(metrics)
+        self._listener.measured(numbers)
+        if number in self._proton_numbers:
+            self._libproton.add_metrics(self._proton_numbers[number], numbers, *rest)
 
 
 def plain_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Metrics as numbers: of a tensor its sum; what is no number is left out."""
-    found: dict[str, float] = {}
+    """Metrics as numbers: of a tensor its sum; other values are left out."""
+    sums: dict[str, float] = {}
     for name, value in metrics.items():
         number = value.sum().item() if hasattr(value, "data_ptr") else value
         if isinstance(number, Real):
-            found[str(name).removesuffix("(exc)").strip()] = float(number)
-    return found
+            sums[str(name).removesuffix("(exc)").strip()] = float(number)
+    return sums
 
 
 # Launches on a GPU
@@ -203,8 +210,8 @@ class LaunchListener:
 
     Attributes:
         seen: is given Triton's compiled kernel at each launch.
-        describe: takes grid, metadata and arguments by name, and gives "name" and metrics; asked
-            where a kernel has no `launch_metadata` of its own.
+        describe: takes grid, metadata and arguments by name, and gives "name" and metrics;
+            called for a kernel without `launch_metadata`.
     """
 
     seen: Callable[[Any], None]
@@ -213,7 +220,7 @@ class LaunchListener:
 
 _listeners: list[LaunchListener] = []
 _own_metadata: Any = None
-"""Triton's own, while something stands in its place."""
+"""Triton's own, while it is replaced."""
 
 
 @contextmanager
@@ -233,17 +240,17 @@ def launches_heard(listener: LaunchListener) -> Iterator[None]:
 
 
 def _launch_metadata(self: Any, grid: Any, stream: Any, *args: Any) -> Any:
-    """What Triton asks a compiled kernel for before it launches it."""
+    """What Triton gets from a compiled kernel before it launches it."""
     describe = None
-    for one in _listeners:
-        one.seen(self)
-        describe = one.describe or describe
-    found = _own_metadata(self, grid, stream, *args)
+    for listener in _listeners:
+        listener.seen(self)
+        describe = listener.describe or describe
+    metadata = _own_metadata(self, grid, stream, *args)
     function = getattr(self.src, "fn", None)
-    if describe is None or found is None or function is None or function.launch_metadata:
-        return found
-    found.add(describe, (grid, self.metadata, dict(zip(function.arg_names, args))))
-    return found
+    if describe is None or metadata is None or function is None or function.launch_metadata:
+        return metadata
+    metadata.add(describe, (grid, self.metadata, dict(zip(function.arg_names, args))))
+    return metadata
 
 
 # Peaks

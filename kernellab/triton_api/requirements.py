@@ -17,7 +17,7 @@ def require_triton() -> None:
         )
     if importlib.util.find_spec("triton") is None:
         raise ImportError(
-            "KernelLab needs the Triton compiler, and this Python has none. Install it beside a "
+            "KernelLab needs the Triton compiler, and this Python has none. Install it with a "
             "matching torch: pip install torch==2.13.0 triton==3.7.1. No GPU is needed."
         )
 
@@ -33,6 +33,6 @@ def refuse_interpreter_mode() -> None:
     if knobs.runtime.interpret or not isinstance(tl.sum, JITFunction):
         raise ImportError(
             "TRITON_INTERPRET=1 is set, so Triton has replaced its compiler by its own "
-            "interpreter. KernelLab brings an interpreter of its own and needs the compiler: unset "
+            "interpreter. KernelLab has its own interpreter and needs the compiler: unset "
             "TRITON_INTERPRET and restart Python (or the notebook's kernel)."
         )

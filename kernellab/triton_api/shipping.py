@@ -59,8 +59,8 @@ def pack(value: Any) -> bytes:
         KernelPickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise ArgumentError(
-            f"this cannot be sent to another process: {error}",
-            advice="Arguments that are functions or objects of your own must be importable there.",
+            f"The argument cannot be sent to another process: {error}",
+            advice="Functions and objects of yours must be importable there.",
         ) from error
     return buffer.getvalue()
 
@@ -76,7 +76,7 @@ def unpack(packed: bytes) -> Any:
         value = pickle.loads(packed)
     except (ImportError, AttributeError, ValueError, EOFError) as error:
         raise ArgumentError(
-            f"what was sent here cannot be read: {error}",
+            f"the data that was sent cannot be read: {error}",
             advice=(
                 "Every process needs the same Python version, and the modules that the kernel uses."
             ),
@@ -85,10 +85,10 @@ def unpack(packed: bytes) -> Any:
 
 
 def _named(module: str, qualname: str) -> Any:
-    found: Any = importlib.import_module(module)
+    value: Any = importlib.import_module(module)
     for name in qualname.split("."):
-        found = getattr(found, name)
-    return found
+        value = getattr(value, name)
+    return value
 
 
 # Taken apart
@@ -115,7 +115,7 @@ def _taken_apart(function: Any) -> tuple[Any, ...]:
         "kind": _kind(function),
         "settings": jit_settings(function),
     }
-    scope = _taken_along([(one.path, one.value) for one in outside_names(function)])
+    scope = _taken_along([(name.path, name.value) for name in outside_names(function)])
     return _put_together, (made_of,), scope, None, None, _give_scope
 
 
@@ -137,19 +137,19 @@ def _taken_along(used: Sequence[tuple[tuple[str, ...], Any]]) -> dict[str, Any]:
     """What a function needs from outside, by name, as far as it can be sent:
     (path from the name on, the name's value).
     """
-    found: dict[str, Any] = {}
+    modules: dict[str, Any] = {}
     inside: dict[str, list[tuple[tuple[str, ...], Any]]] = {}
     for (name, *attributes), value in used:
         is_users = isinstance(value, ModuleType) and not is_of_library(value)
         if is_users and attributes and hasattr(value, attributes[0]):
             part = (tuple(attributes), getattr(value, attributes[0]))
             inside.setdefault(name, []).append(part)
-            found[name] = value
+            modules[name] = value
         elif _travels(value):
-            found.setdefault(name, value)
+            modules.setdefault(name, value)
     for name, parts in inside.items():
-        found[name] = _PartOfModule(found[name].__name__, _taken_along(parts))
-    return found
+        modules[name] = _PartOfModule(modules[name].__name__, _taken_along(parts))
+    return modules
 
 
 def _travels(value: Any) -> bool:
@@ -179,7 +179,7 @@ def _put_together(made_of: Mapping[str, Any]) -> Any:
     given = {name: value for name, value in made_of["settings"].items() if value is not None}
     makers: dict[str, Callable[..., Any]] = {"kernel": JITFunction, "gluon": GluonJITFunction}
     place = made_of["file"], made_of["first_line"], made_of["lines"]
-    with _says_only(*place, sender=made_of["sender"]):
+    with source_lines_are(*place, sender=made_of["sender"]):
         if made_of["kind"] in makers:
             made = makers[made_of["kind"]](function, **given)
         else:
@@ -189,11 +189,16 @@ def _put_together(made_of: Mapping[str, Any]) -> Any:
     return made
 
 
+_THIS_PROCESS = uuid.uuid4().hex
+
+
 @contextmanager
-def _says_only(file: str, first_line: int, lines: Sequence[str], sender: str) -> Iterator[None]:
-    """While active, Python reads these lines and no others in the file: what Triton asks for when
-    it makes a function. Afterwards they stand there where the file has others, or none;
-    but not in the process that sent them: it may import the file again.
+def source_lines_are(
+    file: str, first_line: int, lines: Sequence[str], sender: str = _THIS_PROCESS
+) -> Iterator[None]:
+    """While active, Python reads these lines and no others in the file: which Triton does when
+    it makes a function. Afterwards they stay, if the file has other lines or none, except in the
+    process that sent them, which may import the file again.
     """
     above, last = ["\n"] * (first_line - 1), first_line - 1 + len(lines)
     there = linecache.getlines(file)
@@ -209,9 +214,6 @@ def _says_only(file: str, first_line: int, lines: Sequence[str], sender: str) ->
             linecache.cache.pop(file, None)
         else:
             linecache.cache[file] = known
-
-
-_THIS_PROCESS = uuid.uuid4().hex
 
 
 def _set_lines(file: str, lines: list[str]) -> None:
@@ -233,7 +235,7 @@ def _give_scope(function: Any, scope: Mapping[str, Any]) -> None:
 
 
 def _empty_module(name: str) -> ModuleType:
-    return ModuleType(name)
+    return ModuleType(name)  # pickle finds this function by its name, and that class by none
 
 
 def _fill(module: ModuleType, contents: Mapping[str, Any]) -> None:

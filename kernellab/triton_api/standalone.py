@@ -1,4 +1,4 @@
-"""A kernel as text that stands alone: its helpers, the constants and the modules that they name."""
+"""A kernel as standalone text: its helpers, the constants and the modules that they name."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def standalone_text(kernel: Any, others: Sequence[Any] = ()) -> StandaloneText:
         writer.add(function)
     return StandaloneText(
         writer.home.text(),
-        {one.name: one.text() for one in writer.modules if one is not writer.home},
+        {module.name: module.text() for module in writer.modules if module is not writer.home},
         tuple(sorted(writer.missing)),
     )
 
@@ -80,14 +80,14 @@ class _ModuleText:
         """
         return not _is_same(self.known.setdefault(name, value), value)
 
-    def add_constant(self, name: str, value: Any, found: Literal) -> None:
+    def add_constant(self, name: str, value: Any, literal: Literal) -> None:
         """A statement that gives the value the name."""
-        for one in sorted(found.modules):
-            self.imports[f"import {one}"] = None
+        for module in sorted(literal.modules):
+            self.imports[f"import {module}"] = None
         # Triton reads a plain global only where it is annotated.
         is_plain = not isinstance(value, tl.constexpr | tl.dtype)
         annotation = ": triton.language.constexpr" if is_plain else ""
-        self.statements.append(f"{name}{annotation} = {found.text}")
+        self.statements.append(f"{name}{annotation} = {literal.text}")
 
 
 class _Writer:
@@ -107,10 +107,10 @@ class _Writer:
     @property
     def modules(self) -> list[_ModuleText]:
         """All texts, in the order of their names."""
-        return sorted(self._texts.values(), key=lambda one: one.name)
+        return sorted(self._texts.values(), key=lambda text: text.name)
 
     def add(self, function: Any) -> None:
-        """Write a function where it stands, and its name into the kernel's module."""
+        """Write a function in its module's text, and its name into the kernel's module."""
         name = function.fn.__name__
         self._add(self.home, OutsideName((name,), function, is_early=False), name)
 
@@ -129,13 +129,13 @@ class _Writer:
             self._add_function(module, name, value, shown, wanted.is_early)
         elif (imported := _import_of(name, value)) is not None:
             module.imports[imported] = None
-        elif (found := literal_of(value)) is not None:
-            module.add_constant(name, value, found)
+        elif (literal := literal_of(value)) is not None:
+            module.add_constant(name, value, literal)
         else:
             self.missing.add(shown)
 
     def _add_module(self, module: _ModuleText, wanted: OutsideName, shown: str) -> None:
-        """A module of the user's: what is taken of it, in a text of its own."""
+        """Add a module of the user's: what is used of it, in a separate text."""
         (name, *attributes), value = wanted.path, wanted.value
         there = self._text_of(vars(value))
         if (
@@ -154,7 +154,7 @@ class _Writer:
     def _add_function(
         self, module: _ModuleText, name: str, function: Any, shown: str, is_early: bool
     ) -> None:
-        """The function in the text of the module where it stands, and its name in this one."""
+        """Write the function in its module's text, and its name in this one."""
         own = function.fn.__name__
         there = self._text_of(function.fn.__globals__)
         if there is None:
@@ -191,15 +191,15 @@ class _Writer:
         name = str(scope.get("__name__", ""))
         name = "another_main" if name == MAIN else name
         is_name = all(part.isidentifier() for part in name.split("."))
-        if not is_name or any(one.name == name for one in self._texts.values()):
+        if not is_name or any(text.name == name for text in self._texts.values()):
             return None
         self._texts[id(scope)] = _ModuleText(name)
         return self._texts[id(scope)]
 
 
 def _as_far_as_modules(used: OutsideName) -> tuple[str, ...]:
-    """("mylib", "scale") of mylib.scale.value: what is taken of a module,
-    not what is asked of that.
+    """("mylib", "scale") of mylib.scale.value: what is used of a module,
+    without attributes of that.
     """
     value, depth = used.value, 1
     while isinstance(value, ModuleType) and depth < len(used.path):
@@ -207,13 +207,13 @@ def _as_far_as_modules(used: OutsideName) -> tuple[str, ...]:
     return used.path[:depth]
 
 
-def _is_same(one: Any, other: Any) -> bool:
-    if one is other:
+def _is_same(first: Any, second: Any) -> bool:
+    if first is second:
         return True
     return (
-        type(one) is type(other)
-        and isinstance(one, tl.constexpr | int | float | str)
-        and repr(one) == repr(other)
+        type(first) is type(second)
+        and isinstance(first, tl.constexpr | int | float | str)
+        and repr(first) == repr(second)
     )
 
 
@@ -251,5 +251,5 @@ def _import_of(name: str, value: Any) -> str | None:
         return f"import {_renamed(value.__name__, name)}"
     inside = getattr(value, "fn", value)
     own = getattr(inside, "__qualname__", "") or getattr(inside, "__name__", "")
-    found = getattr(sys.modules.get(value.__module__), own, None) if own.isidentifier() else None
-    return f"from {value.__module__} import {_renamed(own, name)}" if found is value else None
+    actual = getattr(sys.modules.get(value.__module__), own, None) if own.isidentifier() else None
+    return f"from {value.__module__} import {_renamed(own, name)}" if actual is value else None

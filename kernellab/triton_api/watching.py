@@ -1,11 +1,9 @@
-"""What a watched compilation is told as it goes by:
-passes, their names, and what a watcher is asked and told.
-"""
+"""Passes of a watched compilation, their names, and the interface of a watcher."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 FRONT_END_STAGE = "source"
 """The stage of the module that the front end makes, before any pass."""
@@ -35,14 +33,17 @@ class PassCall:
 FRONT_END = PassCall(FRONT_END_STAGE, "front_end", 1)
 
 
-class Watcher(Protocol):
-    """Sees a compilation go by. What it raises ends the compilation."""
+class Watcher:
+    """Sees a compilation go by. What it raises ends the compilation. Here it looks at nothing, and
+    lets every pass run.
+    """
 
     def module_made(self, call: PassCall, seconds: float, module: Any) -> None:
         """There is a module, before any pass: the front end has made it, or an IR text was read."""
 
-    def wants(self, call: PassCall) -> bool:
+    def wants(self, _call: PassCall) -> bool:
         """Whether this pass is to run."""
+        return True
 
     def pass_ran(self, call: PassCall, seconds: float, module: Any) -> None:
         """A pass ran on the module of MLIR."""
@@ -57,26 +58,3 @@ class Watcher(Protocol):
 
     def stage_made(self, name: str, content: str | bytes, seconds: float) -> None:
         """A stage is finished; `content` is its text, or the bytes of the binary."""
-
-
-class IdleWatcher:
-    """Watches without looking, and lets every pass run: a base for watchers that look at little."""
-
-    def module_made(self, call: PassCall, seconds: float, module: Any) -> None:
-        del call, seconds, module
-
-    def wants(self, call: PassCall) -> bool:
-        del call
-        return True
-
-    def pass_ran(self, call: PassCall, seconds: float, module: Any) -> None:
-        del call, seconds, module
-
-    def step_ran(self, call: PassCall, seconds: float, module: Any) -> None:
-        del call, seconds, module
-
-    def relocated(self, module: Any, folder: str) -> None:
-        del module, folder
-
-    def stage_made(self, name: str, content: str | bytes, seconds: float) -> None:
-        del name, content, seconds

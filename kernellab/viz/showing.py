@@ -14,10 +14,9 @@ from typing import Any
 # Imported for what they register.
 import kernellab.viz.accesses.card
 import kernellab.viz.bisections.card
-import kernellab.viz.checks.card
 import kernellab.viz.comparisons.card
-import kernellab.viz.diagnoses.card
 import kernellab.viz.diagnostics.card
+import kernellab.viz.equality.card
 import kernellab.viz.kernels.card
 import kernellab.viz.layouts.card  # noqa: F401
 from kernellab.errors import ArgumentError, OptionError, suggestion
@@ -35,8 +34,6 @@ def _import_views() -> None:
     import kernellab.viz.estimates.card
     import kernellab.viz.exercises.card
     import kernellab.viz.explorer.view
-    import kernellab.viz.graph_comparisons.card
-    import kernellab.viz.graph_measures.card
     import kernellab.viz.graphs.card
     import kernellab.viz.graphs.view
     import kernellab.viz.layouts.view
@@ -67,7 +64,9 @@ def show(record: Any, *annotations: Any, **options: Any) -> View | Card:
     _import_views()
     maker = view_of.dispatch(type(record))
     if annotations and not _takes_annotations(maker):
-        takers = [one.__name__ for one, its in view_of.registry.items() if _takes_annotations(its)]
+        takers = [
+            name.__name__ for name, its in view_of.registry.items() if _takes_annotations(its)
+        ]
         raise ArgumentError(
             f"The view of {type(record).__name__} takes no evidence.",
             advice=f"Views that do: {', '.join(sorted(takers))}.",
@@ -85,10 +84,10 @@ def plain_view(record: Any, *annotations: Any) -> Any:
 
 def _joined(view: View, record: Any) -> View:
     """A view that leads to others of the same launch, where there are some."""
-    from kernellab.viz.launch_rooms import room_of, rooms_for
+    from kernellab.viz.launch_tabs import tab_of, tabs_for
 
-    rooms = rooms_for(record)
-    return view if rooms is None else rooms.add(room_of(record), view)
+    tabs = tabs_for(record)
+    return view if tabs is None else tabs.add(tab_of(record), view)
 
 
 def displayed(record: Any) -> View | None:
@@ -103,17 +102,17 @@ def displayed(record: Any) -> View | None:
         from kernellab.viz.graphs.view import displayed as displayed_report
 
         return displayed_report(record)
-    from kernellab.viz.launch_rooms import displayed
+    from kernellab.viz.launch_tabs import displayed
 
     return displayed(record)
 
 
 def beside(view: View, record: Any) -> View:
     """A view of something that belongs to a record, with the record's other views beside it."""
-    from kernellab.viz.launch_rooms import rooms_for
+    from kernellab.viz.launch_tabs import tabs_for
 
-    rooms = rooms_for(record)
-    return view if rooms is None else rooms.add("layouts", view)
+    tabs = tabs_for(record)
+    return view if tabs is None else tabs.add("layouts", view)
 
 
 def can_show(record: Any) -> bool:
@@ -136,7 +135,7 @@ def plot(record: Any, **options: Any) -> Any:
 
 
 def _takes_annotations(maker: Callable[..., Any]) -> bool:
-    kinds = (one.kind for one in inspect.signature(maker).parameters.values())
+    kinds = (parameter.kind for parameter in inspect.signature(maker).parameters.values())
     return inspect.Parameter.VAR_POSITIONAL in kinds
 
 
@@ -145,9 +144,9 @@ def _check_options(
 ) -> None:
     """Refuse, in the words of the call, what the view of a record does not take."""
     taken = [
-        one.name
-        for one in list(inspect.signature(maker).parameters.values())[1:]
-        if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+        parameter.name
+        for parameter in list(inspect.signature(maker).parameters.values())[1:]
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     ]
     for name in options:
         if name not in taken:

@@ -1,1 +1,1 @@
-"""Exercises that answer: what a student's kernel does, and where it goes wrong."""
+"""Exercises that check a student's kernel and show where it goes wrong."""

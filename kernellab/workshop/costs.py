@@ -1,4 +1,4 @@
-"""What a right kernel costs, and which of its lines to blame where that is too much."""
+"""The cost of a correct kernel, and the line that causes most of it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from kernellab.workshop.exercise import Budget, Case
 
 
 def over_budget(budget: Budget, kernel: Any, case: Case, compiled: Compilation) -> list[Diagnostic]:
-    """What costs more than it may of a launch, whose kernel was compiled; nothing where all is in
-    budget.
+    """Return what exceeds the budget in a launch; nothing if everything is within budget.
 
     Raises:
-        KernelLabError: the launch faults.
+        KernelLabError: the launch has a fault.
     """
     return [*_traffic(budget, kernel, case, compiled), *_machine_code(budget, kernel, compiled)]
 
@@ -29,17 +28,17 @@ def over_budget(budget: Budget, kernel: Any, case: Case, compiled: Compilation) 
 def _traffic(
     budget: Budget, kernel: Any, case: Case, compiled: Compilation
 ) -> Iterator[Diagnostic]:
-    """Bytes moved, against those of the tensors."""
+    """Yield a diagnostic if a launch moves too many bytes, relative to the size of its tensors."""
     if budget.traffic is None:
         return
     counted_accesses = accesses(
         kernel, case.grid, **case.arguments, **case.constants, target=compiled.target
     )
-    moved = sum(one.moved_bytes for one in counted_accesses.accesses)
+    moved = sum(access.moved_bytes for access in counted_accesses.accesses)
     needed = sum(
-        one.numel() * one.element_size()
-        for one in case.arguments.values()
-        if isinstance(one, torch.Tensor)
+        value.numel() * value.element_size()
+        for value in case.arguments.values()
+        if isinstance(value, torch.Tensor)
     )
     if moved <= budget.traffic * needed:
         return
@@ -47,64 +46,68 @@ def _traffic(
     yield Diagnostic(
         "error",
         "traffic",
-        f"moves {moved:,} bytes, {moved / needed:.3g} times those of its tensors ({needed:,}); "
-        f"{budget.traffic:g} times are allowed",
+        f"the launch moves {moved:,} bytes, {moved / needed:.3g} times the size of its tensors "
+        f"({needed:,} bytes); the budget is {budget.traffic:g} times",
         worst.position,
-        why=f"the most of it is this {worst.title}: {worst.moved_bytes:,} bytes in "
-        f"{counted(worst.requests, 'request')}, {worst.sectors_per_request:.3g} sectors each, "
-        f"{worst.efficiency:.0%} of them used; {counted(worst.executions, 'execution')}",
+        why=f"most of these bytes come from this {worst.title}: {worst.moved_bytes:,} bytes in "
+        f"{counted(worst.requests, 'request')} of {worst.sectors_per_request:.3g} sectors each, of "
+        f"which the kernel uses {worst.efficiency:.0%}; it runs "
+        f"{counted(worst.executions, 'time')}",
         advice=_how_to_move_less(worst),
         facts={"moved_bytes": moved, "tensor_bytes": needed, "allowed": budget.traffic},
     )
 
 
 def _excess(access: GlobalAccess) -> int:
-    """Bytes that an access moves beyond those that are different."""
+    """Return the bytes that an access moves more than once."""
     return access.moved_bytes - min(access.moved_bytes, access.footprint_bytes)
 
 
 def _how_to_move_less(access: GlobalAccess) -> str:
-    """What to change of an access that moves too much."""
+    """Return the advice for an access that moves too much."""
     if access.repeated_sectors > access.sectors / 2:
         return (
-            "Lanes of one program update the same element, one after the other: combine their "
-            "values first (tl.sum, tl.max), and update it once."
+            "Several elements of a tile update the same element in memory, one after the other: "
+            "combine their values first (tl.sum, tl.max), and update it once."
         )
     if access.reuse_between_programs >= 2:
         return (
-            f"About {access.reuse_between_programs:.3g} programs move the same sectors: let one "
-            "program do more of the result, so that what it loads is used more often."
+            f"About {access.reuse_between_programs:.3g} programs move the same sectors: let each "
+            "program compute more of the result, so that it uses what it loads more often."
         )
     if access.sectors > 1.5 * access.best_sectors:
         return (
-            "Neighbouring lanes access places far apart: let the fastest lanes run along the "
-            "dimension whose stride is 1."
+            "Neighboring elements of the tile are far apart in memory: let the last dimension of "
+            "the tile run along the dimension whose stride is 1."
         )
-    return "It moves elements several times: keep in the program what it has loaded once."
+    return "It moves elements several times: keep the values that the program has loaded."
 
 
 def _machine_code(budget: Budget, kernel: Any, made: Compilation) -> Iterator[Diagnostic]:
-    """Registers, spills, tensor cores."""
+    """Yield diagnostics on registers, spills and tensor cores."""
     place, resources = definition_of(kernel), made.resources
     if resources.spills:
         yield Diagnostic(
-            "error", "spills", f"{counted(resources.spills, 'register')} a thread in memory",
-            place, advice="Take smaller tiles, or more warps.",
+            "error", "spills",
+            f"each thread spills {counted(resources.spills, 'register')} to memory",
+            place, advice="Use smaller tiles or more warps.",
         )  # fmt: skip
     if budget.registers is not None and resources.registers > budget.registers:
         yield Diagnostic(
             "error",
             "registers",
-            f"a thread takes {resources.registers} registers; {budget.registers} are allowed",
+            f"a thread uses {resources.registers} registers; the budget is {budget.registers}",
             place,
-            advice="Keep fewer tiles alive at a time.",
+            advice="Keep fewer tiles alive at the same time.",
         )
-    if budget.needs_tensor_cores and not any(one.category == "matrix" for one in made.instructions):
+    if budget.needs_tensor_cores and not any(
+        instruction.category == "matrix" for instruction in made.instructions
+    ):
         yield Diagnostic(
             "error",
             "no-tensor-core",
-            "no instruction of the tensor cores is in its machine code",
+            "the machine code has no tensor core instruction",
             place,
-            advice="Multiply tiles by tl.dot, of at least 16 x 16 x 16 elements, in float16 or "
-            "bfloat16 (or float32 with input_precision='tf32').",
+            advice="Multiply tiles with tl.dot: at least 16 x 16 x 16 elements, in float16 or "
+            "bfloat16 (or in float32 with input_precision='tf32').",
         )

@@ -1,4 +1,4 @@
-"""The course's notebooks, as they came with the package or lie in its checkout."""
+"""The notebooks of the course, from the installed package or from a checkout."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from kernellab.errors import ArgumentError
 from kernellab.workshop.notebooks import texts_of
 
 _INSTALLED = Path(__file__).with_name("course")
-"""Where a wheel has them; pyproject.toml says so."""
+"""Their place in a wheel, which pyproject.toml sets."""
 
 _CHECKOUT = Path(__file__).parents[2] / "notebooks"
 
 
 @cache
 def course_files() -> Mapping[str, Path]:
-    """The notebooks, and the recorded files that they open, by their place in a student's folder;
-    nothing where only the package lies somewhere.
+    """Return the notebooks and the recorded files that they open, by their path in a student's
+    folder; nothing if the package was copied without them.
     """
     folder = _INSTALLED if _INSTALLED.is_dir() else _CHECKOUT
-    found = [*sorted(folder.glob("[0-9][0-9]_*.ipynb")), *sorted(folder.glob("recorded/*"))]
-    return {str(file.relative_to(folder)): file for file in found if file.is_file()}
+    files = [*sorted(folder.glob("[0-9][0-9]_*.ipynb")), *sorted(folder.glob("recorded/*"))]
+    return {str(file.relative_to(folder)): file for file in files if file.is_file()}
 
 
 def _notebooks() -> dict[str, Path]:
@@ -31,7 +31,7 @@ def _notebooks() -> dict[str, Path]:
 
 
 def course_titles() -> dict[str, str]:
-    """The titles of the notebooks by their file names: "1 · Vector add, all the way down"."""
+    """Return the titles of the notebooks by file name: "1 · Vector add, all the way down"."""
     titles = {}
     for name, file in _notebooks().items():
         first = next(iter(texts_of(file, "markdown")), name)
@@ -41,9 +41,9 @@ def course_titles() -> dict[str, str]:
 
 @cache
 def course_cells() -> frozenset[str]:
-    """The code cells of the course's notebooks: what nobody has touched is no answer."""
-    found: set[str] = set()
+    """Return the code cells of the course's notebooks: an unchanged cell is not an answer."""
+    cells: set[str] = set()
     for file in _notebooks().values():
-        with suppress(ArgumentError):  # one that is damaged has no cells
-            found.update(text.strip() for text in texts_of(file))
-    return frozenset(found)
+        with suppress(ArgumentError):  # a damaged notebook has no cells
+            cells.update(text.strip() for text in texts_of(file))
+    return frozenset(cells)

@@ -1,6 +1,4 @@
-"""The first element that is not what it should be, what a kernel's variables held there, and what
-it was computed from.
-"""
+"""Find the first wrong element, the values of the kernel's variables there, and its inputs."""
 
 from __future__ import annotations
 
@@ -10,24 +8,31 @@ from typing import Any
 
 import numpy
 
-from kernellab.checker.inputs_behind import inputs_behind
+from kernellab.checker.inputs_behind import inputs_behind, inputs_by_argument
+from kernellab.checker.records import Inputs
 from kernellab.errors import KernelLabError
 from kernellab.tracing.expected import WrongElement
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Step
-from kernellab.workshop.answers import Difference, Inputs
+from kernellab.workshop.answers import Difference
 from kernellab.workshop.exercise import Case
 
 
 def difference_of(trace: Trace, case: Case) -> Difference | None:
-    """Of a traced launch whose result is wrong; None where the trace has nothing of it, as of a
-    kernel whose results change from run to run.
+    """Return the first wrong element of a traced launch; None if the trace has no wrong element,
+    as for a kernel whose results change from run to run.
     """
     wrong = trace.wrong
     if wrong is None:
         return None
     plain = Difference(
-        str(case), wrong.argument, wrong.index, wrong.found, wrong.expected, wrong.count, wrong.size
+        str(case),
+        wrong.argument,
+        wrong.index,
+        wrong.actual,
+        wrong.expected,
+        wrong.count,
+        wrong.size,
     )
     if trace.first_shown is None:
         return plain
@@ -44,39 +49,36 @@ def difference_of(trace: Trace, case: Case) -> Difference | None:
 
 
 def _inputs(trace: Trace, step: Step, wrong: WrongElement) -> tuple[Inputs, ...] | None:
-    """What a wrong element was computed from; None where its program does not run alone."""
-    if trace.asked is None:
+    """Return what a wrong element was computed from; None if its program does not run alone."""
+    if trace.launch is None:
         return None
     try:
-        found = inputs_behind(trace.asked, step.program, wrong.argument, wrong.offset)
+        elements = inputs_behind(trace.launch, step.program, wrong.argument, wrong.offset)
     except KernelLabError:
         return None
-    by_argument: dict[str, list[tuple[tuple[int, ...], Any]]] = {}
-    for one in found:
-        by_argument.setdefault(one.argument, []).append((one.index, one.value))
-    return tuple(Inputs.of(*one) for one in by_argument.items())
+    return inputs_by_argument(elements)
 
 
 def _lane(step: Step, argument: str, offset: int) -> tuple[int, ...]:
-    """The position in its tile of the lane that writes an element."""
-    for one in step.accesses:
-        if one.kind == "load" or one.argument != argument or not one.has_elements:
+    """Return the position in its tile of the value that is stored to an element."""
+    for access in step.accesses:
+        if access.kind == "load" or access.argument != argument or not access.has_elements:
             continue
-        here = one.indices == offset
-        if one.mask is not None:
-            here = here & numpy.broadcast_to(one.mask, here.shape)
+        here = access.indices == offset
+        if access.mask is not None:
+            here = here & numpy.broadcast_to(access.mask, here.shape)
         if here.any():
             return tuple(int(place) for place in numpy.argwhere(here)[-1])
     return ()
 
 
 def _values(trace: Trace, step: Step, lane: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
-    """What the variables hold at a lane: those of its shape, parts of it, and single numbers."""
+    """Yield the values of tiles, rows, columns and scalars at a position in a tile."""
     state = trace.at(step)
     for name in state:
         try:
             value = numpy.asarray(state[name])
-        except Exception:  # too large to be kept, or no number
+        except Exception:  # the value was too large to keep, or is not a number
             continue
         if value.dtype == object:  # pointers, descriptors
             continue
@@ -87,5 +89,5 @@ def _values(trace: Trace, step: Step, lane: tuple[int, ...]) -> Iterator[tuple[s
 
 
 def _holds(extents: Sequence[int], lane: Sequence[int]) -> bool:
-    """Whether a tile has a lane, or a part of it along dimensions of one element."""
+    """Return whether a tile has this position, apart from its dimensions of size 1."""
     return all(size == 1 or place < size for size, place in zip(extents, lane))

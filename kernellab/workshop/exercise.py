@@ -1,10 +1,11 @@
-"""What an exercise is made of: a task, a stub, hidden launches with their right results, a budget,
+"""The parts of an exercise: a task, a stub, hidden launches with their right results, a budget and
 hints. All of it is plain data, in the files of `chapters/`.
 """
 
 from __future__ import annotations
 
 import ast
+import math
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,34 +13,51 @@ from typing import Any
 
 import torch
 
+from kernellab.launch.differences import Within
+
 
 class Draw:
-    """Numbers and tensors of one answer: others for each seed, the same for the same."""
+    """Random numbers and tensors for the launches of one answer, which depend only on a seed."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
         self._generator = torch.Generator().manual_seed(seed)
 
     def size(self, least: int, most: int) -> int:
-        """A whole number from `least` to `most`, both included."""
+        """Return an integer from `least` to `most`, both included."""
         return self._random.randint(least, most)
 
+    def uneven(self, least: int, most: int, *blocks: int) -> int:
+        """Return an integer from `least` to `most` that is not a multiple of any of the blocks."""
+        while True:
+            number = self.size(least, most)
+            if all(number % block for block in blocks):
+                return number
+
+    def large(self, least: int, most: int) -> int:
+        """Return an integer from `least` to `most`, each order of magnitude as often."""
+        return int(least * math.pow(most / least, self._random.random()))
+
     def of(self, choices: Sequence[Any]) -> Any:
-        """One of these."""
+        """Return one of the choices."""
         return self._random.choice(choices)
 
     def normal(self, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """Normally distributed numbers of that shape."""
-        return torch.randn(shape, generator=self._generator).to(dtype)
+        """Return normally distributed numbers of that shape, the same on every processor.
+
+        In single precision the last digit would depend on the processor's vector instructions.
+        """
+        exact = torch.randn(shape, generator=self._generator, dtype=torch.float64)
+        return exact.to(dtype)
 
     def whole(
         self, least: int, most: int, *shape: int, dtype: torch.dtype = torch.int32
     ) -> torch.Tensor:
-        """Whole numbers from `least` up to, and without, `most`."""
+        """Return integers from `least` up to `most`, which is excluded."""
         return torch.randint(least, most, shape, generator=self._generator, dtype=dtype)
 
     def permutation(self, count: int) -> torch.Tensor:
-        """The numbers from 0 to `count` - 1 in some order, int32."""
+        """Return the numbers from 0 to `count` - 1 in random order, int32."""
         return torch.randperm(count, generator=self._generator).to(torch.int32)
 
 
@@ -48,10 +66,10 @@ class Case:
     """One launch of a student's kernel.
 
     Attributes:
-        grid: programs along x, y, z.
-        arguments: by parameter: tensors and numbers.
-        outputs: the parameters that the kernel must write as a whole. What they hold before it does
-            is nobody's business.
+        grid: the number of programs along x, y, z.
+        arguments: tensors and numbers by parameter.
+        outputs: the parameters of which the kernel must write all elements; their contents before
+            the launch count as uninitialized.
         constants: the kernel's constexprs.
     """
 
@@ -66,29 +84,30 @@ class Case:
         return {**self.arguments, **self.constants}
 
     def __str__(self) -> str:
-        """ "n = 1000, BLOCK = 128, x_ptr: float32 (1000,)": what tells it from other cases."""
+        """Return "n = 1000, BLOCK = 128, x_ptr: float32 (1000,)", which identifies the case."""
         numbers = [
-            f"{name} = {one}"
-            for name, one in self.keywords.items()
-            if not isinstance(one, torch.Tensor)
+            f"{name} = {value}"
+            for name, value in self.keywords.items()
+            if not isinstance(value, torch.Tensor)
         ]
         tensors = [
-            f"{name}: {str(one.dtype).removeprefix('torch.')} {tuple(one.shape)}"
-            for name, one in self.arguments.items()
-            if isinstance(one, torch.Tensor)
+            f"{name}: {str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
+            for name, value in self.arguments.items()
+            if isinstance(value, torch.Tensor)
         ]
         return ", ".join((*numbers, *tensors[:1]))
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What a right kernel may cost, on the GPU that answers are for.
+    """What a right kernel may cost, on the GPU that the exercises are for.
 
     Attributes:
-        traffic: how many times the bytes of its tensors a launch may move, at most; by sectors that
-            its warps ask for, counted without a GPU. None where it is not looked at.
-        needs_tensor_cores: whether its products must be instructions of the tensor cores.
-        registers: of a thread, at most; None where it is not looked at. Spills are never in budget.
+        traffic: the most bytes that a launch may move, as a multiple of the size of its tensors; by
+            the sectors that its warps request, counted without a GPU. None for no limit.
+        needs_tensor_cores: whether the machine code must use the tensor cores.
+        registers: the most registers of a thread; None for no limit. Spills always exceed the
+            budget.
     """
 
     traffic: float | None = None
@@ -98,20 +117,21 @@ class Budget:
 
 @dataclass(frozen=True)
 class Exercise:
-    """A task, and all that answering it needs.
+    """An exercise.
 
     Attributes:
-        name: what `%%tileexercise` takes.
+        name: the name that `%%tileexercise` takes.
         title: a few words.
-        chapter: what it is about; exercises of a chapter follow each other.
+        chapter: its chapter; the exercises of a chapter follow each other.
         task: what the kernel has to do, in Markdown.
-        stub: the cell that a student starts from; its kernel is called as the exercise.
-        cases: makes the hidden launches, the plainest first: its sizes are whole blocks.
-        reference: right results by parameter, a function of parameters of the kernel's.
-        hints: steps towards a solution, none of which is it.
-        better: what a better kernel does, for those whose own is right and within budget.
-        budget: what it may cost.
-        priced: makes the launch that the budget is held against; None means the first case.
+        stub: the cell that a student starts from; its kernel has the name of the exercise.
+        cases: makes the hidden launches, the simplest first, whose sizes are whole blocks.
+        reference: computes the right results by parameter from arguments of the kernel, with how
+            far each element may be off (`rounding.py`).
+        hints: steps toward a solution, none of which is the solution.
+        better: what a better kernel does, for a student whose kernel is right and within budget.
+        budget: what the kernel may cost.
+        priced: makes the launch that the budget applies to; None for the first case.
     """
 
     name: str
@@ -120,7 +140,7 @@ class Exercise:
     task: str
     stub: str
     cases: Callable[[Draw], Iterable[Case]]
-    reference: Callable[..., Mapping[str, Any]]
+    reference: Callable[..., Mapping[str, Within]]
     hints: tuple[str, ...]
     better: str
     budget: Budget = Budget()
@@ -128,20 +148,22 @@ class Exercise:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Of the kernel, in the stub's order."""
-        return tuple(one.arg for one in self._kernel.args.args)
+        """The kernel's parameters, in the order of the stub."""
+        return tuple(parameter.arg for parameter in self._kernel.args.args)
 
     @property
     def first_line(self) -> str:
-        """What the kernel's definition begins with, on one line."""
+        """The signature of the kernel, on one line."""
         return f"def {self.name}({ast.unparse(self._kernel.args)}):"
 
     @property
     def _kernel(self) -> ast.FunctionDef:
-        (kernel,) = (one for one in ast.parse(self.stub).body if isinstance(one, ast.FunctionDef))
+        (kernel,) = (
+            node for node in ast.parse(self.stub).body if isinstance(node, ast.FunctionDef)
+        )
         return kernel
 
-    def right_results(self, case: Case) -> Mapping[str, Any]:
-        """What a case's outputs should hold."""
+    def right_results(self, case: Case) -> Mapping[str, Within]:
+        """Return the expected contents of a case's outputs."""
         wanted = self.reference.__code__.co_varnames[: self.reference.__code__.co_argcount]
         return self.reference(**{name: case.keywords[name] for name in wanted})

@@ -1,5 +1,5 @@
-"""A student's folder: the course's notebooks, and one for each chapter of exercises, with a stub
-for each.
+"""A student's folder: the notebooks of the course, and a notebook with stubs for each chapter of
+exercises.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ _START = "00_start_here.ipynb"
 
 _README = f"""# Tile kernels: a workshop
 
-Start JupyterLab in this folder (`jupyter lab`), open `{_START}`, and run its cells from the top; no
-GPU is needed. It says whether this machine is ready, where the notebooks are, and how far you are.
+Start JupyterLab in this folder (`jupyter lab`), open `{_START}`, and run its cells from the top.
+You do not need a GPU. The notebook checks your machine, lists the other notebooks, and shows your
+progress.
 
-A cell that begins with `%%tileexercise NAME` is answered when you run it: does your kernel
-compile, is it safe, is it right, what does it cost. `%tileexercise --hint 1 NAME` has a hint,
-`%tileexercise` alone says how far you are. `kernellab workshop check` in a terminal answers the
+When you run a cell that begins with `%%tileexercise NAME`, it checks your kernel: does it compile,
+is it safe, is it right, and what does it cost? `%tileexercise --hint 1 NAME` shows a hint, and
+`%tileexercise` alone shows your progress. In a terminal, `kernellab workshop check` checks the
 whole folder.
 """
 
 _READY = """## Is this machine ready?
 
-The next cell looks: what stands after `missing` has to be mended before the rest will run."""
+The next cell checks your machine. Fix everything that it lists as `missing` before you go on."""
 
 _DOCTOR = """import sys
 
@@ -41,29 +42,28 @@ _DOCTOR = """import sys
 
 _EXERCISES = """## Exercises
 
-Each notebook of the course ends with one or two; these have all, by chapter and difficulty. An
-answer takes some seconds. A better answer later is no loss: the best one counts."""
+Each notebook of the course ends with one or two exercises. The notebooks below have all of them, by
+chapter and difficulty. Checking a kernel takes a few seconds. You can submit as often as you like:
+your best answer counts."""
 
-_PROGRESS = (
-    "## How far you are\n\nRun this cell whenever you want to know; it is kept in the folder."
-)
+_PROGRESS = "## Your progress\n\nRun this cell at any time. Your progress is saved in this folder."
 
 
 def write_folder(folder: Path) -> list[Path]:
-    """Write a student's folder; files that are there already stay as they are.
+    """Write a student's folder; existing files stay as they are.
 
     Returns:
         The files that were written.
 
     Raises:
-        ArgumentError: it is no folder, or cannot be written.
+        ArgumentError: `folder` is not a folder, or cannot be written.
     """
     contents = {
         MARKER: json.dumps({"workshop": 1}).encode(),
         "README.md": _README.encode(),
         _START: _start().encode(),
         **{name: file.read_bytes() for name, file in course_files().items()},
-        **{name: _chapter(*one).encode() for name, one in _chapters().items()},
+        **{name: _chapter(*chapter).encode() for name, chapter in _chapters().items()},
     }
     written = []
     for name, content in contents.items():
@@ -80,25 +80,25 @@ def _make_folder(folder: Path) -> None:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise ArgumentError(
-            f"{str(folder)!r} cannot be a workshop's folder: {why}",
-            advice="Name a folder that you may write to: kernellab workshop init mine",
+            f"The folder {str(folder)!r} cannot be created: {why}.",
+            advice="Choose a folder that you can write to: kernellab workshop init mine",
         ) from error
 
 
 def _chapters() -> dict[str, tuple[str, list[Exercise]]]:
-    """By file name: a chapter, and its exercises."""
-    found: dict[str, list[Exercise]] = {}
-    for one in EXERCISES:
-        found.setdefault(one.chapter, []).append(one)
+    """Return each chapter and its exercises, by the file name of its notebook."""
+    chapters: dict[str, list[Exercise]] = {}
+    for exercise in EXERCISES:
+        chapters.setdefault(exercise.chapter, []).append(exercise)
     named = {}
-    for number, (chapter, exercises) in enumerate(found.items(), start=1):
+    for number, (chapter, exercises) in enumerate(chapters.items(), start=1):
         words = re.sub(r"\W+", "_", chapter.lower())
         named[f"exercises_{number}_{words}.ipynb"] = chapter, exercises
     return named
 
 
 def _start() -> str:
-    """The notebook that leads to the others."""
+    """Return the notebook that links to the others."""
     course = [f"- [{title}]({name})" for name, title in course_titles().items()]
     exercises = [
         f"- [{chapter}]({name}): {len(those)} exercises"
@@ -117,9 +117,9 @@ def _start() -> str:
 
 
 def _chapter(chapter: str, exercises: Sequence[Exercise]) -> str:
-    """A chapter's notebook: what is to be done, and the stub of it, exercise by exercise."""
+    """Return a chapter's notebook: the task and the stub of each exercise."""
     cells = [cell("markdown", f"# {chapter}"), cell("code", FIRST_CELL)]
-    for one in exercises:
-        cells.append(cell("markdown", f"## {one.title}\n\n{one.task}"))
-        cells.append(cell("code", f"%%tileexercise {one.name}\n{one.stub.rstrip()}"))
+    for exercise in exercises:
+        cells.append(cell("markdown", f"## {exercise.title}\n\n{exercise.task}"))
+        cells.append(cell("code", f"%%tileexercise {exercise.name}\n{exercise.stub.rstrip()}"))
     return notebook_text(cells)

@@ -1,4 +1,4 @@
-"""Notebooks as the JSON that they are (nbformat 4.5): made of cells, and read for their code."""
+"""Write and read notebooks as JSON (nbformat 4.5)."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any
 from kernellab.errors import ArgumentError
 
 _LARGEST = 50_000_000
-"""Bytes of a notebook that is read; one with pictures has some millions."""
+"""The most bytes of a notebook that is read; notebooks with pictures have several million."""
 
 FIRST_CELL = """%load_ext kernellab
 
 import triton
 import triton.language as tl"""
-"""The code that exercises need above them."""
+"""The code that every notebook of exercises starts with."""
 
 
 def cell(kind: str, text: str) -> dict[str, Any]:
-    """A cell, "markdown" or "code", without outputs."""
+    """Return a cell without outputs; `kind` is "markdown" or "code"."""
     lines = text.splitlines(keepends=True)
-    made: dict[str, Any] = {"cell_type": kind, "metadata": {}, "source": lines}
-    return made if kind == "markdown" else {**made, "execution_count": None, "outputs": []}
+    content: dict[str, Any] = {"cell_type": kind, "metadata": {}, "source": lines}
+    return content if kind == "markdown" else {**content, "execution_count": None, "outputs": []}
 
 
 def notebook_text(cells: Sequence[dict[str, Any]]) -> str:
-    """The file of a notebook of these cells."""
-    numbered = [{**one, "id": f"cell-{number}"} for number, one in enumerate(cells)]
+    """Return the contents of a notebook file with these cells."""
+    numbered = [{**content, "id": f"cell-{number}"} for number, content in enumerate(cells)]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     book = {
         "cells": numbered, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5,
@@ -37,18 +37,18 @@ def notebook_text(cells: Sequence[dict[str, Any]]) -> str:
 
 
 def texts_of(file: Path, kind: str = "code") -> list[str]:
-    """The texts of a notebook's cells of one kind.
+    """Return the texts of a notebook's cells of one kind.
 
     Raises:
-        ArgumentError: it is no notebook.
+        ArgumentError: the file is not a notebook.
     """
     try:
         if not file.is_file() or file.stat().st_size > _LARGEST:
-            raise ValueError("no notebook has that size")
+            raise ValueError("the file is missing or too large")
         cells = json.loads(file.read_bytes())["cells"]
-        return ["".join(one["source"]) for one in cells if one["cell_type"] == kind]
+        return ["".join(content["source"]) for content in cells if content["cell_type"] == kind]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ArgumentError(
-            f"{file} cannot be read as a notebook: {error}",
-            advice="Open it in Jupyter and save it again, or take it out of the folder.",
+            f"{file} cannot be read as a notebook: {error}.",
+            advice="Open it in Jupyter and save it again, or remove it from the folder.",
         ) from error

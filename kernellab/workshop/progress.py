@@ -1,40 +1,39 @@
-"""How far a student has come: the exercises, and the best answer to each.
+"""A student's progress: the exercises, and the best answer to each.
 
-It is kept for as long as the process lives, and in the workshop's folder where there is one: a file
-`progress.json` beside `workshop.json`, which `kernellab workshop init` writes.
+The process keeps it in memory. In a workshop's folder, which `kernellab workshop init` writes, it
+is also saved in the file `progress.json` beside `workshop.json`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 from kernellab.common.saved_json import save_whole
 from kernellab.errors import KernelLabError
-from kernellab.records.showing import HasCard, text_of
-from kernellab.records.tables import column_names, data_frame
+from kernellab.records.showing import PrintsAsCard
+from kernellab.records.tables import RowSequence, column_names, data_frame
 from kernellab.workshop.answers import RUNGS, Answer
 from kernellab.workshop.chapters import EXERCISES, exercise_named
 from kernellab.workshop.exercise import Budget
 
 MARKER = "workshop.json"
-"""The file that makes a folder a workshop's."""
+"""The file that marks a folder as a workshop."""
 
 FILE = "progress.json"
 _LARGEST = 1_000_000
-"""Bytes; a file of progress has some thousands."""
+"""The most bytes of a progress file that is read; they have a few thousand."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One exercise, and how far its best answer came.
+    """One exercise and its best answer.
 
     Attributes:
-        name, title, chapter: of the exercise.
-        reached: the last rung that an answer came to; "" for none.
+        name, title, chapter: the exercise.
+        reached: the last step that an answer reached; "" for none.
         tries: how many answers there were.
     """
 
@@ -46,7 +45,7 @@ class Row:
 
     @property
     def is_done(self) -> bool:
-        """Whether every rung was reached."""
+        """Whether an answer reached every step."""
         return self.reached == RUNGS[-1]
 
     @property
@@ -66,66 +65,51 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Progress(HasCard, Sequence[Row]):
-    """All exercises in their order, and how far each has come."""
+class Progress(PrintsAsCard, RowSequence[Row]):
+    """All exercises in their order, with the student's progress."""
 
     rows: tuple[Row, ...]
-
-    @overload
-    def __getitem__(self, index: int) -> Row: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Row, ...]: ...
-    def __getitem__(self, index: int | slice) -> Row | tuple[Row, ...]:
-        return self.rows[index]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self.rows)
-
-    def __str__(self) -> str:
-        return text_of(self)
+    _rows = "rows"
 
     def table(self) -> Any:
-        """A pandas DataFrame, one row an exercise."""
+        """Return a pandas DataFrame with one row for each exercise."""
         return data_frame(self.rows, column_names(Row))
 
 
 _reached: dict[str, tuple[str, int]] = {}
-"""By exercise: the last rung, and the number of answers, of this process."""
+"""Exercise -> the last step reached and the number of answers, in this process."""
 
 
 def exercises() -> Progress:
-    """All exercises of the workshop, in their order, and how far each has come: here, and in the
-    workshop's folder where the process runs in one.
+    """Return all exercises of the workshop in their order, with the student's progress in this
+    process and in the workshop's folder, if that is the current folder.
     """
     known = {**_of_folder(Path.cwd()), **_reached}
     return Progress(
         tuple(
-            Row(one.name, one.title, one.chapter, *known.get(one.name, ("", 0)))
-            for one in EXERCISES
+            Row(item.name, item.title, item.chapter, *known.get(item.name, ("", 0)))
+            for item in EXERCISES
         )
     )
 
 
 def note(answer: Answer) -> None:
-    """Keep that there was an answer."""
+    """Record an answer."""
     folder = Path.cwd()
     known = {**_of_folder(folder), **_reached}
     before, tries = known.get(answer.exercise, ("", 0))
-    best = max(before, answer.reached, key=lambda one: RUNGS.index(one) if one else -1)
+    best = max(before, answer.reached, key=lambda reached: RUNGS.index(reached) if reached else -1)
     known[answer.exercise] = _reached[answer.exercise] = best, tries + 1
     if not (folder / MARKER).is_file():
         return
     try:
         save_whole(folder / FILE, json.dumps(known, indent=1).encode())
     except (OSError, KernelLabError):
-        return  # a folder that cannot be written keeps nothing; the answer counts all the same
+        return  # the folder is read-only: this process keeps the progress
 
 
 def _of_folder(folder: Path) -> dict[str, tuple[str, int]]:
-    """What a workshop's folder holds; of a damaged file nothing."""
+    """Return the progress in a workshop's folder; nothing if the file is damaged."""
     file = folder / FILE
     try:
         if not (folder / MARKER).is_file() or file.stat().st_size > _LARGEST:

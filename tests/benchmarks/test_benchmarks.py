@@ -87,6 +87,7 @@ def test_markdown() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_server_has_its_own_process_and_environment() -> None:
     with Server(
         "tests.benchmarks.test_benchmarks:describe", {"KERNELLAB_TEST_WORD": "hello"}
@@ -101,6 +102,7 @@ def test_a_server_has_its_own_process_and_environment() -> None:
         assert server.ask("b")[2] == process
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_is_an_error_and_no_hang() -> None:
     with (
         Server("tests.benchmarks.test_benchmarks:describe", {}) as server,
@@ -109,6 +111,7 @@ def test_a_server_that_dies_is_an_error_and_no_hang() -> None:
         server.ask("die")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", eleven_cases(), ids=lambda case: case.name)
 def test_the_interpreter_is_right_on_the_kernels_it_is_measured_on(case: Case) -> None:
     arguments = case.make_arguments()

@@ -134,6 +134,7 @@ def upstream(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_modes(upstream: Path, mode: str) -> None:
     files = ["test_made_up.py"] if mode == "null" else ["test_made_up.py", "test_broken.py"]
@@ -157,6 +158,7 @@ def test_modes(upstream: Path, mode: str) -> None:
         assert "no_such_package" in broken.reason
 
 
+@pytest.mark.slow
 def test_a_sample_is_a_part(upstream: Path) -> None:
     file = ["test_made_up.py"]
     outcomes = run_tests(
@@ -166,6 +168,7 @@ def test_a_sample_is_a_part(upstream: Path) -> None:
     assert set() < names < EXPECTED["null"].keys()
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_early_is_an_error(upstream: Path) -> None:
     with pytest.raises(RuntimeError, match="no_such_file"):
         run_tests(
@@ -244,7 +247,7 @@ def test_a_deviation_without_an_explanation_is_refused(tmp_path: Path, text: str
         read_deviations(file)
 
 
-def test_a_checkout_is_recognised(tmp_path: Path) -> None:
+def test_a_checkout_is_recognized(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="no checkout of Triton"):
         unit_tests_of(tmp_path)
     tests = tmp_path / "python/test/unit"

@@ -23,7 +23,8 @@ def test_configs_are_ranked_as_the_page_says() -> None:
     assert sum(one.rank >= GOOD_RANK for one in ranked) >= 15
     assert sum(one.best_of_five <= GOOD_BEST for one in ranked) >= 20
     page = (ROOT / "docs/estimates.md").read_text()
-    assert all(f"| {one.kernel} | {one.configs} |" in page for one in ranked)
+    good = sum(one.rank >= GOOD_RANK for one in ranked)
+    assert f"{good} of {len(ranked)} kernels have a rank correlation of {GOOD_RANK}" in page
 
 
 def test_a_kernel_that_was_left_out_is_ranked() -> None:
@@ -35,6 +36,7 @@ def test_a_kernel_that_was_left_out_is_ranked() -> None:
     assert left_out.best_of_five <= GOOD_BEST
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "values"),
     [

@@ -91,6 +91,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     return found
 
 
+@pytest.mark.slow
 def test_each_sample_ends_in_a_verdict(outcomes: dict[str, Outcome]) -> None:
     assert {name: one.verdict for name, one in outcomes.items()} == {
         "right": "right",
@@ -110,11 +111,13 @@ def test_each_sample_ends_in_a_verdict(outcomes: dict[str, Outcome]) -> None:
     assert outcomes["lacking"].why == "it wants two of them"
 
 
+@pytest.mark.slow
 def test_launches_are_checked(outcomes: dict[str, Outcome]) -> None:
     assert not outcomes["right"].findings
     assert any("out-of-bounds" in one for one in outcomes["beyond"].findings)
 
 
+@pytest.mark.slow
 def test_a_library_that_cannot_be_imported_is_told(tmp_path: Path) -> None:
     (tmp_path / "broken_samples.py").write_text("import there_is_no_such_module")
     with pytest.raises(RuntimeError, match="there_is_no_such_module"):
@@ -131,7 +134,7 @@ def test_what_nothing_explains_is_the_labs() -> None:
     assert [one.sample for one in report.whose("none")] == ["c"]
     assert report.row()["right"] == 1
     with pytest.raises(ValueError, match="fault is one of lab, library, none"):
-        Known("m", "a*", "nobody", "why")
+        Known("m", "a*", "no one", "why")
 
 
 @pytest.mark.parametrize(

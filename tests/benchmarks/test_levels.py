@@ -67,6 +67,7 @@ def modules_without_caches() -> int:
     return sum(type(one) is ModuleOp for one in gc.get_objects())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["launch_new", "launch_refused", "compile_new", "trace", "check", "stepper", "widget"]
 )
@@ -104,6 +105,7 @@ def test_a_round_leaves_nothing(name: str, tmp_path: Path, monkeypatch: pytest.M
     assert not list((tmp_path / "temporary").iterdir())
 
 
+@pytest.mark.slow
 def test_of_a_kernel_the_latest_sweeps_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kernellab.tuning.results.registry._MOST", 2)
     kernel = levels.new_kernel()

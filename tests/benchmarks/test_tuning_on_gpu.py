@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
 import torch
 import triton
 
@@ -33,6 +34,7 @@ def test_every_case_has_forty_configs_or_more() -> None:
     assert min(counts.values()) >= 40, counts
 
 
+@pytest.mark.slow
 def test_the_recording_writes_sweeps_that_load_and_survives_a_part_that_fails(
     tmp_path, monkeypatch
 ) -> None:

@@ -604,7 +604,7 @@ def widened(source: torch.dtype, target: torch.dtype) -> Case:
 
 
 def narrowed(source: torch.dtype, target: torch.dtype, count: int) -> Case:
-    """Random numbers and numbers halfway between two neighbours;
+    """Random numbers and numbers halfway between two neighbors;
     the reference rounds by ml_dtypes or NumPy.
     """
 

@@ -53,7 +53,7 @@ def copied(dtype: torch.dtype, padding: str, row: int, column: int) -> Case:
 
 
 def rounded_to_tf32() -> Case:
-    """Ties go to the even neighbour; what is no number stays as it is."""
+    """Ties go to the even neighbor; what is no number stays as it is."""
     low = 2.0**-11
     numbers = [1 + low, 1 + 3 * low, 1 + low + 2.0**-20, -1 - low, np.inf, -np.inf, np.nan, 1.5]
     rounded = [1.0, 1 + 4 * low, 1 + 2 * low, -1.0, np.inf, -np.inf, np.nan, 1.5]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import triton
 import triton.language as tl
@@ -14,6 +15,7 @@ def addresses_of(*tensors: torch.Tensor) -> torch.Tensor:
     return torch.tensor([tensor.data_ptr() for tensor in tensors])
 
 
+@pytest.mark.slow
 def test_a_lock_out_of_a_list_of_pointers_orders_programs() -> None:
     locks = [torch.zeros(1, dtype=torch.int32) for _ in range(2)]
     total = torch.zeros(2, dtype=torch.int32)

@@ -44,7 +44,7 @@ def test_a_check_finds_what_is_asserted_and_goes_on() -> None:
     found = kernellab.check(shares, (5,), x, total, 40, BLOCK=8)
     assert found.kinds == ("failed-assertion",)
     one = found[0]
-    assert one.message == "an assertion is false: a share is at most 1"
+    assert one.message == "this assertion is false: a share is at most 1"
     assert one.position is not None
     assert "device_assert" in one.position.excerpt()
     assert [call.excerpt().count("is_share(x)") for call in one.calls] == [1]
@@ -55,7 +55,7 @@ def test_a_check_finds_what_is_asserted_and_goes_on() -> None:
 
 def test_an_assert_statement_counts() -> None:
     found = kernellab.check(shares, (1,), torch.zeros(0), torch.zeros(1), 0, BLOCK=8)
-    assert [one.message for one in found] == ["an assertion is false: nothing to add"]
+    assert [one.message for one in found] == ["this assertion is false: nothing to add"]
 
 
 def test_a_trace_ends_where_it_fails() -> None:

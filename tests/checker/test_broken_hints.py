@@ -1,4 +1,4 @@
-"""Hints beside what they mean, spelt out in plain Python; and where in the source they are told."""
+"""Hints beside what they mean, spelled out in plain Python; and their positions in the source."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ INT32 = numpy.dtype(numpy.int32)
 
 
 def promise(divisibility: int, contiguity: int, constancy: int) -> Any:
-    return SimpleNamespace(
-        divisibility=(divisibility,), contiguity=(contiguity,), constancy=(constancy,)
-    )
+    numbers = {
+        "multiple_of": (divisibility,),
+        "max_contiguous": (contiguity,),
+        "max_constancy": (constancy,),
+    }
+    return SimpleNamespace(numbers=numbers)
 
 
 def is_broken(values: list[int], divisibility: int, contiguity: int, constancy: int) -> bool:
@@ -71,7 +74,7 @@ def test_strides_alone_never_excuse_a_broken_promise(hints: tuple[int, int, int]
 
 def test_the_finding_has_values_and_programs() -> None:
     (finding,) = kernellab.check(row_start, (4,), torch.zeros(100), torch.zeros(32), 20, BLOCK=8)
-    assert finding.message.endswith("start is a multiple of 16, and it is 20")
+    assert finding.message.endswith("start is a multiple of 16, but it is 20")
     assert finding.programs == ((1, 0, 0), (2, 0, 0), (3, 0, 0))
 
 
@@ -101,3 +104,29 @@ def test_a_hint_in_a_helper_is_told_where_it_is_given() -> None:
     assert finding.position is not None
     assert "tl.multiple_of(place, 16)" in finding.position.excerpt()
     assert "helper_start(pid, stride)" in finding.calls[0].excerpt()
+
+
+@triton.jit
+def wraps(x_ptr, out_ptr, n, DIVISOR: tl.constexpr, BLOCK: tl.constexpr):
+    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    rows = tl.max_contiguous(tl.multiple_of(lanes % n, BLOCK), BLOCK)
+    tl.store(out_ptr + lanes, tl.load(x_ptr + rows // DIVISOR), mask=lanes < n)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "n", "divisor", "is_broken"),
+    [
+        (torch.float32, 100, 1, False),
+        (torch.float32, 98, 1, True),
+        (torch.float16, 100, 1, True),
+        (torch.float16, 104, 1, False),
+        (torch.int8, 104, 1, True),
+        (torch.int8, 112, 1, False),
+        (torch.float32, 100, 4, True),
+    ],
+)
+def test_wrapped_indices_count_for_vectors(dtype, n, divisor, is_broken) -> None:
+    """A vector of 16 bytes is as wide as the compiler makes an access."""
+    x, out = torch.zeros(n, dtype=dtype), torch.zeros(n, dtype=dtype)
+    found = kernellab.check(wraps, (4,), x, out, n, DIVISOR=divisor, BLOCK=32)
+    assert set(found.kinds) == ({"broken-hint"} if is_broken else set())

@@ -17,9 +17,9 @@ from benchmarks.eleven_kernels import cleared, eleven_cases
 from kernellab.checker.checked_run import Access
 from kernellab.checker.detector import Detector
 from kernellab.cli.demo.cases import Case
-from kernellab.errors import ArgumentError, GridError, OptionError
+from kernellab.errors import ArgumentError, CompileError, GridError, OptionError
 from kernellab.interpreter.execution import scheduler
-from kernellab.viz.checks.card import findings_card
+from kernellab.viz.diagnostics.card import findings_card
 from tests.checker.corpus import orders, races
 from tests.kernels.interp import waiting
 from tests.support.compiled import source_line
@@ -103,7 +103,7 @@ def test_findings_as_a_sequence_a_table_and_json() -> None:
     plain = json.loads(json.dumps(found.to_dict()))
     assert plain["findings"][0]["line"] == found[0].line
     assert plain["grid"] == [1, 1, 1]
-    assert str(found).startswith("two_rows: 1 finding\n\nout-of-bounds: reads x_ptr[")
+    assert str(found).startswith("two_rows: 1 finding\n\nout-of-bounds: this load reads x_ptr[")
 
 
 def test_the_card_says_what_the_finding_says_and_escapes_it() -> None:
@@ -112,11 +112,12 @@ def test_the_card_says_what_the_finding_says_and_escapes_it() -> None:
     for text in (card.text(), card.html()):
         assert found[0].message in text
         assert found[0].where in text
-    assert "COLUMNS) &lt; size." in card.html()
+    assert "tl.arange(0, COLUMNS) is 12 there" in card.html()
     nothing = findings_card(kernellab.check(two_rows, (1,), torch.zeros(20), torch.zeros(4), 3, COLUMNS=4))  # fmt: skip
     assert "nothing found" in nothing.text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", eleven_cases(), ids=lambda case: case.name)
 def test_nothing_is_found_in_the_eleven_kernels(case: Case) -> None:
     arguments = cleared(case, case.make_arguments())
@@ -172,7 +173,7 @@ def test_uninitialized_is_the_tensor_itself_for_a_launch() -> None:
     array = numpy.zeros(4, numpy.float32)
     kernellab.run(two_rows, (1,), x, kernellab.uninitialized(array), 3, COLUMNS=4)
     assert numpy.array_equal(array, out.numpy())
-    with pytest.raises(ArgumentError, match="takes a torch tensor or a NumPy array"):
+    with pytest.raises(ArgumentError, match="tensor must be a torch tensor or a NumPy array"):
         kernellab.uninitialized([1.0])
 
 
@@ -199,7 +200,7 @@ def test_named_outputs_are_what_runs_are_compared_in() -> None:
 
 
 @triton.jit
-def normalises_by_a_sum(x_ptr, sum_ptr, N: tl.constexpr):
+def normalizes_by_a_sum(x_ptr, sum_ptr, N: tl.constexpr):
     x = tl.load(x_ptr + tl.program_id(0) * N + tl.arange(0, N))
     tl.atomic_add(sum_ptr, tl.sum(x) + SCALE * tl.program_id(0) * tl.load(sum_ptr))
 
@@ -209,25 +210,39 @@ SCALE = tl.constexpr(0.5)
 
 def test_float_sums_that_differ_by_more_than_rounding() -> None:
     """What is added depends on what is there: no rounding makes that much."""
-    found = kernellab.check(normalises_by_a_sum, (8,), torch.rand(64), torch.zeros(1), N=8)
+    found = kernellab.check(normalizes_by_a_sum, (8,), torch.rand(64), torch.zeros(1), N=8)
     assert found.kinds == ("order-dependence",)
 
 
 def test_what_is_refused() -> None:
     x, out = torch.zeros(20), torch.zeros(4)
-    with pytest.raises(ArgumentError, match="no argument of 'two_rows'") as refused:
+    with pytest.raises(ArgumentError, match="outputs must name arguments of 'two_rows'") as refused:
         kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4, outputs="out_prt")
     assert refused.value.advice == "Did you mean 'out_ptr'? Its tensors are x_ptr, out_ptr."
-    with pytest.raises(ArgumentError, match="outputs names 'n', which is 3 and no tensor"):
+    with pytest.raises(ArgumentError, match="outputs must name tensors, but 'n' is 3"):
         kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4, outputs=["n"])
     with pytest.raises(GridError):
-        kernellab.check(two_rows, (0,), x, out, 3, COLUMNS=4)
-    with pytest.raises(OptionError, match="check takes no order"):
+        kernellab.check(two_rows, (-1,), x, out, 3, COLUMNS=4)
+    with pytest.raises(OptionError, match="check has no option order"):
         kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4, order="reversed")
-    with pytest.raises(OptionError, match="most_turns=0 is not a whole number"):
+    with pytest.raises(OptionError, match="most_turns must be an integer from 1, got 0"):
         kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4, most_turns=0)
     with pytest.raises(ArgumentError):
         kernellab.check(two_rows, (1,), x.to("meta"), out, 3, COLUMNS=4)
+
+
+def test_a_grid_of_no_programs() -> None:
+    """As in a launch, nothing runs; the kernel compiles all the same."""
+    x, out = torch.zeros(20), torch.ones(4)
+    found = kernellab.check(two_rows, (2, 0), x, out, 3, COLUMNS=4, outputs="out_ptr")
+    assert not found
+    assert not found.notes
+    assert "no programs: nothing ran, and nothing was checked" in str(found)
+    expect = {"out_ptr": torch.zeros(4)}
+    found = kernellab.check(two_rows, (0,), x, out, 3, COLUMNS=4, expect=expect)
+    assert found.kinds == ("wrong-result",)
+    with pytest.raises(CompileError):
+        kernellab.check(two_rows, (0,), x, out, 3, COLUMNS=5)
 
 
 def test_an_interrupt_leaves_the_tensors_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,6 +300,7 @@ def copy(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 """
 
 
+@pytest.mark.slow
 def test_tilecheck_in_a_notebook(notebook: StartNotebook) -> None:
     session = notebook()
     session.run("%load_ext kernellab\nimport torch, triton, triton.language as tl")

@@ -13,7 +13,7 @@ import triton.language as tl
 
 import kernellab
 from kernellab.interpreter.memory.boxes import Box
-from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.numerics.affine import AffineTile
 from kernellab.interpreter.numerics.bases import base_of
 from tests.checker.launches import Pair, all_pairs
@@ -36,7 +36,7 @@ def scatters_and_gathers(read_ptr, write_ptr, mask_ptr, x_ptr, N: tl.constexpr):
 def strided_tiles(x_ptr, first, row_step, column_step, program_step, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     rows, columns = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
     place = first + tl.program_id(0) * program_step + rows * row_step + columns * column_step
-    tl.store(x_ptr + place, 1.0)
+    tl.store(x_ptr + place, tl.program_id(0) + 1.0)
 
 
 # fmt: on

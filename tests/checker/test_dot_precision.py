@@ -26,7 +26,7 @@ def test_the_numbers_are_those_of_the_product() -> None:
     (finding,) = kernellab.check(product, (1,), a, b, torch.zeros(M, N), M=M, K=K, N=N)
     exact, lossy = a.double() @ b.double(), in_tf32(a) @ in_tf32(b)
     part = ((lossy - exact).norm() / exact.norm()).item()
-    found = re.search(r"by ([\d.]+)% of its norm; at lane \((\d+), (\d+)\) it gives ([-\d.e+]+) instead of ([-\d.e+]+)\.", finding.message)  # fmt: skip
+    found = re.search(r"by ([\d.]+)% of its norm; element \((\d+), (\d+)\) is ([-\d.e+]+) instead of ([-\d.e+]+);", finding.message)  # fmt: skip
     assert found is not None, finding.message
     percent, row, column, gives, instead = map(float, found.groups())
     assert percent / 100 == pytest.approx(part, rel=0.02)

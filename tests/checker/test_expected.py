@@ -133,13 +133,16 @@ def test_rounding_is_no_fault_unless_it_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("expect", "words"),
     [
-        (5, "the expect gives an int"),
-        (lambda a, b: None, "the expect gives a NoneType"),
-        (lambda a, b: (a, b), "the expect gives a tuple"),
-        (lambda a, b: a[:3], r"the expect's 'z_ptr' is of shape \[3\]"),
-        ({"w_ptr": numpy.zeros(50)}, "names 'w_ptr', which is no tensor"),
-        (lambda a, b: a @ b.nothing, "the expect raised AttributeError"),
-        (torch.softmax, "the expect raised TypeError"),
+        (5, "expect must give results by .*, got an int"),
+        (lambda a, b: None, "expect must give results by .*, got a NoneType"),
+        (lambda a, b: (a, b), "expect must give results by .*, got a tuple"),
+        (
+            lambda a, b: a[:3],
+            r"expect must give 'z_ptr' the shape .* of the argument, got the shape \[3\]",
+        ),
+        ({"w_ptr": numpy.zeros(50)}, r"must name tensor arguments of 'add', got 'w_ptr'"),
+        (lambda a, b: a @ b.nothing, "expect raised AttributeError"),
+        (torch.softmax, "expect raised TypeError"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_in_words(expect: Any, words: str) -> None:
@@ -154,6 +157,7 @@ def test_a_tolerance_that_is_none_is_refused() -> None:
         kernellab.check(add, (7,), x, y, z, 50, BLOCK=8, expect=torch.add, rtol=-1.0)
 
 
+@pytest.mark.slow
 def test_what_a_large_tensor_held_before_counts_too() -> None:
     """Its copy is made only where the kernel goes."""
     x, y, z = torch.ones(8), torch.ones(8), torch.full((20_000_000,), 7.0)
@@ -176,6 +180,7 @@ def add_short(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
 """
 
 
+@pytest.mark.slow
 def test_the_magic(notebook: StartNotebook) -> None:
     session = notebook()
     session.run("%load_ext kernellab\nimport torch, triton, triton.language as tl")
@@ -187,7 +192,7 @@ def test_the_magic(notebook: StartNotebook) -> None:
     session.run("def twice(x_ptr, y_ptr): return x_ptr + 2 * y_ptr")
     right = session.run(f"%tilecheck --expect twice {call}")
     assert "nothing found" in right.card["text/plain"]
-    assert "z_ptr is as expected." in right.card["text/plain"]
+    assert "z_ptr has the expected contents." in right.card["text/plain"]
     unasked = session.run(f"%tilecheck {call}")
     assert "compare" in unasked.card["text/plain"]
     wrong = session.run(f"%tilecheck --expect torch.add {call}")
@@ -198,3 +203,42 @@ def test_the_magic(notebook: StartNotebook) -> None:
     assert "Cell In[3], line 7" in wrong.card["text/plain"]
     refused = session.run(f"%tilecheck --expect torch.addd {call}")
     assert "Did you mean 'torch.add'" in refused.message
+
+
+@triton.jit
+def overlapping(x_ptr, z_ptr, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) + tl.arange(0, BLOCK)
+    tl.store(z_ptr + offsets, tl.load(x_ptr + offsets) + tl.program_id(0))
+
+
+def test_the_writer_of_a_wrong_element_is_the_last_one_as_in_a_trace() -> None:
+    x, z = torch.arange(24.0), torch.zeros(24)
+    right = torch.arange(24.0)
+    right[6] += 6
+    right[5:] += 1
+    launch = kernellab.bind(overlapping, (8,), x, z, BLOCK=16)
+    (finding,) = kernellab.check(launch, expect={"z_ptr": right}).of_kind("wrong-result")
+    trace = kernellab.trace(launch, expect={"z_ptr": right})
+    assert trace.first_shown is not None
+    step = trace[trace.first_shown]
+    assert (finding.programs, finding.line) == ((step.program,), step.line)
+    assert finding.index is not None
+    assert finding.lane == (finding.index[0] - step.program[0],)
+
+
+def test_a_wrong_element_is_told_with_what_it_was_computed_from() -> None:
+    x, y, z = vectors()
+    (finding,) = kernellab.check(
+        add_short, (4,), x, y, z, 50, BLOCK=16, expect=torch.add
+    ).findings  # fmt: skip
+    assert [(one.argument, one.first[0][0]) for one in finding.inputs or ()] == [("x_ptr", (37,))]
+    assert f"computed from x_ptr[37] = {x[37].item():.6g}" in str(finding)
+
+
+def test_what_was_expected_stays_with_the_launch() -> None:
+    findings = kernellab.check(add_short, (4,), *vectors(), 50, BLOCK=16, expect=torch.add)
+    assert findings.launch is not None
+    trace = kernellab.trace(findings.launch)
+    assert trace.wrong is not None
+    assert trace.launch is not None
+    assert kernellab.check(trace.launch).kinds == ("wrong-result",)

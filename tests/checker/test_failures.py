@@ -16,7 +16,7 @@ from kernellab.checker.checked_run import CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors import DETECTORS
 from kernellab.ir import arith
-from kernellab.viz.checks.card import findings_card
+from kernellab.viz.diagnostics.card import findings_card
 from tests.support.notebook_session import StartNotebook
 
 
@@ -43,7 +43,7 @@ METHODS = (
     "computed",
     "after",
     "end",
-    "ask",
+    "investigate",
     "explains",
     "findings",
 )
@@ -78,7 +78,7 @@ def test_the_others_go_on(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (note,) = found.notes
     assert f"Failing (doubt) failed: KeyError: 'nothing is called <{method}>'" in note
     assert "test_failures.py:" in note
-    assert "its findings are missing" in note
+    assert "Its findings are missing" in note
     assert note in str(found)
     assert "&lt;" in findings_card(found).html()
 
@@ -94,7 +94,7 @@ def test_what_a_further_run_raises_is_a_note_too(monkeypatch: pytest.MonkeyPatch
     class Failing(Detector):
         kinds = ("doubt",)
 
-        def ask(self, session: Any) -> None:
+        def investigate(self, session: Any) -> None:
             def observers(run: CheckedRun) -> tuple[Detector, ...]:
                 return (failing_in("before")(run),)
 
@@ -134,6 +134,7 @@ LaneCollision.after = fail
 """
 
 
+@pytest.mark.slow
 def test_the_card_in_a_notebook_has_the_note(notebook: StartNotebook) -> None:
     session = notebook()
     session.run("%load_ext kernellab\nimport torch, triton, triton.language as tl")

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 import kernellab
-from kernellab.checker.outcomes import texts
+from kernellab.common.formatting import number_texts
 from tests.checker.launches import normal, zeros
 from tests.kernels.interp import waiting
 
@@ -27,14 +27,14 @@ def collides(x_ptr, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + lanes // 2, tl.load(x_ptr + lanes))
 
 
-def neighbours() -> torch.Tensor:
+def neighbors() -> torch.Tensor:
     """-1.52137 and the next number of fp32: with six digits they look alike."""
     one = numpy.float32(-1.52137)
     return torch.tensor([one, numpy.nextafter(one, numpy.float32(0))])
 
 
 def test_numbers_that_differ_in_their_last_bit_are_told_apart() -> None:
-    x = neighbours()
+    x = neighbors()
     ordered = kernellab.check(exchanges, (2,), x, torch.zeros(1))
     lanes = kernellab.check(collides, (1,), x, torch.zeros(1), BLOCK=2)
     for (finding,), kind in ((ordered, "order-dependence"), (lanes, "lane-collision")):
@@ -46,12 +46,12 @@ def test_numbers_that_differ_in_their_last_bit_are_told_apart() -> None:
 
 
 def test_six_digits_are_enough_where_they_differ() -> None:
-    assert texts(1.0, 2.5) == ("1", "2.5")
-    assert texts(0.1, 0.1) == ("0.1", "0.1")
-    assert texts(float("inf"), 3.0) == ("inf", "3")
-    assert texts(0.0, -0.0) == ("0", "-0")
-    assert texts(1 / 3, 1 / 3 + 1e-9) == ("0.333333333", "0.333333334")
-    assert texts(7, 8) == ("7", "8")
+    assert number_texts(1.0, 2.5) == ("1", "2.5")
+    assert number_texts(0.1, 0.1) == ("0.1", "0.1")
+    assert number_texts(float("inf"), 3.0) == ("inf", "3")
+    assert number_texts(0.0, -0.0) == ("0", "-0")
+    assert number_texts(1 / 3, 1 / 3 + 1e-9) == ("0.333333333", "0.333333334")
+    assert number_texts(7, 8) == ("7", "8")
 
 
 @triton.jit
@@ -79,7 +79,9 @@ def test_a_sum_that_overflows_on_the_way_in_one_order_is_told(locked: bool) -> N
         told = found.of_kind("order-dependence")
         assert len(told) == depends, str(found)
         for one in told:
-            assert "it is inf when they run in the order of their ids, 40000 when" in one.message
+            assert (
+                "it is inf when they run in the order of their ids, and 40000 when" in one.message
+            )
             assert "fp32" in one.advice
 
 

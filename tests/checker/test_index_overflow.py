@@ -9,6 +9,7 @@ import triton.language as tl
 
 import kernellab
 from tests.checker.corpus.index_overflow import chunks, ring
+from tests.support import versions
 
 
 def test_the_message_has_the_numbers() -> None:
@@ -19,7 +20,8 @@ def test_the_message_has_the_numbers() -> None:
     exact = program * stride
     wrapped = (exact + 2**31) % 2**32 - 2**31
     assert (
-        f"pid * stride = {program} * {stride:,} = {exact:,} does not fit int32" in finding.message
+        f"pid * stride = {program} * {stride:,} = {exact:,} does not fit in int32"
+        in finding.message
     )
     assert f"wraps to {wrapped:,}" in finding.message
     assert finding.programs == tuple((p, 0, 0) for p in range(program, 5))
@@ -128,7 +130,7 @@ def test_sums_wrap_too() -> None:
     sizes[1] = 10**9
     (finding,) = kernellab.check(last_row, (1,), x, sizes, out, 63, BLOCK=4)
     total = sum(sizes.tolist())
-    assert f"the sum of 4 elements = {total:,} does not fit int32" in finding.message
+    assert f"the sum of 4 elements = {total:,} does not fit in int32" in finding.message
 
 
 @triton.jit
@@ -147,7 +149,7 @@ def test_a_byte_without_a_sign_holds_255(value: int, fits: bool) -> None:
     assert fits == (wrapped == 3 * value)
     assert len(found) == (not fits), str(found)
     for one in found:
-        assert f"ids * 3 = {value} * 3 = {3 * value} does not fit uint8; it wraps to {wrapped};" in one.message  # fmt: skip
+        assert f"ids * 3 = {value} * 3 = {3 * value} does not fit in uint8; it wraps to {wrapped};" in one.message  # fmt: skip
 
 
 @pytest.mark.parametrize(("value", "fits"), [(-42, True), (42, True), (43, False), (-43, False)])
@@ -158,7 +160,7 @@ def test_a_byte_with_a_sign_holds_127(value: int, fits: bool) -> None:
     overflows = found.of_kind("index-overflow")
     assert len(overflows) == (not fits), str(found)
     for one in overflows:
-        assert "does not fit int8" in one.message
+        assert "does not fit in int8" in one.message
 
 
 @triton.jit
@@ -168,14 +170,26 @@ def sorts_its_rows(x_ptr, rows_ptr, out_ptr, stride, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + lanes, tl.load(x_ptr + tl.abs(tl.flip(rows, 0)) % n))
 
 
-@pytest.mark.parametrize("stage", ["ttir", "ttgir"])
+@pytest.mark.parametrize(
+    "stage",
+    [
+        "ttir",
+        pytest.param(
+            "ttgir",
+            marks=pytest.mark.skipif(
+                versions.COMPUTES_SWAPS_TWICE,
+                reason="the two elements of a swap come from two copies of one computation",
+            ),
+        ),
+    ],
+)
 def test_sorted_and_flipped_indices_are_followed_after_lowering_too(stage: str) -> None:
     rows = torch.tensor([5, 1, 3, 0, 2, 7, 6, 4], dtype=torch.int32)
     arguments = torch.zeros(64), rows, torch.zeros(8)
     fits, leaves = (2**31 - 1) // 7, 2**31 // 7 + 1
     assert not kernellab.check(sorts_its_rows, (1,), *arguments, fits, 63, BLOCK=8, stage=stage)
     (finding,) = kernellab.check(sorts_its_rows, (1,), *arguments, leaves, 63, BLOCK=8, stage=stage)
-    assert f"7 * {leaves:,} = {7 * leaves:,} does not fit int32" in finding.message
+    assert f"7 * {leaves:,} = {7 * leaves:,} does not fit in int32" in finding.message
     assert (finding.lane, finding.count) == ((5,), 1)
 
 

@@ -11,14 +11,14 @@ import triton.language as tl
 
 from kernellab.checker.inputs_behind import inputs_behind
 from kernellab.compiler.targets import parse_target
-from kernellab.records import AskedLaunch
+from kernellab.records import BoundLaunch
 
 
 def behind(
     kernel: Any, grid: tuple[int, ...], program: tuple[int, int, int], offset: int, **given: Any
 ) -> dict[str, list[tuple[int, ...]]]:
     """By argument the elements behind `z_ptr[offset]`; each value is what the tensor holds."""
-    asked = AskedLaunch(kernel, grid, (), given, parse_target("sm_90"))
+    asked = BoundLaunch(kernel, grid, (), given, parse_target("sm_90"))
     found: dict[str, list[tuple[int, ...]]] = {}
     for one in inputs_behind(asked, program, "z_ptr", offset):
         assert one.value == given[one.argument][one.index].item()

@@ -1,4 +1,4 @@
-"""What is said of launches that are no fault of memory's: the words, with strides and mends."""
+"""What is said of launches that are no fault of memory's: the words, with strides and fixes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tests.checker.corpus.lints import doubles, halves_into_integers, sums_rows
 from tests.checker.launches import normal, zeros
 
 
-def test_a_transposed_tensor_read_flat_is_told_with_its_strides_and_two_mends() -> None:
+def test_a_transposed_tensor_read_flat_is_told_with_its_strides_and_two_fixes() -> None:
     x = normal(24, 32).T
     (found,) = kernellab.check(doubles, (12,), x, zeros(32, 24), x.numel(), BLOCK=64)
     assert "its shape is (32, 24) and its strides are (1, 32)" in found.message
-    assert "not told its stride of 32" in found.message
+    assert "does not receive the stride 32" in found.message
     assert ".contiguous()" in found.advice
     assert ".stride(0)" in found.advice
     rows = x.contiguous()
@@ -29,13 +29,13 @@ def test_an_expanded_tensor_is_told_as_that_and_not_as_out_of_bounds() -> None:
 def test_a_row_stride_alone_does_not_tell_the_columns() -> None:
     x = normal(32, 32).T
     (found,) = kernellab.check(sums_rows, (32,), x, zeros(32), x.stride(0), 32, BLOCK=32)
-    assert "with the strides of that" in found.advice
+    assert "and the strides of that copy" in found.advice
 
 
 def test_a_float_in_a_tensor_of_integers_is_told_with_both_numbers() -> None:
     x, out = torch.arange(64.0), zeros(64, dtype=torch.int32)
     (found,) = kernellab.check(halves_into_integers, (2,), x, out, 64, BLOCK=32)
-    assert "half = 0.5 goes to out_ptr[1], whose elements are int32" in found.message
+    assert "half = 0.5 is stored to out_ptr[1], whose elements are int32" in found.message
     assert "keeps 0" in found.message
     assert "half.to(tl.int32)" in found.advice
     assert not kernellab.check(halves_into_integers, (2,), x, zeros(64), 64, BLOCK=32)

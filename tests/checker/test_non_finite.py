@@ -15,7 +15,7 @@ import triton.language as tl
 
 import kernellab
 from kernellab.checker.detectors.non_finite import NonFinite
-from kernellab.checker.shadow.finite import not_finite, too_large_for
+from kernellab.checker.numerics.finite import not_finite, too_large_for
 from tests.checker.corpus.dot_precision import product
 from tests.checker.corpus.non_finite import softmax_without_maximum
 
@@ -162,8 +162,11 @@ def test_a_product_tells_of_its_row_and_column() -> None:
     a[3, 5], b[5, 8] = float("inf"), 0.0
     (finding,) = kernellab.check(product, (1,), a, b, torch.zeros(16, 16), M=16, K=16, N=16)
     assert (finding.kind, finding.index) == ("nan", (3, 8))
-    assert "a row from 1 to inf and a column from 0 to 2, is NaN" in finding.message
-    assert "infinite already" in finding.advice
+    assert (
+        "(its row has values from 1 to inf, its column values from 0 to 2) is NaN"
+        in finding.message
+    )
+    assert "already infinite" in finding.advice
 
 
 @triton.jit
@@ -246,7 +249,7 @@ def test_what_is_only_handed_on_is_not_looked_into(monkeypatch: pytest.MonkeyPat
     (told,) = kernellab.check(made_by_a_combiner, (1,), torch.zeros(2), torch.zeros(1), BLOCK=2)
     assert told.kind == "infinity"
     asked: list[Any] = []
-    monkeypatch.setattr(NonFinite, "ask", lambda self, _session: asked.append(self))
+    monkeypatch.setattr(NonFinite, "investigate", lambda self, _session: asked.append(self))
     x = torch.tensor([1.0, float("inf"), float("nan"), -2.0])
     found = kernellab.check(handed_on, (1,), x, torch.zeros(4), BLOCK=4)
     assert not found, found

@@ -14,6 +14,7 @@ import triton.language as tl
 import kernellab
 from kernellab.checker.records import Finding
 from tests.checker.launches import normal, zeros
+from tests.support import versions
 
 # fmt: off
 
@@ -131,6 +132,7 @@ def set_just_before(ptx: list[str], number: int, register: str) -> str:
 TYPES = ("i1", "i8", "fp8e4nv", "i16", "fp16", "bf16", "i32", "fp32", "i64", "fp64")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", NVIDIA)
 def test_ptx_puts_zeros_in_front_of_every_masked_load(target: str) -> None:
     widths = set()
@@ -191,7 +193,7 @@ def test_amd_asynchronous_copies_leave_shared_memory_as_it_was(
     monkeypatch.setenv("TRITON_HIP_USE_ASYNC_COPY", "1")
     signature = ("*fp16:16", "*fp16:16", "*fp32:16", "i32:16", "i32:16")
     llir = compiled_lines("llir", product, signature, target, BLOCK=64, num_stages=3)
-    assert any("load.lds" in line for line in llir)
+    assert any(re.search(r"load(\.async)?\.lds", line) for line in llir)
     assert not any(re.match(r"store .* zeroinitializer, ptr addrspace\(3\)", one) for one in llir)
 
 
@@ -208,14 +210,14 @@ def missing(kernel: Any, x: torch.Tensor, target: str) -> Finding:
 def test_zeros_in_a_sum_are_a_note_where_the_target_puts_them_there(target: str) -> None:
     one = missing(total_of_a_row, normal(100), target=target)
     assert one.severity == "note"
-    assert f"On {target} they hold zeros" in one.why
+    assert f"On {target}, they hold zeros" in one.why
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
 def test_what_asynchronous_copies_may_leave_is_a_warning(target: str) -> None:
     one = missing(total_of_a_row, normal(100), target=target)
     assert one.severity == "warning"
-    assert "what shared memory held" in one.why
+    assert "previous contents of shared memory" in one.why
 
 
 @pytest.mark.parametrize(
@@ -230,7 +232,7 @@ def test_what_asynchronous_copies_may_leave_is_a_warning(target: str) -> None:
 def test_zeros_that_take_part_are_a_fault_on_any_target(kernel: Any, x: torch.Tensor) -> None:
     one = missing(kernel, x, target="sm_90")
     assert one.severity == "warning"
-    assert "zeros take part" in one.why
+    assert "the zeros affect the result" in one.why
 
 
 def test_integers_in_a_sum_do_not_show_as_zeros_that_take_part() -> None:
@@ -243,6 +245,7 @@ pointers_to_blocks = pytest.mark.filterwarnings("ignore:tl.make_block_ptr is dep
 
 
 @pointers_to_blocks
+@pytest.mark.skipif(not versions.HAS_BLOCK_POINTERS, reason="Triton 3.9 has none")
 def test_advice_for_block_pointers_is_theirs() -> None:
     one = missing(total_of_a_block, normal(100), target="sm_90")
     assert "padding_option=" in one.message
@@ -253,7 +256,7 @@ def test_advice_for_block_pointers_is_theirs() -> None:
     for finding in outside:
         assert "boundary_check=(0, 1)" in finding.advice
         assert "mask=" not in finding.advice
-    loads = [one for one in outside if one.message.startswith("reads")]
+    loads = [one for one in outside if one.message.startswith("this load reads")]
     assert [one.argument for one in loads] == ["x_ptr"]
     assert all(('padding_option="zero"' in one.advice) == (one in loads) for one in outside)
 
@@ -262,5 +265,5 @@ def test_advice_for_descriptors_is_theirs() -> None:
     found = kernellab.check(copies_by_descriptors, (1,), normal(64), zeros(96), 96, BLOCK=32)
     (one,) = found
     assert (one.kind, one.argument) == ("out-of-bounds", "x_ptr")
-    assert "give it the tensor's own sizes" in one.advice
+    assert "pass the tensor's own sizes" in one.advice
     assert "mask=" not in one.advice

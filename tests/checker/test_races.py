@@ -17,7 +17,7 @@ from tests.support.source_lines import marked_line
 
 
 @triton.jit
-def takes_the_right_neighbour(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+def takes_the_right_neighbor(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
     lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     right = tl.load(x_ptr + lanes + 1, mask=lanes + 1 < n, other=0.0)
     tl.store(y_ptr + lanes, right, mask=lanes < n)
@@ -70,10 +70,64 @@ def counters(n: int = 1) -> torch.Tensor:
     return zeros(n, dtype=torch.int32)
 
 
+@triton.jit
+def sets_a_flag(x_ptr, flag_ptr, value, N: tl.constexpr):
+    x = tl.load(x_ptr + tl.program_id(0) * N + tl.arange(0, N))
+    if tl.sum((x != x).to(tl.int32)) > 0:
+        tl.store(flag_ptr, value)
+
+
+@triton.jit
+def saves_the_row_sum(x_ptr, y_ptr, sums_ptr, N: tl.constexpr, BLOCK: tl.constexpr):
+    """All programs of a row store its sum."""
+    row, lanes = tl.program_id(1), tl.arange(0, N)
+    sums = tl.sum(tl.load(x_ptr + row * N + lanes))
+    part = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y_ptr + row * N + part, tl.load(x_ptr + row * N + part) / sums)
+    tl.store(sums_ptr + row, sums)
+
+
+@triton.jit
+def flags_and_looks(x_ptr, flag_ptr, y_ptr):
+    """Whether a program sees the flag depends on the order."""
+    tl.store(y_ptr + tl.program_id(0), tl.load(flag_ptr))
+    tl.store(flag_ptr, 1)  # looked at
+
+
+@triton.jit
+def stores_what_it_loads(x_ptr, flag_ptr):
+    """The same bits, if x holds the same numbers."""
+    tl.store(flag_ptr, tl.load(x_ptr + tl.program_id(0)))  # chance
+
+
+def test_stores_of_the_same_bits_are_a_note() -> None:
+    x, flag = torch.full((32,), torch.nan), zeros(1, dtype=torch.int32)
+    found = kernellab.check(sets_a_flag, (4,), x, flag, 7, N=8)
+    assert not found
+    (note,) = found.notes
+    assert note.startswith("Several programs store the same value, 7, to flag_ptr[0] on line ")
+    x, y, sums = normal(4, 32), zeros(4, 32), zeros(4)
+    found = kernellab.check(saves_the_row_sum, (4, 4), x, y, sums, N=32, BLOCK=8)
+    assert not found
+    assert any("to sums_ptr[0]" in note for note in found.notes)
+
+
+def test_stores_of_the_same_bits_by_chance_or_beside_a_read_are_a_race() -> None:
+    flag = zeros(1)
+    found = kernellab.check(stores_what_it_loads, (4,), torch.ones(4), flag)
+    assert [(one.kind, one.line) for one in found] == [
+        ("race", marked_line(sys.modules[__name__], "chance"))
+    ]
+    found = kernellab.check(flags_and_looks, (4,), zeros(1), flag, zeros(4))
+    assert ("race", marked_line(sys.modules[__name__], "looked at")) in [
+        (one.kind, one.line) for one in found
+    ]
+
+
 def test_arguments_that_share_memory_are_said_to() -> None:
     memory = normal(200)
     x, y = memory[:100], memory[50:150]
-    found = kernellab.check(takes_the_right_neighbour, (2,), x, y, 100, BLOCK=64)
+    found = kernellab.check(takes_the_right_neighbor, (2,), x, y, 100, BLOCK=64)
     (race,) = found.of_kind("race")
     assert race.argument == "y_ptr"
     assert race.index is not None
@@ -83,7 +137,7 @@ def test_arguments_that_share_memory_are_said_to() -> None:
     assert "share memory" in race.message
     assert "x_ptr" in race.advice
     assert "y_ptr" in race.advice
-    apart = kernellab.check(takes_the_right_neighbour, (2,), x, normal(100), 100, BLOCK=64)
+    apart = kernellab.check(takes_the_right_neighbor, (2,), x, normal(100), 100, BLOCK=64)
     assert not apart
 
 
@@ -100,7 +154,7 @@ def test_a_result_that_another_name_wrote_is_said_to_share_its_memory() -> None:
     memory = counters(2)
     found = kernellab.check(last_one_by_tickets, (4,), memory, memory)
     (one,) = found.of_kind("order-dependence")
-    assert "x_ptr and y_ptr, which is written here, share memory" in one.message
+    assert "x_ptr and y_ptr share memory, and this line writes y_ptr" in one.message
 
 
 @pytest.mark.parametrize(
@@ -123,7 +177,7 @@ def test_a_relaxed_atomic_is_named(
     for mark in marks:
         line = marked_line(sys.modules[__name__], mark)
         assert f'the atomic on line {line} with sem="{sem}"' in race.message
-    assert f'Leave sem="{sem}" out' in race.advice
+    assert f'Remove sem="{sem}"' in race.advice
 
 
 @pytest.mark.parametrize(("set_by", "seen_by"), [("acq_rel", "acq_rel"), ("release", "acquire")])
@@ -137,7 +191,7 @@ def test_the_scope_of_a_block_is_named() -> None:
     found = kernellab.check(counts_in_its_own_block, (4,), *arguments, PROGRAMS=4)
     (race,) = found.of_kind("race")
     assert 'scope="cta"' in race.message
-    assert 'Leave scope="cta" out' in race.advice
+    assert 'Remove scope="cta"' in race.advice
 
 
 def test_a_relaxed_atomic_that_would_order_nothing_is_not_blamed() -> None:

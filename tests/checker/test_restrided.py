@@ -33,6 +33,21 @@ def scatters(x_ptr, out_ptr, out_stride, N: tl.constexpr):
     tl.store(out_ptr + lanes * out_stride, tl.load(x_ptr + lanes))
 
 
+@triton.jit
+def counts_rows(crow_ptr, out_ptr, stride):
+    row = tl.program_id(0)
+    begin = tl.load(crow_ptr + row * stride)
+    end = tl.load(crow_ptr + row * stride + stride)
+    tl.store(out_ptr + row, end - begin)
+
+
+@triton.jit
+def moves_rows(crow_ptr, stride):
+    row = tl.program_id(0)
+    begin = tl.load(crow_ptr + row * stride)
+    tl.store(crow_ptr + row * stride + stride, begin)
+
+
 FLAT = torch.arange(256.0)
 SQUARE = FLAT.view(16, 16)
 
@@ -97,3 +112,22 @@ def test_a_store_beside_a_view_is_a_fault() -> None:
     out = torch.zeros(256)
     found = kernellab.check(scatters, (1,), FLAT[:16], out[:16], 8, N=16).findings
     assert [one.argument for one in found] == ["out_ptr"]
+
+
+def test_the_neighbor_of_the_last_element_of_a_view() -> None:
+    """As rows of a sparse matrix are counted; the storage ends with the view that has a fault."""
+    crow = torch.tensor([0, 2, 3, 5, 8])
+    found = kernellab.check(counts_rows, (4,), crow[:-1], torch.zeros(4, dtype=torch.int64), 1)
+    assert not found
+    (note,) = found.notes
+    assert "reads elements beyond the view crow_ptr, next to those that the load on line" in note
+    found = kernellab.check(counts_rows, (5,), crow, torch.zeros(5, dtype=torch.int64), 1)
+    assert [(one.kind, one.severity) for one in found] == [("out-of-bounds", "error")]
+    found = kernellab.check(counts_rows, (5,), crow[:-1], torch.zeros(5, dtype=torch.int64), 1)
+    assert {(one.kind, one.severity) for one in found} == {
+        ("out-of-bounds", "error"), ("out-of-bounds", "warning")
+    }  # fmt: skip
+    found = kernellab.check(moves_rows, (4,), crow[:-1], 1)
+    assert ("out-of-bounds", "error") in [(one.kind, one.severity) for one in found]
+    found = kernellab.check(sums_rows, (5,), FLAT[:16], torch.zeros(64), 1, 8, COLUMNS=32)
+    assert [(one.kind, one.severity) for one in found] == [("out-of-bounds", "warning")]

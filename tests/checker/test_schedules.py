@@ -37,8 +37,8 @@ def test_of_many_programs_none_is_preempted() -> None:
 def test_a_deadlock_in_another_schedule_says_in_which() -> None:
     crossed = next(one for one in schedules.PAIRS if one.name == "two_locks").faulty
     (found,) = crossed.check()
-    assert "with its programs run in turns, each up to its next atomic or poll" in found.message
-    assert "let all take them in one order" in found.advice
+    assert "when its programs run in turns, each up to its next atomic or poll" in found.message
+    assert "make all programs take them in the same order" in found.advice
     assert found.programs == tuple((one, 0, 0) for one in range(6))
 
 

@@ -4,6 +4,8 @@ lines, hints and helpers are the cell's own.
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.notebook_session import StartNotebook
 
 CELL = """%%tilekernel
@@ -25,6 +27,7 @@ def scaled(x_ptr, out_ptr, stride, n, BLOCK: tl.constexpr):
 CALL = "%tilecheck scaled[(4,)](x, torch.zeros(32), {}, 56, BLOCK=8)"
 
 
+@pytest.mark.slow
 def test_lines_are_those_of_the_cell(notebook: StartNotebook) -> None:
     session = notebook()
     session.run("%load_ext kernellab\nimport torch, triton, triton.language as tl")
@@ -36,11 +39,12 @@ def test_lines_are_those_of_the_cell(notebook: StartNotebook) -> None:
     for text in (shown.card["text/plain"], shown.card["text/html"]):
         assert "broken-hint, Cell In[2], line 12" in text
         assert "start = tl.multiple_of(start, 8)" in text
-        assert "start is a multiple of 8, and it is 4" in text
+        assert "start is a multiple of 8, but it is 4" in text
     zero = session.run(CALL.format(16))
     assert "infinity, Cell In[2], line 14" in zero.card["text/plain"]
     far = CALL.format(1_000_000_008).replace("x,", "torch.ones(64),")
     told = session.run(f"found = {far}\nprint(found.kinds, found[0].line, found[0].message)")
     assert told.streams["stdout"].startswith(
-        "('index-overflow',) 4 pid * stride = 3 * 1,000,000,008 = 3,000,000,024 does not fit int32"
+        "('index-overflow',) 4 pid * stride = 3 * 1,000,000,008 = 3,000,000,024 "
+        "does not fit in int32"
     )

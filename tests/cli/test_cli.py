@@ -87,6 +87,7 @@ def refused(capsys, *arguments: str) -> str:
 # compile
 
 
+@pytest.mark.slow
 def test_compile_prints_the_card_and_writes_the_report(file) -> None:
     finished = kernellab(
         "compile", "kernels.py::scale", *SCALE, "--num-warps", "2", "-o", "scale.html"
@@ -112,6 +113,7 @@ def test_compile_prints_the_card_and_writes_the_report(file) -> None:
     assert any("EXIT" in text for text in texts)
 
 
+@pytest.mark.slow
 def test_compile_for_several_targets_shows_them_side_by_side(file, capsys) -> None:
     status = main(
         [
@@ -160,7 +162,7 @@ def test_one_kernel_in_a_file_needs_no_name(tmp_path, capsys) -> None:
     assert str(tmp_path) not in sys.path  # other processes get this path along
 
 
-def test_a_file_finds_its_neighbours(file, capsys) -> None:
+def test_a_file_finds_its_neighbors(file, capsys) -> None:
     (file.parent / "numbers_of_mine.py").write_text("SIZE = 128\n")
     (file.parent / "user.py").write_text("from numbers_of_mine import SIZE\n" + KERNELS)
     assert main(["compile", "user.py::scale", *SCALE]) == 0
@@ -254,6 +256,7 @@ def test_tritons_interpreter_mode_is_refused_in_words(file) -> None:
 # doctor
 
 
+@pytest.mark.slow
 def test_doctor_finds_a_whole_installation() -> None:
     finished = kernellab("doctor")
     assert finished.returncode == 0, finished.stdout
@@ -267,6 +270,7 @@ def test_doctor_finds_a_whole_installation() -> None:
         assert any(character.isdigit() for character in version.split()[2])
 
 
+@pytest.mark.slow
 def test_doctor_reports_what_is_broken_and_fails() -> None:
     """A Triton in its interpreter's mode can neither compile nor run for us."""
     finished = kernellab("doctor", TRITON_INTERPRET="1")
@@ -275,6 +279,7 @@ def test_doctor_reports_what_is_broken_and_fails() -> None:
     assert "Needs attention: " in finished.stdout.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_doctor_reports_a_missing_package_and_one_that_is_too_old(tmp_path) -> None:
     """Metadata of a too old ml_dtypes, and of a kernellab that wants a package that does not exist,
     come first on the path.
@@ -310,6 +315,7 @@ importlib.metadata.distribution = distribution
 """
 
 
+@pytest.mark.slow
 def test_a_checkout_on_the_path_that_is_not_installed(tmp_path) -> None:
     (tmp_path / "sitecustomize.py").write_text(NOT_INSTALLED)
     version = kernellab("--version", PYTHONPATH=str(tmp_path))

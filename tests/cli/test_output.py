@@ -22,6 +22,7 @@ def shell(line: str, folder: Path, **environment: str) -> subprocess.CompletedPr
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("command", [COMPILE, "doctor", "demo"])
 def test_who_reads_no_further_is_told_nothing(command: str, tmp_path: Path) -> None:
@@ -30,6 +31,7 @@ def test_who_reads_no_further_is_told_nothing(command: str, tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("command", [COMPILE, "doctor", "demo"])
 def test_output_that_cannot_be_written_is_one_line(command: str, tmp_path: Path) -> None:
@@ -56,6 +58,7 @@ def test_a_report_beside_a_removed_folder_is_one_line(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_commands_work_without_any_stream(tmp_path: Path) -> None:
     done = shell(f"KERNELLAB {COMPILE} -o page.html <&- >&- 2>&-", tmp_path)
@@ -63,6 +66,7 @@ def test_commands_work_without_any_stream(tmp_path: Path) -> None:
     assert (tmp_path / "page.html").read_text().startswith("<!")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "around",

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import termios
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ y = torch.zeros(2**21)
 grid = (2**21 // 128,)
 
 def children():
-    \"\"\"The processes that this one has started and that are there, ended ones that nobody has waited for included.\"\"\"
+    \"\"\"The processes that this one has started and that are there, ended ones that no one has waited for included.\"\"\"
     mine = [one for one in os.listdir("/proc") if one.isdigit()]
     found = []
     for one in mine:
@@ -154,7 +155,7 @@ def test_work_goes_on_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyP
 def interrupted_inside() -> None:
     with ProgressBar("check add", 15, "steps", "The arguments are as they were.") as work:
         work.advance(3)
-        with ProgressBar("add", 10, "programs", "nobody wants to know"):
+        with ProgressBar("add", 10, "programs", "no one wants to know"):
             raise KeyboardInterrupt
 
 
@@ -278,11 +279,12 @@ def test_what_remains_goes_by_all_the_time_that_has_passed(
     passed, remains = map(seconds_of, told.groups())
     assert passed >= 18
     assert 3 * passed <= remains < 3 * (passed + 1)
-    bar.draw(1, None, "modules", "")  # nobody knows the total any longer
+    bar.draw(1, None, "modules", "")  # no one knows the total any longer
     assert "trace matmul: 1 module [00:" in capsys.readouterr().err
     bar.close()
 
 
+@pytest.mark.slow
 def test_a_notebook_has_a_widget_that_leaves_an_empty_output(lab: NotebookSession) -> None:
     def shown_after(seconds: float) -> None:
         lab.run(f"import kernellab.common.progress as told; told.SECONDS_UNTIL_SHOWN = {seconds}")
@@ -352,25 +354,30 @@ def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path: Path) -> None:
                 "then is in the arguments."
             ),
         ),
-        (
+        pytest.param(
             "kernellab.run(slow, grid, x, y, TURNS=4000, BLOCK=128)",
             "programs. What its programs stored until then is in the arguments.",
+            marks=pytest.mark.slow,
         ),
-        (
+        pytest.param(
             "kernellab.check(slow, grid, x, y, TURNS=4000, BLOCK=128)",
             "check slow was interrupted after",
+            marks=pytest.mark.slow,
         ),
-        (
+        pytest.param(
             "kernellab.accesses(slow, grid, x, y, TURNS=4000, BLOCK=128)",
             "accesses of slow was interrupted. The arguments are as they were.",
+            marks=pytest.mark.slow,
         ),
-        (
+        pytest.param(
             "kernellab.bisect(slow, grid, x, y, TURNS=4000, BLOCK=128)",
             "modules. The arguments are as they were.",
+            marks=pytest.mark.slow,
         ),
-        (
+        pytest.param(
             "kernellab.trace(slow, grid, x, y, TURNS=4000, BLOCK=128)",
             "trace slow was interrupted. The arguments are as they were.",
+            marks=pytest.mark.slow,
         ),
         ("kernellab.graph(lambda x: (time.sleep(60), x + 1), x)", "kernellab.graph"),
     ],
@@ -380,10 +387,12 @@ def test_an_interrupt_ends_long_work_soon_and_says_what_is_kept(
 ) -> None:
     if "bisect" in call:  # its compiler's process takes a while to start
         lab.run("kernellab.bisect(slow, (4,), x, y, TURNS=3, BLOCK=128)")
+    if "graph" in call:  # torch's compiler takes a while to import
+        lab.run("kernellab.graph(lambda x: x + 1, x)")
     lab.run("y.zero_()")
     outcome = lab.run(f"print('go', flush=True)\n{call}", interrupt_after="go", pause=2)
     assert outcome.error == "KeyboardInterrupt", outcome
-    assert outcome.seconds < 3
+    assert outcome.seconds < 10  # left alone, each takes more than a minute
     assert kept in outcome.traceback
     assert "Z" not in lab.ask("children()")
     if "as they were" in kept:
@@ -406,6 +415,7 @@ tuning = kernellab.tune(slow, grid, "*fp32:16", "*fp32:16", workers=1, space={"T
 """
 
 
+@pytest.mark.slow
 def test_an_interrupted_sweep_keeps_its_table_and_no_process(lab: NotebookSession) -> None:
     before = lab.ask("children()")
     outcome = lab.run(SWEEP, interrupt_after="go")
@@ -413,5 +423,8 @@ def test_an_interrupted_sweep_keeps_its_table_and_no_process(lab: NotebookSessio
     assert outcome.seconds < 4
     assert "of 232 configs were not tried" in lab.ask("tuning.notes")
     assert 3 <= int(lab.ask("len(tuning.table)")) < 232
-    assert lab.ask("children()") == before
+    until = time.monotonic() + 20  # on a busy machine a process takes a while to end
+    while (left := lab.ask("children()")) != before and time.monotonic() < until:
+        time.sleep(0.2)
+    assert left == before
     assert lab.ask("list(pathlib.Path(folder).rglob('*.part'))") == "[]"

@@ -53,6 +53,7 @@ def refusal(path: Any) -> str:
 # Any file, damaged at random
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(fuzzed_files.KINDS))
 def test_damaged_files_are_refused_or_can_be_looked_at(kind: str, tmp_path: Path) -> None:
     seeds = (f"test {number}" for number in range(40))
@@ -69,8 +70,8 @@ NO_JSON = {
     "9" * 5000: "has 5,000 digits",
     "1e400": "the number 1e400 is too large",
     "-1E999": "the number -1E999 is too large",
-    "NaN": "NaN is no number",
-    "-Infinity": "-Infinity is no number",
+    "NaN": "NaN is not a number",
+    "-Infinity": "-Infinity is not a number",
 }
 
 PLACES: dict[str, tuple[str, Callable[[], bytes]]] = {
@@ -150,18 +151,19 @@ def test_a_damaged_cubin_is_told_in_words(tmp_path: Path) -> None:
 # Compressed
 
 
+@pytest.mark.slow
 def test_a_gzip_bomb_is_not_unpacked(tmp_path: Path) -> None:
     packing = zlib.compressobj(9, wbits=31)
     zeros = b" " * (1 << 24)
     content = b"".join(packing.compress(zeros) for _ in range(64)) + packing.flush()
     (tmp_path / "bomb").write_bytes(content)
-    assert "is no sane file: 1,0" in refusal(tmp_path / "bomb")
+    assert "is not a valid file: 1,0" in refusal(tmp_path / "bomb")
 
 
 def test_a_gzip_file_of_many_small_values_is_not_unpacked(tmp_path: Path) -> None:
     text = '{"format": [' + "[]," * 10_000_000 + "0]}"
     (tmp_path / "bomb").write_bytes(gzip.compress(text.encode(), 1))
-    assert "is no sane file: it has 20,000,0" in refusal(tmp_path / "bomb")
+    assert "is not a valid file: it has 20,000,0" in refusal(tmp_path / "bomb")
 
 
 def test_gzip_files_in_a_row_are_one(tmp_path: Path) -> None:
@@ -318,27 +320,15 @@ def test_sources_that_are_no_regular_files_are_not_opened(
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("given", [True, False, 0, 5, None, b"file", 1.5, [], "a\0b"])
 def test_what_is_no_path_is_refused(given: Any, tmp_path: Path) -> None:
-    assert "is no path of a file" in refusal(given)
-    with pytest.raises(ArgumentError, match=r"^path=.* is no path of a file"):
+    assert "path must " in refusal(given)
+    with pytest.raises(ArgumentError, match=r"^path must "):
         kernellab.read_ncu(given)
-    with pytest.raises(ArchiveError, match="is no path of a file"):
+    with pytest.raises(ArchiveError, match=r"^path must "):
         kernellab.Tuning.load(given)
     os.fstat(0)  # still open
 
 
-class Asked:
-    """A path that answers with anything."""
-
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
-
-    def __fspath__(self) -> Any:
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
-
-
-DOORS: dict[str, Callable[[Any], Any]] = {
+ENTRY_POINTS: dict[str, Callable[[Any], Any]] = {
     "load": kernellab.load,
     "Tuning.load": kernellab.Tuning.load,
     "Tunings.load": kernellab.Tunings.load,
@@ -347,26 +337,23 @@ DOORS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("door", list(DOORS))
+@pytest.mark.parametrize("entry_point", list(ENTRY_POINTS))
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (Asked(RuntimeError("no")), "is no path of a file: it raises RuntimeError: no"),
-        (Asked(5), "is no path of a file"),
-        (Asked(b"file"), "is no path of a file"),
-        ("", "'' is no path of a file: it is empty"),
-        ("a\ud800b", "is no path of a file: surrogates not allowed"),
+        ("", "path must name a file, got an empty string"),
+        ("a\ud800b", "path must be valid Unicode.*surrogates not allowed"),
         ("x" * 300, r"File name too long|cannot be read|cannot be written"),
-        ("a/" * 3000, r"File name too long|There is no folder|it has 6,000 characters"),
+        ("a/" * 3000, r"File name too long|There is no folder"),
     ],
-    ids=["raising", "number", "bytes", "empty", "half a character", "long name", "long path"],
+    ids=["empty", "half a character", "long name", "long path"],
 )
 def test_paths_that_no_file_can_have_are_refused(
-    door: str, given: Any, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    entry_point: str, given: Any, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(KernelLabError, match=words):
-        DOORS[door](given)
+        ENTRY_POINTS[entry_point](given)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -398,18 +385,18 @@ def test_a_zip_file_with_more_in_it_is_read_for_what_it_should_have(tmp_path: Pa
 def test_only_regular_files_are_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     for path in (tmp_path / "fifo", "/dev/zero", "/dev/null"):
-        assert "is no regular file" in refusal(path)
-        with pytest.raises(ProfileError, match="is no regular file"):
+        assert "is not a regular file" in refusal(path)
+        with pytest.raises(ProfileError, match="is not a regular file"):
             kernellab.read_ncu(path)
-        with pytest.raises(ArchiveError, match="is no regular file"):
+        with pytest.raises(ArchiveError, match="is not a regular file"):
             kernellab.Tuning.load(path)
     with open(tmp_path / "sparse", "wb") as made:
         made.truncate(1 << 40)
     assert "no more than 536,870,912 are read" in refusal(tmp_path / "sparse")
-    assert "has more than 16,777,216 bytes" in refusal("/proc/self/pagemap")
+    assert "no known size, and more than 16,777,216 bytes" in refusal("/proc/self/pagemap")
     (tmp_path / "loop").symlink_to("loop")
     assert "cannot be read" in refusal(tmp_path / "loop")
-    assert "no folder of Triton's cache" in refusal(tmp_path)
+    assert "not a folder of Triton's cache" in refusal(tmp_path)
 
 
 def test_a_stage_of_a_cache_folder_that_is_no_file(tmp_path: Path) -> None:
@@ -418,7 +405,7 @@ def test_a_stage_of_a_cache_folder_that_is_no_file(tmp_path: Path) -> None:
     fuzzed_files.load_cache_folder(metadata)
     (tmp_path / "vector_add.ttir").unlink()
     os.mkfifo(tmp_path / "vector_add.ttir")
-    assert "is no regular file" in refusal(tmp_path)
+    assert "is not a regular file" in refusal(tmp_path)
 
 
 def test_a_dump_of_empty_lines_takes_no_time(tmp_path: Path) -> None:
@@ -430,7 +417,7 @@ def test_a_dump_of_empty_lines_takes_no_time(tmp_path: Path) -> None:
 def test_counts_of_a_profile_are_counts(tmp_path: Path) -> None:
     text = '"Kernel Name","k"\n"Address","Source","# Samples"\n"10","NOP","1e300"\n'
     (tmp_path / "a.csv").write_text(text)
-    with pytest.raises(ProfileError, match="1e300 is no count"):
+    with pytest.raises(ProfileError, match="1e300 is not a count"):
         kernellab.read_ncu(tmp_path / "a.csv")
 
 
@@ -450,6 +437,7 @@ assert os.path.exists(made)
 """
 
 
+@pytest.mark.slow
 def test_a_file_runs_nothing_until_its_kernel_is_asked_for(tmp_path: Path) -> None:
     data = json.loads((SWEEPS / "tuning_h200_vector_add.json").read_text())
     (one,) = data["tunings"]
@@ -480,7 +468,7 @@ def test_a_source_that_ends_the_process_is_refused(tmp_path: Path) -> None:
     data = json.loads((SWEEPS / "tuning_h200_vector_add.json").read_text())
     data["tunings"][0]["source"]["text"] = "raise SystemExit(3)\n"
     (tmp_path / "sweep.json").write_text(json.dumps(data))
-    with pytest.raises(ArchiveError, match="makes no kernel here: SystemExit: 3"):
+    with pytest.raises(ArchiveError, match="does not define the kernel here: SystemExit: 3"):
         kernellab.load(tmp_path / "sweep.json").with_kernel()
 
 

@@ -1,4 +1,4 @@
-"""Advice on names that nobody knows, and the options of a line that say constants."""
+"""Advice on names that no one knows, and the options of a line that say constants."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from kernellab.common import worker as shared_worker
 from kernellab.common.worker import Worker
 from kernellab.errors import CompileError, WorkerError, WorkerLost
 from tests.kernels.tuned import double
+from tests.support.strict_python import STRICT
 
 
 @pytest.fixture
@@ -196,6 +197,7 @@ def test_a_process_that_ends_before_it_begins_is_lost_and_blames_no_call(worker,
         sys.path.remove(str(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_steered_compilation_whose_process_is_killed_blames_no_kernel():
     with pytest.raises(WorkerLost, match="killed from outside"):
@@ -341,7 +343,7 @@ def test_a_process_reads_text_as_utf8_and_none_is_left_at_the_end_where_the_loca
     code = """
         import os
         from kernellab.common.worker import Worker
-        own = Worker("own")  # nobody closes it
+        own = Worker("own")  # no one closes it
         print(own.call("locale:getpreferredencoding"))
         if os.fork() == 0:
             del own  # nor does a child complain of what is its parent's
@@ -349,7 +351,7 @@ def test_a_process_reads_text_as_utf8_and_none_is_left_at_the_end_where_the_loca
         os.wait()
     """
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-X", "dev", "-c", textwrap.dedent(code)],
+        [sys.executable, *STRICT, "-c", textwrap.dedent(code)],
         env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
         capture_output=True,
         text=True,

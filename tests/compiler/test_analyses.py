@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from kernellab.errors import ArgumentError
-from tests.kernels import analysed, remarked
+from tests.kernels import analyzed, remarked
 from tests.support.compiled import compiled, of_corpus, source_line
 
 WITH_SHARED_MEMORY = [
@@ -28,6 +28,7 @@ WITH_SHARED_MEMORY = [
 # Shared memory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "target"), WITH_SHARED_MEMORY)
 def test_the_buffers_end_where_the_launchs_shared_memory_ends(name: str, target: str) -> None:
     compilation = of_corpus(name, target)
@@ -46,7 +47,7 @@ def test_buffers_that_share_bytes_do_not_live_at_once(name: str, target: str) ->
                 buffer.last_operation < other.first_operation
                 or other.last_operation < buffer.first_operation
             )
-            # The captures of a warp-specialised operation are read before its groups make
+            # The captures of a warp-specialized operation are read before its groups make
             # buffers of their own.
             assert apart or "ttg.warp_specialize" in (buffer.operation, other.operation)
 
@@ -79,6 +80,7 @@ _ALLOCATION = re.compile(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["matmul", "matmul_tma_specialized", "attention_forward"])
 def test_tensor_memory_is_what_the_modules_text_says(name: str) -> None:
     compilation = of_corpus(name, "sm_100")
@@ -117,6 +119,7 @@ def test_a_result_of_64_rows_has_half_of_each_warps_rows() -> None:
     assert (result.row, result.rows, result.columns) == (0, 64, 64)
 
 
+@pytest.mark.slow
 def test_scales_of_a_product_lie_behind_its_accumulator() -> None:
     types = ("*fp8e4nv:16", "*u8:16", "*fp8e4nv:16", "*u8:16", "*fp32:16")
     made = compiled(remarked.scaled_product, *types, N=128, K=128, target="sm_100")
@@ -126,6 +129,7 @@ def test_scales_of_a_product_lie_behind_its_accumulator() -> None:
     assert memory.total_columns == 256
 
 
+@pytest.mark.slow
 def test_buffers_of_tensor_memory_that_share_columns_do_not_live_at_once() -> None:
     buffers = {
         one.name: one for one in of_corpus("attention_forward", "sm_100").tensor_memory().buffers
@@ -155,6 +159,7 @@ def test_where_there_is_no_tensor_memory_it_says_why(name: str, target: str, wor
 # Barriers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "target"),
     [
@@ -197,6 +202,7 @@ def test_a_barrier_of_the_kernels_own_is_told_from_an_inserted_one() -> None:
     assert [source_line(barrier.position) for barrier in own] == ["tl.debug_barrier()"]
 
 
+@pytest.mark.slow
 def test_every_hazard_has_a_write_and_bytes_in_common() -> None:
     compilation = of_corpus("attention_forward", "sm_80")
     buffers = {buffer.name: buffer for buffer in compilation.shared_memory().buffers}
@@ -293,7 +299,7 @@ def test_a_kernel_without_loops_has_no_schedule() -> None:
 
 
 def test_work_of_a_loop_of_known_length_counted_by_hand() -> None:
-    compilation = compiled(analysed.scaled_sums, "*fp32:16", "*fp32:16", BLOCK=256, STEPS=10)
+    compilation = compiled(analyzed.scaled_sums, "*fp32:16", "*fp32:16", BLOCK=256, STEPS=10)
     work = compilation.work()
     # Each of 10 steps: a product and a sum per element; one product per element at the end.
     assert work.flops == {"1": 10 * 2 * 256 + 256}
@@ -305,7 +311,7 @@ def test_work_of_a_loop_of_known_length_counted_by_hand() -> None:
 def test_work_of_a_loop_of_unknown_length_names_the_length() -> None:
     work = of_corpus("matmul", "sm_90").work()
     products = " + ".join(f"{count:,} * {loops}" for loops, count in work.matrix_flops.items())
-    assert f"of them in matrix products: {products}\n" in str(work)
+    assert f"of them in matmuls: {products}\n" in str(work)
     assert work.matrix_flops == {"ceil(K / 64)": 2 * 128 * 128 * 64}
     assert work.bytes_loaded == {"ceil(K / 64)": (128 * 64 + 64 * 128) * 2}
     assert work.bytes_stored == {"1": 128 * 128 * 2}
@@ -341,7 +347,7 @@ def test_every_result_is_a_table_and_is_kept(question: str) -> None:
 
 def test_without_passes_the_analyses_of_passes_say_what_to_do() -> None:
     compilation = compiled(
-        analysed.scaled_sums, "*fp32:16", "*fp32:16", BLOCK=64, STEPS=2, record="stages"
+        analyzed.scaled_sums, "*fp32:16", "*fp32:16", BLOCK=64, STEPS=2, record="stages"
     )
     assert compilation.work().flops == {"1": 2 * 2 * 64 + 64}
     for ask in (compilation.shared_memory, compilation.barriers, compilation.pipeline_stages):

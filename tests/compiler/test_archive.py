@@ -25,7 +25,7 @@ from kernellab.compiler.files.restore import from_json
 from kernellab.compiler.files.saving import to_json
 from kernellab.errors import ArchiveError, ArgumentError, KernelLabError
 from kernellab.records import Compilation
-from tests.kernels import analysed
+from tests.kernels import analyzed
 from tests.support.compiled import compiled, of_corpus
 from tests.support.source_files import ROOT
 
@@ -89,7 +89,7 @@ def test_the_largest_of_the_tuned_kernels_stays_small(tmp_path: Path) -> None:
 
 def test_a_record_of_stages_alone(tmp_path: Path) -> None:
     saved = compiled(
-        analysed.scaled_sums, "*fp32:16", "*fp32:16", BLOCK=64, STEPS=2, record="stages"
+        analyzed.scaled_sums, "*fp32:16", "*fp32:16", BLOCK=64, STEPS=2, record="stages"
     )
     loaded = kernellab.load(saved.save(tmp_path / "stages"))
     assert loaded.passes == ()
@@ -178,15 +178,15 @@ def test_a_flipped_byte(saved: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"just some words", "is no saved compilation"),
+        (b"just some words", "is not a saved compilation"),
         (b"", "is empty"),
         (b"P", "is cut off after 1 byte."),
         (b"PK\x03", "is cut off after 3 bytes."),
         (b"\x1f", "is cut off after 1 byte."),
         (b"\x7fELF\x02\xff\xfe", "neither gzip nor text"),
-        (b"[1, 2]", "no compilation that KernelLab saved"),
-        (b'{"cells": []}', "no compilation that KernelLab saved"),
-        (b"[" * 100_000, "is no saved compilation"),
+        (b"[1, 2]", "not a compilation that KernelLab saved"),
+        (b'{"cells": []}', "not a compilation that KernelLab saved"),
+        (b"[" * 100_000, "is not a saved compilation"),
     ],
 )
 def test_files_of_another_kind(tmp_path: Path, content: bytes, words: str) -> None:
@@ -194,7 +194,7 @@ def test_files_of_another_kind(tmp_path: Path, content: bytes, words: str) -> No
     file.write_bytes(content)
     message = refusal(file)
     assert words in message
-    assert "trace.save" in message or "no compilation that KernelLab saved" in message
+    assert "trace.save" in message or "not a compilation that KernelLab saved" in message
 
 
 def test_another_version(saved: Path) -> None:
@@ -296,6 +296,7 @@ def left_behind(
     return request.param, folder, dump
 
 
+@pytest.mark.slow
 def test_a_folder_of_tritons_cache(left_behind: tuple[str, Path, Path], tmp_path: Path) -> None:
     target, folder, _ = left_behind
     ours = of_corpus("matmul", target)
@@ -307,11 +308,12 @@ def test_a_folder_of_tritons_cache(left_behind: tuple[str, Path, Path], tmp_path
         assert loaded.stages["ttgir"].text == ours.stages["ttgir"].text
         assert loaded.work() == ours.work()
         assert loaded.axis_info().accesses == ours.axis_info().accesses
-    with pytest.raises(ArgumentError, match="holds no remarks"):
+    with pytest.raises(ArgumentError, match="has no remarks"):
         loaded.remarks
     assert kernellab.load(loaded.save(tmp_path / "again")).resources == ours.resources
 
 
+@pytest.mark.slow
 def test_a_dump_of_mlir(left_behind: tuple[str, Path, Path]) -> None:
     target, _, dump = left_behind
     loaded, ours = kernellab.load(dump), of_corpus("matmul", target)
@@ -330,6 +332,7 @@ def test_a_dump_of_mlir(left_behind: tuple[str, Path, Path]) -> None:
         loaded.resources
 
 
+@pytest.mark.slow
 def test_a_dump_that_ends_early(left_behind: tuple[str, Path, Path], tmp_path: Path) -> None:
     _, _, dump = left_behind
     text = dump.read_text()
@@ -343,11 +346,12 @@ def test_a_dump_that_ends_early(left_behind: tuple[str, Path, Path], tmp_path: P
     with pytest.raises(ArgumentError, match="no pass 'allocate_shared_memory'"):
         early.shared_memory()
     cut.write_text(text[: text.index("IR Dump Before CSE")])
-    assert "names no target" in refusal(cut)
+    assert "does not name a target" in refusal(cut)
     cut.write_text("// -----// IR Dump Before CSE (cse) ('builtin.module' operation) //----- //\n")
     assert "no module with a kernel" in refusal(cut)
 
 
+@pytest.mark.slow
 def test_a_layout_that_mlir_dies_of(left_behind: tuple[str, Path, Path], tmp_path: Path) -> None:
     """An edited file may end the worker process, never this one; Triton 3.9 refuses it in words."""
     _, folder, _ = left_behind
@@ -366,6 +370,7 @@ def test_a_layout_that_mlir_dies_of(left_behind: tuple[str, Path, Path], tmp_pat
     assert "tt.func" in str(loaded.module("ttir"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [slice(0), slice(1000), slice(60)])
 def test_a_cut_off_cubin_costs_the_sass_and_nothing_else(
     left_behind: tuple[str, Path, Path], tmp_path: Path, damage: slice
@@ -390,6 +395,7 @@ def test_a_cut_off_cubin_costs_the_sass_and_nothing_else(
         loaded.stages["sass"]
 
 
+@pytest.mark.slow
 def test_a_cache_folder_whose_module_was_edited_is_mapped_as_far_as_it_goes(
     left_behind: tuple[str, Path, Path], tmp_path: Path
 ) -> None:
@@ -405,9 +411,9 @@ def test_a_cache_folder_whose_module_was_edited_is_mapped_as_far_as_it_goes(
 
 
 def test_folders_that_are_no_cache(left_behind: tuple[str, Path, Path], tmp_path: Path) -> None:
-    assert "is no folder of Triton's cache" in refusal(tmp_path)
+    assert "is not a folder of Triton's cache" in refusal(tmp_path)
     (tmp_path / "a.json").write_text("{}")
-    assert "names no target" in refusal(tmp_path)
+    assert "does not name a target" in refusal(tmp_path)
     (tmp_path / "b.json").write_text("{}")
     assert "holds several kernels" in refusal(tmp_path)
     (tmp_path / "b.json").unlink()

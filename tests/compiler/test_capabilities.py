@@ -85,5 +85,5 @@ def test_an_ir_text_answers_but_for_remarks() -> None:
         for one in (given, of_corpus("matmul", "sm_90"))
     ]
     assert encodings[0] == encodings[1]
-    with pytest.raises(NotRecorded, match="holds no remarks"):
+    with pytest.raises(NotRecorded, match="has no remarks"):
         ask(given, "remarks")

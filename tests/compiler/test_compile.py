@@ -217,7 +217,7 @@ def ptxas_report(compilation, tmp_path):
 
 
 @pytest.mark.parametrize("target", NVIDIA, ids=str)
-@pytest.mark.parametrize("limit", [None, 32])
+@pytest.mark.parametrize("limit", [None, pytest.param(32, marks=pytest.mark.slow)])
 def test_resources_are_what_ptxas_reports(target, limit, tmp_path):
     compilation = one(
         basic.copy_many,
@@ -346,7 +346,7 @@ def test_options_and_constants_say_outright_what_a_name_means():
     assert "tensor<32x" in compilation.stages["ttir"].text
 
 
-def test_values_specialise_as_in_a_launch():
+def test_values_specialize_as_in_a_launch():
     x = torch.zeros(64)
     text = one(basic.add, x, x, x, 64, BLOCK=64, target="sm_90").stages["ttir"].text
     assert text.count("tt.divisibility = 16") == 4
@@ -397,7 +397,7 @@ def test_recordings_that_there_are_not():
     with pytest.raises(OptionError) as caught:
         compile(basic.add, *ADD, BLOCK=64, record="pases")
     assert str(caught.value) == (
-        "record='pases' is not a way to record.\n"
+        "record='pases' is not a way to record a compilation.\n"
         'Did you mean \'passes\'? "passes" keeps what every pass did, "stages" what '
         "every stage made."
     )

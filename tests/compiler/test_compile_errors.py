@@ -92,7 +92,7 @@ def test_a_refusal_as_data():
             "[v for v in",
             "NotImplementedError: only tuple comprehensions are supported",
             "A kernel has no lists. Write a loop, for k in range(n) or tl.static_range(n); a few "
-            "values may stand in a tuple.",
+            "values can be in a tuple.",
         ),
     ],
 )

@@ -57,6 +57,7 @@ def assert_done_as_said(one: Conversion) -> None:
         assert one.scratch_bytes == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "target"),
     [
@@ -189,9 +190,9 @@ def test_the_conversion_of_a_matmul() -> None:
     compilation = of_corpus("matmul", "sm_90")
     (one,) = compilation.conversions()
     assert "tl.store" in source_line(one.position)
-    assert [neighbour.operation for neighbour in one.forced_by] == ["ttng.warp_group_dot"]
+    assert [neighbor.operation for neighbor in one.forced_by] == ["ttng.warp_group_dot"]
     assert "tl.dot" in source_line(one.forced_by[0].position)
-    assert [neighbour.operation for neighbour in one.wanted_by] == ["tt.store"]
+    assert [neighbor.operation for neighbor in one.wanted_by] == ["tt.store"]
     assert "nvidia_mma" in one.source
     assert "blocked" in one.destination
     assert not one.in_loop
@@ -210,7 +211,7 @@ def test_operands_are_loaded_in_the_loop() -> None:
     assert sum(one.shared_bytes for one in operands) == 2 * 128 * 64 * 2
     for one in operands:
         assert one.means == "shared memory"
-        assert [neighbour.operation for neighbour in one.wanted_by] == ["tt.dot"]
+        assert [neighbor.operation for neighbor in one.wanted_by] == ["tt.dot"]
         assert count(one.in_finished_code, "LDSM") > 0
 
 
@@ -245,6 +246,7 @@ def stored_bytes(compilation: Compilation, one: Conversion) -> tuple[int, int]:
     return each, len(together)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "target", "operation"),
     [
@@ -357,7 +359,7 @@ def test_reductions_in_loops_hand_on_what_is_said() -> None:
         assert one.shuffles_counted
         assert one.shuffled_bytes == shuffles(one) * 4 * LANES * compilation.options["num_warps"]
     largest = reductions[0]
-    assert "tt.dot" in [neighbour.operation for neighbour in largest.forced_by]
+    assert "tt.dot" in [neighbor.operation for neighbor in largest.forced_by]
 
 
 def test_reductions_over_warps() -> None:
@@ -377,6 +379,7 @@ def test_after_a_pass_there_is_no_machine_code() -> None:
     assert not any(one.in_finished_code for one in early)
 
 
+@pytest.mark.slow
 def test_amd() -> None:
     found = of_corpus("attention_forward", "gfx942").conversions()
     assert {one.means for one in found} >= {"shared memory", "warp shuffles"}

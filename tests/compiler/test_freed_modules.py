@@ -37,9 +37,9 @@ def refused(_: Path) -> None:
         kernellab.compile(faulty.bad_assembly, "*fp32", BLOCK=64, target="sm_90")
 
 
-def launched(door: Callable[..., Any], **how: Any) -> Callable[[Path], Any]:
+def launched(entry_point: Callable[..., Any], **how: Any) -> Callable[[Path], Any]:
     """A launch of a copy of the kernel: its code is made anew."""
-    return lambda _: door(triton.jit(basic.add.fn), (2,), *ARGUMENTS, BLOCK=64, **how)
+    return lambda _: entry_point(triton.jit(basic.add.fn), (2,), *ARGUMENTS, BLOCK=64, **how)
 
 
 JOBS: dict[str, Callable[[Path], Any]] = {

@@ -22,7 +22,8 @@ TYPES = ("*fp32:16", "*fp32:16", "i32")
 
 
 def compiled(**options: Any) -> Any:
-    return kernellab.compile(double, *TYPES, BLOCK=64, target="sm_90", **options)
+    """Compile for a target whose assembler is `knobs.nvidia.ptxas` in every version of Triton."""
+    return kernellab.compile(double, *TYPES, BLOCK=64, target="sm_80", **options)
 
 
 def without(monkeypatch: pytest.MonkeyPatch, *tools: str) -> None:
@@ -73,7 +74,7 @@ def failing_program(folder: Path) -> str:
     program = folder / "fails"
     program.write_text(
         "#!/bin/sh\n[ $1 = --version ] && echo release 12.8, V12.8.93 && exit\n"
-        "echo 'no licence' >&2\nexit 3\n"
+        "echo 'no license' >&2\nexit 3\n"
     )
     program.chmod(0o755)
     return str(program)
@@ -85,7 +86,7 @@ def test_an_assembler_that_is_none_blames_no_kernel(
 ) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TRITON_PTXAS_PATH", failing_program(tmp_path))
-    with pytest.raises(MachineError, match="no licence") as caught:
+    with pytest.raises(MachineError, match="no license") as caught:
         compiled(num_warps=1, **steered)
     assert caught.value.position is None
     assert "TRITON_PTXAS_PATH" in caught.value.advice
@@ -98,7 +99,7 @@ def test_everything_else_is_shown_where_the_disassembler_fails(
     compilation = compiled(num_warps=2)
     compilation.explore().to_html(tmp_path / "page.html")
     compilation.save(tmp_path / "saved.kl")
-    with pytest.raises(MachineError, match="nvdisasm cannot run: no licence"):
+    with pytest.raises(MachineError, match="nvdisasm cannot run: no license"):
         compilation.stages["sass"]
 
 
@@ -165,7 +166,7 @@ def test_a_sweep_does_not_hold_it_against_a_config(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(in_worker, "_job", lambda packed: type("Job", (), dict.fromkeys(
         ("kernel", "target"))))  # fmt: skip
     monkeypatch.setattr(in_worker, "unpack", lambda packed: type("Task", (), dict.fromkeys(
-        ("specialization", "options", "tensors"))))  # fmt: skip
+        ("specialization", "options", "tensors", "is_timed"))))  # fmt: skip
     dropped = in_worker.compile_config(b"", b"").dropped
     assert dropped is not None
     assert dropped.reason == "lost"

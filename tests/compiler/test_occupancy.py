@@ -14,8 +14,6 @@ from kernellab.compiler.machine_code.occupancy import (
     AMD_LIMITS,
     NVIDIA_LIMITS,
     occupancy,
-    what_if,
-    what_if_table,
 )
 from kernellab.compiler.machine_code.sass import run_on_cubin
 from kernellab.compiler.pipeline import compile
@@ -123,6 +121,7 @@ def test_an_unknown_gpu_is_said():
 # -- AMD -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["vector_add", "softmax", "matmul_small", "attention_forward"])
 @pytest.mark.parametrize("arch", AMD_LIMITS)
 def test_llvms_own_count_says_the_same(name, arch):
@@ -177,9 +176,9 @@ def test_a_kernel_without_barriers_has_none():
 
 
 def test_what_is_no_cubin_is_said():
-    with pytest.raises(CompileError, match="no cubin"):
+    with pytest.raises(CompileError, match="not a cubin"):
         sections(b"MZ not an ELF file")
-    with pytest.raises(CompileError, match="no cubin"):
+    with pytest.raises(CompileError, match="not a cubin"):
         barrier_count(b"", "kernel")
 
 
@@ -190,6 +189,7 @@ def test_amd_scalar_registers_are_those_of_the_assembly():
     assert compilation.resources.scalar_registers == int(total[1])
 
 
+@pytest.mark.slow
 def test_spill_sites_are_the_local_accesses_of_the_sass():
     keywords: dict[str, Any] = {"ROWS": 128, "COLUMNS": 128, "maxnreg": 32}
     compilation = compile(
@@ -221,29 +221,17 @@ def test_spill_sites_are_the_local_accesses_of_the_sass():
 
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_90", "gfx942", "gfx1100"])
-@pytest.mark.parametrize("vary", ["registers", "shared_bytes"])
-def test_more_of_a_resource_never_raises_occupancy(target, vary):
-    curve = what_if(resources(64, 16384), parse_target(target), 4, vary)
-    values = [value for value, _ in curve]
-    blocks = [found.blocks for _, found in curve]
-    assert values == sorted(set(values))
+@pytest.mark.parametrize(
+    ("vary", "values"),
+    [("registers", range(8, 256, 8)), ("shared_bytes", range(0, 65536, 1024))],
+    ids=["registers", "shared_bytes"],
+)
+def test_more_of_a_resource_never_raises_occupancy(target, vary, values):
+    kernel = resources(64, 16384)
+    found = [occupancy(kernel, parse_target(target), 4, **{vary: value}) for value in values]
+    blocks = [one.blocks for one in found]
     assert blocks == sorted(blocks, reverse=True)
     assert blocks[0] > blocks[-1]
-
-
-def test_the_steps_of_shared_memory_are_where_it_changes():
-    target = parse_target("sm_90")
-    for value, found in what_if(resources(32), target, 1, "shared_bytes")[1:-1]:
-        more = occupancy(resources(32, value + 1), target, 1)
-        assert more.limits["shared memory"] < found.limits["shared memory"]
-
-
-def test_what_if_names_its_assumption():
-    table = what_if_table(resources(64, 16384), parse_target("sm_90"), 4, "warps")
-    assert table.attrs["assumption"] == "if the rest stayed"
-    assert list(table.columns) == ["warps", "blocks", "resident warps", "occupancy", "limited by"]
-    assert list(table["warps"]) == [1, 2, 4, 8, 16, 32]
-    assert (table["occupancy"] == table["resident warps"] / 64).all()
 
 
 def test_a_compilation_answers_what_if():

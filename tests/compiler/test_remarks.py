@@ -16,14 +16,14 @@ import pytest
 from triton._C import libtriton
 
 import kernellab
-from kernellab.compiler.remarks.catalogue import WORDINGS, explained
+from kernellab.compiler.remarks.catalog import WORDINGS, explained
 from kernellab.compiler.remarks.collecting import assembler_remarks, compiler_remarks
 from kernellab.errors import SourcePosition
 from kernellab.records import Compilation, Resources
 from kernellab.records.remarks import Remark
 from kernellab.triton_api import column_in_location
 from kernellab.triton_api.analyses import Diagnosis, PythonWarning
-from tests.kernels import analysed, remarked
+from tests.kernels import analyzed, remarked
 from tests.support.compiled import compiled, of_corpus, source_line
 from tests.support.versions import WARNS_OF_BLOCK_POINTERS, WARNS_OF_REORDERING
 
@@ -31,7 +31,7 @@ HALVES = ("*fp16:16", "*fp16:16", "*fp32:16")
 
 
 def test_a_product_that_misses_hoppers_matrix_unit_is_said_on_its_line() -> None:
-    found = compiled(analysed.small_dot, *HALVES, N=32).remarks
+    found = compiled(analyzed.small_dot, *HALVES, N=32).remarks
     missed = [one for one in found if "MMA version 3 acceleration not applied" in one.what]
     assert [(one.severity, one.origin) for one in missed] == [("remark", "mlir")], (
         "each is said once"
@@ -48,7 +48,7 @@ def test_a_product_that_fits_is_not_remarked() -> None:
 
 def test_a_remark_in_an_inlined_helper_names_helper_and_caller() -> None:
     types = ("*fp32:16", "*fp32:16", "i32")
-    found = compiled(analysed.strided_through_a_helper, *types, BLOCK=1024).remarks
+    found = compiled(analyzed.strided_through_a_helper, *types, BLOCK=1024).remarks
     (failed,) = [one for one in found if "vectorization fails" in one.what and one.called_from]
     assert failed.severity == "warning"
     assert source_line(failed.span).startswith("return tl.load(x_ptr + i * 3")
@@ -61,8 +61,8 @@ def test_what_the_assembler_said_while_passes_were_recorded_is_what_it_says_when
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     types = ("*fp32:16", "*fp32:16", "i32")
-    asked = compiled(analysed.strided_through_a_helper, *types, BLOCK=1024, record="stages").remarks
-    recorded = compiled(analysed.strided_through_a_helper, *types, BLOCK=1024)
+    asked = compiled(analyzed.strided_through_a_helper, *types, BLOCK=1024, record="stages").remarks
+    recorded = compiled(analyzed.strided_through_a_helper, *types, BLOCK=1024)
     monkeypatch.setattr("kernellab.triton_api.analyses.assembler_log", pytest.fail)
     kept = [one for one in recorded.remarks if one.origin == "ptxas"]
     assert kept
@@ -87,12 +87,13 @@ def test_spills_are_a_warning_and_no_spills_are_none() -> None:
         assert warned(name, target) == (of_corpus(name, target).resources.spills > 0)
 
 
+@pytest.mark.slow
 def test_collecting_leaves_nothing_behind_and_shows_nothing() -> None:
     program = (
         "import os\n"
         "from tests.support.compiled import compiled\n"
-        "from tests.kernels import analysed\n"
-        "c = compiled(analysed.small_dot, '*fp16:16', '*fp16:16', '*fp32:16', N=32)\n"
+        "from tests.kernels import analyzed\n"
+        "c = compiled(analyzed.small_dot, '*fp16:16', '*fp16:16', '*fp32:16', N=32)\n"
         "before, files = dict(os.environ), set(os.listdir(os.environ['TRITON_CACHE_DIR']))\n"
         "assert len(c.remarks) > 1\n"
         "assert dict(os.environ) == before\n"
@@ -159,7 +160,7 @@ def test_an_assembler_warning_with_a_line_of_ptx_names_the_kernels_line() -> Non
 
 
 def test_remarks_take_no_work_of_llvms(monkeypatch: pytest.MonkeyPatch) -> None:
-    compilation = compiled(analysed.small_dot, *HALVES, N=32)
+    compilation = compiled(analyzed.small_dot, *HALVES, N=32)
 
     def unwanted(*_: object) -> None:
         raise AssertionError("LLVM was asked")
@@ -291,12 +292,12 @@ CAUSED = [
         "transposed",
     ),
     (
-        remarked.specialised,
+        remarked.specialized,
         (*HALVES, "i32:16", "i32:16", "i32:16"),
         {"TILE": 128},
         "sm_90",
         "capturing tensor values",
-        "def specialised",
+        "def specialized",
         "handed to groups of warps",
         "warp_specialize",
     ),
@@ -558,6 +559,7 @@ def _made(
     return compiled(kernel, *types, target=target, **dict(keywords))
 
 
+@pytest.mark.slow
 def test_the_meanings_hold_in_the_machine_code() -> None:
     def widths(kernel: Any, *types: str) -> set[int]:
         made = _made(kernel, types, (("BLOCK", 1024),), "sm_90")
@@ -643,7 +645,7 @@ def test_spills_of_the_resources_are_those_of_the_remark(record: str) -> None:
                 "Not pipelining TMA load because the per-stage shared-memory allocation size is "
                 "not a multiple of the 128-byte TMA alignment."
             ),
-            "no multiple of 128 bytes",
+            "not a multiple of 128 bytes",
         ),
         (
             "mlir",

@@ -132,7 +132,7 @@ def test_fixed_latencies_are_waited_for_by_stalls(target):
                 break
             cycles += reader.control.stall_cycles
     assert len(distances) > 10
-    # A predicate is there later than a register, and a neighbour may take it earlier through its
+    # A predicate is there later than a register, and a neighbor may take it earlier through its
     # own bypass: 4 is the least.
     assert min(distances) >= 4
     assert collections.Counter(distances)[4] > 0

@@ -81,6 +81,7 @@ def ptxas_heeds_lines(name: str, target: str) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "target"),
     [

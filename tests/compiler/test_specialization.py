@@ -1,4 +1,4 @@
-"""Binding a call and specialising it: the result must be what Triton itself makes
+"""Binding a call and specializing it: the result must be what Triton itself makes
 of the same call.
 """
 
@@ -86,7 +86,7 @@ CALLS = {
     "negative": (basic.add, (X, X, X, -16, 16), {}),
     "half": (basic.add, (X.half(), X.bfloat16(), X.to(torch.float8_e5m2), 4, 16), {}),
     "bool tensor": (basic.add, (X > 3, X.int(), X.to(torch.uint16), 4, 16), {}),
-    "not specialised": (parameters.unspecialized, (X, 16, 16), {}),
+    "not specialized": (parameters.unspecialized, (X, 16, 16), {}),
     "annotated": (parameters.annotated, (X, 16, 2), {}),
     "kinds": (
         parameters.many_kinds,
@@ -103,7 +103,7 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("target", ["sm_75", "sm_90", "gfx942", "gfx1201"])
-def test_values_are_specialised_as_triton_does(monkeypatch, name, target):
+def test_values_are_specialized_as_triton_does(monkeypatch, name, target):
     kernel, args, keywords = CALLS[name]
     target = parse_target(target)
     signature, constants, attributes = launched_by_triton(
@@ -125,7 +125,7 @@ def test_values_come_by_name_with_defaults_applied():
     assert call.values["BLOCK"] == 16
 
 
-def test_warm_calls_share_the_specialisation_and_equal_constants_do_not():
+def test_warm_calls_share_the_specialization_and_equal_constants_do_not():
     def key(block):
         return bind(basic.add, (X, X, X, 5), {"BLOCK": block}, DEFAULT_TARGET)
 
@@ -219,7 +219,7 @@ def test_a_read_only_array_is_marked(recwarn):
 # -- types instead of values -----------------------------------------------------------------------
 
 
-def test_types_specialise_as_the_values_they_stand_for():
+def test_types_specialize_as_the_values_they_stand_for():
     types = bind(
         basic.add, ("*fp32:16", "*fp32", "*fp32:16", "i32:16"), {"BLOCK": 16}, DEFAULT_TARGET
     )
@@ -297,9 +297,9 @@ def test_type_strings(text, parsed):
         ("fp8e4", "'fp8e4' is not a Triton type.", "Did you mean 'fp8e4"),
         ("", "'' is not a Triton type.", "Types are"),
         ("nvTmaDesc", "'nvTmaDesc' is not a Triton type.", "Types are"),
-        ("*fp32:8", "'*fp32:8' promises '8', which does not go with '*fp32'.", '":16" says'),
-        ("fp32:16", "'fp32:16' promises '16', which does not go with 'fp32'.", '":16" says'),
-        ("*fp32:1", "'*fp32:1' promises '1', which does not go with '*fp32'.", '":16" says'),
+        ("*fp32:8", "'*fp32:8' promises '8', which does not apply to '*fp32'.", '":16" says'),
+        ("fp32:16", "'fp32:16' promises '16', which does not apply to 'fp32'.", '":16" says'),
+        ("*fp32:1", "'*fp32:1' promises '1', which does not apply to '*fp32'.", '":16" says'),
         ("tensordesc<fp16>", "'tensordesc<fp16>' is not a tensor descriptor", "block shape"),
     ],
 )
@@ -333,7 +333,7 @@ def test_signatures_of_the_command_line():
     ("text", "words"),
     [
         ("*fp32,,i32", "The signature '*fp32,,i32' has an empty entry."),
-        ("n=i32,*fp32", "'*fp32' stands after named entries in the signature 'n=i32,*fp32'."),
+        ("n=i32,*fp32", "'*fp32' comes after named entries in the signature 'n=i32,*fp32'."),
         ("*fp32,i23", "'i23' is not a Triton type.\nDid you mean 'i32'?"),
     ],
 )
@@ -482,7 +482,7 @@ def at(column):
             (X, BACKWARDS, X, 5, 16),
             {},
             "Argument 'y_ptr' of 'add': the array has negative strides (-4,), which a tensor "
-            "cannot have.\n" + at(16) + "array.copy() makes one that runs forwards.",
+            "cannot have.\n" + at(16) + "Pass array.copy(), which has positive strides.",
         ),
         (
             (X, StatedType("*fp32"), X, 5, StatedType("i32")),
@@ -523,7 +523,7 @@ def test_arguments_that_do_not_fit(args, keywords, message):
         ),
         (
             {"BLOCK": 16, "num_warps": "4"},
-            "num_warps must be an integer, and '4' was given.\nsm_90's own is num_warps=4.",
+            "num_warps must be an integer, got '4'.\nsm_90 has the default num_warps=4.",
         ),
     ],
 )

@@ -89,7 +89,7 @@ def test_a_gpu_is_a_target_by_its_name(written, name):
     assert parse_target(written).name == name
 
 
-def test_of_a_gpu_that_is_misspelt_the_nearest_is_named():
+def test_of_a_gpu_that_is_misspelled_the_nearest_is_named():
     with pytest.raises(TargetError) as caught:
         parse_target("h10")
     assert "Did you mean 'h100'?" in str(caught.value)

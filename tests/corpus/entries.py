@@ -29,7 +29,7 @@ class Entry:
     refused: Mapping[str, str] = field(default_factory=dict)
     """Target -> part of the message with which the compiler refuses the kernel there."""
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """Target -> why nobody should wait for this entry there; a smaller one stands in."""
+    """Target -> why no one should wait for this entry there; a smaller one stands in."""
 
 
 def everywhere(reason: str, *targets: str) -> dict[str, str]:
@@ -38,7 +38,7 @@ def everywhere(reason: str, *targets: str) -> dict[str, str]:
 
 
 ABORTS = "the compiler aborts the process"
-"""The reason where there is no message: nobody may try this in a process that has to live on."""
+"""The reason where there is no message: no one may try this in a process that has to live on."""
 
 NVIDIA_BEFORE_HOPPER = ("sm_75", "sm_80", "sm_86", "sm_89")
 NVIDIA = (*NVIDIA_BEFORE_HOPPER, "sm_90", "sm_100", "sm_103", "sm_120")

@@ -1,4 +1,4 @@
-"""Matrix products: plain, persistent, through descriptors, warp-specialised, scaled."""
+"""Matrix products: plain, persistent, through descriptors, warp-specialized, scaled."""
 
 import triton
 import triton.language as tl
@@ -8,7 +8,7 @@ import triton.language as tl
 def grouped_tile(
     program, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP_M: tl.constexpr
 ):
-    """The (row, column) of a program's tile, in groups of GROUP_M rows of tiles, so that neighbours share tiles in L2."""
+    """The (row, column) of a program's tile, in groups of GROUP_M rows of tiles, so that neighbors share tiles in L2."""
     tiles_m = tl.cdiv(M, BLOCK_M)
     tiles_n = tl.cdiv(N, BLOCK_N)
     in_group = GROUP_M * tiles_n
@@ -101,7 +101,7 @@ def matmul_tma(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     GROUP_M: tl.constexpr, PROGRAMS: tl.constexpr, SPECIALIZE: tl.constexpr,
 ):  # fmt: skip
-    """C = A @ B.T, persistent, through descriptors that the host makes; warp-specialised where SPECIALIZE says so."""
+    """C = A @ B.T, persistent, through descriptors that the host makes; warp-specialized where SPECIALIZE says so."""
     tiles = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
     steps = tl.cdiv(K, BLOCK_K)
     for tile in tl.range(

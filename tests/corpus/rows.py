@@ -72,7 +72,7 @@ def layer_norm_backward(
     dx_ptr, dy_ptr, dw_ptr, db_ptr, x_ptr, w_ptr, mean_ptr, rstd_ptr, lock_ptr,
     row_stride, columns, GROUPS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Gradients of layer normalisation, one row a program; rows of a group add to dw and db under a spin lock."""
+    """Gradients of layer normalization, one row a program; rows of a group add to dw and db under a spin lock."""
     row = tl.program_id(0)
     offsets = tl.arange(0, BLOCK)
     inside = offsets < columns

@@ -57,6 +57,7 @@ def after(one: Entry, launch: CorpusLaunch, target: str, stage: str) -> list[tor
     return [tensor for tensor in found if isinstance(tensor, torch.Tensor)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", chosen(), ids=lambda pair: f"{pair[0].name}-{pair[1]}")
 def test_ttgir_gives_what_ttir_gives(pair: tuple[Entry, str]) -> None:
     one, target = pair

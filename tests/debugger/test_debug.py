@@ -130,6 +130,7 @@ def printed_after(printed: str, place: int) -> str:
     return printed.split("(Pdb) ")[place + 1].strip()
 
 
+@pytest.mark.slow
 def test_functions_of_kernels_take_tiles(session: Session) -> None:
     """When round 2 begins `acc` is 0, 2, ... 126, and it was 0 before; `x` is 0, 1, ... 63."""
     typed = [
@@ -184,11 +185,9 @@ def test_what_functions_of_kernels_do_not_take(session: Session) -> None:
         breakpoints=[ADDS],
     )
     said = [printed_after(printed, place) for place in range(7)]
-    assert "tl.load: pointers are not followed at the prompt\nx_ptr[:8] reads elements" in said[0]
-    assert "tl.program_id: the program's id and the grid cannot be asked" in said[1]
-    assert (
-        "tl.sum: the sizes of tiles are powers of two, and this array is of shape (3,)" in said[2]
-    )
+    assert "tl.load: Pointers cannot be passed at the prompt.\nx_ptr[:8] reads elements" in said[0]
+    assert "tl.program_id: The program's id and the grid are not available" in said[1]
+    assert "tl.sum: The sizes of a tile must be powers of two, got the shape (3,)." in said[2]
     assert "tl.sum: invalid axis 5. Expected -1 <= axis < 1" in said[3]
     assert "no attribute 'to'\nTiles are NumPy arrays here" in said[4]
     assert "tl.cast(x, ...)" in said[4]
@@ -220,12 +219,12 @@ def test_a_breakpoint_without_code_moves_and_says_so(session: Session) -> None:
         *every_name(),
         BLOCK=64,
     )
-    assert f"Line {other} has no code: the breakpoint moves to line {other + 1}" in printed
+    assert f"Line {other} has no code; the breakpoint moves to line {other + 1}." in printed
     assert re.search(rf"Breakpoint \d+ at \S+stepped\.py:{other + 1}\n", printed)
     assert re.search(rf"Breakpoint \d+ at \S+stepped\.py:{SCALED + 1}\n", printed)
-    assert "*** Line 1000 has no code, nor has any later line of its function" in printed
+    assert "*** Line 1000 has no code, and neither has any later line of its function." in printed
     printed = session("q", stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=[other])
-    assert f"Line {other} has no code: the breakpoint moves to line {other + 1}" in printed
+    assert f"Line {other} has no code; the breakpoint moves to line {other + 1}." in printed
     assert stops(printed) == [(other + 1, "every_name")]
 
 
@@ -233,7 +232,7 @@ def test_a_breakpoint_before_a_function_moves_into_it(session: Session) -> None:
     definition = line_of(stepped, "def every_name")
     first = line_of(stepped, "pid = tl.program_id(0)", 0)
     for line in (definition - 1, definition - 2):  # the decorator, and the blank line before it
-        moves = f"Line {line} has no code: the breakpoint moves to line {first}"
+        moves = f"Line {line} has no code; the breakpoint moves to line {first}."
         printed = session("q", stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=[line])
         assert moves in printed
         assert stops(printed) == [(first, "every_name")]
@@ -287,7 +286,7 @@ def test_a_kernel_without_a_pid_has_one(
 def test_a_launch_is_not_restarted(session: Session) -> None:
     for command in ("run", "restart"):
         printed = session(f"{command}; n; q", stepped.every_name, 3, *every_name(), BLOCK=64)
-        assert "*** A launch cannot be restarted from within: q, then call debug again" in printed
+        assert "*** A launch cannot be restarted here. Quit (q) and call debug again." in printed
         assert len(stops(printed)) == 2, "and the session goes on"
 
 
@@ -398,12 +397,12 @@ def test_ctrl_c_leaves_everything_as_it_was(session: Session) -> None:
     ("keywords", "message"),
     [
         ({"program": 3}, r"no program \(3, 0, 0\) in the grid \(3, 1, 1\)"),
-        ({"program": "first"}, r"program='first' names no program"),
-        ({"breakpoints": [1.5]}, r"breakpoints holds 1.5"),
+        ({"program": "first"}, r"program must name programs, got 'first'"),
+        ({"breakpoints": [1.5]}, r"breakpoints must be lines, places or pairs .*, got 1.5"),
         ({"breakpoints": ["scale"]}, r"Did you mean 'scaled'\?"),
-        ({"breakpoints": [1000]}, r"line 1000 of stepped.py has no code"),
-        ({"breakpoints": [f"{ADDS}, acc >"]}, r"is no expression"),
-        ({"stage": "ttgir"}, r"only its TTIR follows line by line"),
+        ({"breakpoints": [1000]}, r"Line 1000 of stepped.py has no code"),
+        ({"breakpoints": [f"{ADDS}, acc >"]}, r"is not an expression"),
+        ({"stage": "ttgir"}, r"the lines of the source, which only TTIR still has"),
     ],
 )
 def test_what_cannot_be(keywords: dict[str, Any], message: str) -> None:
@@ -467,6 +466,7 @@ def test_print_is_device_print(capsys: pytest.CaptureFixture[str]) -> None:
 # In real terminals
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("ctrl_c")
 def test_pdb_in_a_terminal() -> None:
     script = (
@@ -492,6 +492,7 @@ def said(keys: Terminal, command: str, prompt: str = "(Pdb)") -> str:
     return keys.read_until(prompt)
 
 
+@pytest.mark.slow
 def test_tiledebug_in_ipython() -> None:
     command = [
         sys.executable,
@@ -529,7 +530,7 @@ def test_tiledebug_in_ipython() -> None:
         )
         assert "OptionError: there is no program (5, 0, 0)" in refused
         refused = said(keys, "%tiledebug stepped.every_name(x)", "In [7]:")
-        assert "is no launch" in refused
+        assert "is not a launch" in refused
 
 
 def test_an_option_of_pythons_print_is_refused_in_words() -> None:

@@ -10,10 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PROMPT = "(Pdb) "
 
 
+@pytest.mark.slow
 def test_the_first_session_of_the_page_is_what_pdb_prints(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "debugging.md").read_text()
     kernels, program = re.findall(r"```python\n(.*?)```", page, re.S)[:2]

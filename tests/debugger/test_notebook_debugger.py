@@ -40,6 +40,7 @@ def debugger(session: NotebookSession) -> NotebookDebugger:
     return NotebookDebugger(session)
 
 
+@pytest.mark.slow
 def test_tiledebug_in_a_notebook(session: NotebookSession) -> None:
     printed = session.converse(
         "%tiledebug --break 11 --program 1 scale[(3,)](x, y, 12, B=4)",
@@ -53,6 +54,7 @@ def test_tiledebug_in_a_notebook(session: NotebookSession) -> None:
     assert session.ask("y.sum().item()") == "132.0"
 
 
+@pytest.mark.slow
 def test_a_breakpoint_in_the_gutter_stops_in_the_first_program(debugger: NotebookDebugger) -> None:
     assert [one["verified"] for one in debugger.run(CELL, {9: "", 11: ""})] == [True, True]
     frame, *_ = debugger.next_stop() or []
@@ -86,6 +88,7 @@ def test_a_breakpoint_in_the_gutter_stops_in_the_first_program(debugger: Noteboo
     assert DOUBLED in debugger.printed
 
 
+@pytest.mark.slow
 def test_a_condition_chooses_among_all_programs(debugger: NotebookDebugger) -> None:
     debugger.run(CELL, {12: "pid == 2 and w.max() > 20"})
     frame, *_ = debugger.next_stop() or []
@@ -95,6 +98,7 @@ def test_a_condition_chooses_among_all_programs(debugger: NotebookDebugger) -> N
     assert DOUBLED in debugger.printed
 
 
+@pytest.mark.slow
 def test_breakpoint_in_a_kernel_stops(debugger: NotebookDebugger) -> None:
     debugger.run(CELL.replace("    b = a / 2\n", "    b = a / 2; breakpoint()\n"), {})
     frame, caller, *_ = debugger.next_stop() or []
@@ -105,6 +109,7 @@ def test_breakpoint_in_a_kernel_stops(debugger: NotebookDebugger) -> None:
     assert DOUBLED in debugger.printed
 
 
+@pytest.mark.slow
 def test_a_fault_of_another_program_names_the_kernels_line(
     debugger: NotebookDebugger, session: NotebookSession
 ) -> None:

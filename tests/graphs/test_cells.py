@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 from typing import Any
 
+import pytest
 import torch
 
 import kernellab
@@ -19,6 +20,7 @@ def squared(x):
 """
 
 
+@pytest.mark.slow
 def test_lines_of_a_cell_go_along() -> None:
     file, space = "/tmp/ipykernel_7/12.py", {"__name__": "__main__"}
     linecache.cache[file] = len(CELL), None, CELL.splitlines(keepends=True), file

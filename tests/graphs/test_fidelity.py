@@ -31,6 +31,7 @@ def test_the_record_is_of_the_whole_corpus() -> None:
     assert len(CASES) >= 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REPLAYED)
 def test_kernels_are_those_of_an_h200(name: str) -> None:
     """Character by character with the torch of the record; with another, as many of each kind

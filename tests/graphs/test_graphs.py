@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +49,7 @@ def _graph(report: GraphReport, direction: str, number: int) -> ReportGraph:
     return found
 
 
+@pytest.mark.slow
 def test_every_graph_has_every_level(report: GraphReport) -> None:
     assert not report.error
     directions = [one.direction for one in report.graphs]
@@ -66,6 +66,7 @@ def test_every_graph_has_every_level(report: GraphReport) -> None:
         assert "def call" in one.wrapper
 
 
+@pytest.mark.slow
 def test_levels_are_those_of_torch(report: GraphReport) -> None:
     first = _graph(report, "forward", 0)
     called = [node.target for node in first.fx.nodes if node.opcode == "call_function"]
@@ -238,15 +239,12 @@ def test_bad_input_is_named() -> None:
     x = torch.rand(4)
     with pytest.raises(TargetError, match="h201"):
         kernellab.graph(torch.sin, x, gpu="h201")
-    with pytest.raises(ArgumentError, match="of type int"):
+    with pytest.raises(ArgumentError, match="gpu must be the name of a GPU, got 90"):
         kernellab.graph(torch.sin, x, gpu=90)
     with pytest.raises(ArgumentError, match="function or a module"):
         kernellab.graph(5, x)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="fastest"):
         kernellab.graph(torch.sin, x, mode="fastest")
-    held = threading.Lock()
-    with pytest.raises(ArgumentError, match="cannot be sent"):
-        kernellab.graph(lambda y: (held, y)[1], x)
 
 
 def test_the_callers_process_is_left_as_it_was(report: GraphReport) -> None:
@@ -283,13 +281,14 @@ def captures() -> dict[bool, Captured]:
     x, weight = torch.rand(4, 9), torch.rand(9, 5, requires_grad=True)
     found = {}
     for beside in (True, False):
-        backend = Backend(gpu_named("h200").answering(), beside=beside)
+        backend = Backend(gpu_named("h200").answering, beside=beside)
         found[beside] = capture_call(
             _repeated, (x, weight), {}, backend, backward=True, dynamic=False, fullgraph=True
         )
     return found
 
 
+@pytest.mark.slow
 def test_large_graphs_are_lowered_beside_the_call(captures: dict[bool, Captured]) -> None:
     beside, here = captures[True].lowered, captures[False].lowered
     assert [one.direction for one in beside] == ["forward", "backward"]
@@ -302,6 +301,7 @@ def test_large_graphs_are_lowered_beside_the_call(captures: dict[bool, Captured]
         assert [named.diff() for named in one.passes] == [named.diff() for named in other.passes]
 
 
+@pytest.mark.slow
 def test_what_is_written_out_is_what_torch_writes_out(captures: dict[bool, Captured]) -> None:
     """Operations are written out one by one, equal ones once."""
     forward = captures[False].lowered[0]
@@ -321,12 +321,13 @@ def test_a_product_is_not_timed(captures: dict[bool, Captured]) -> None:
 
 
 def test_what_takes_too_long_is_a_report_of_what_there_is() -> None:
+    # Work that swallows the first alarm meets the second one, ten seconds later.
     def slow(x: torch.Tensor) -> torch.Tensor:
-        for _ in range(400):
+        for _ in range(1_000_000):
             x = x.sin() + 1
         return x
 
-    backend = Backend(gpu_named("h200").answering(), levels=False)
+    backend = Backend(gpu_named("h200").answering, levels=False)
     found = capture_call(
         slow, [torch.rand(4)], {}, backend, backward=False, dynamic=False, fullgraph=True, seconds=1
     )

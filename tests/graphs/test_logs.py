@@ -165,7 +165,7 @@ def test_a_folder_of_logs_is_that_of_the_process_that_compiled(tmp_path: Path) -
     quiet = {"artifact": {"name": "torch_version", "encoding": "json"}}
     (tmp_path / name.format("b")).write_text(entry(quiet, '{"pytorch_version": "2.11.0"}'))
     assert kernellab.load(tmp_path).capture.name == "branching"
-    with pytest.raises(ArchiveError, match=r"torch\.compile says nothing"):
+    with pytest.raises(ArchiveError, match=r"without entries of torch\.compile"):
         kernellab.load(tmp_path / name.format("b"))
     (tmp_path / name.format("c")).write_bytes(LOG.read_bytes())
     with pytest.raises(ArchiveError, match="2 processes") as refused:
@@ -203,7 +203,7 @@ def test_a_log_that_breaks_off_is_a_report_of_what_is_there(end: float, tmp_path
     report = kernellab.load(file)
     assert 0 < len(report.capture.frames) <= 4
     assert "damaged or cut off" in report.error
-    assert "it breaks off on line" in report.error
+    assert "it ends in the middle of line" in report.error
     assert "stopped" in str(report)
 
 
@@ -214,7 +214,10 @@ def _changed(old: bytes, new: bytes) -> bytes:
 
 
 DAMAGES: dict[str, tuple[Callable[[], bytes], str]] = {
-    "a word of a text": (lambda: _changed(b"torch.sin", b"torch.son"), "than its checksum says"),
+    "a word of a text": (
+        lambda: _changed(b"torch.sin", b"torch.son"),
+        "does not match its checksum",
+    ),
     "JSON": (
         lambda: _changed(b'{"dynamo_output_graph": {', b'{"dynamo_output_graph": {{'),
         "line 73: it is cut off or damaged: Expecting property name",
@@ -274,7 +277,7 @@ def test_graphs_and_code_read_as_what_they_were_printed_from(name: str) -> None:
     torch._dynamo.reset()
     case = CASES[name]
     function, args = case.make("cpu")
-    backend = Backend(gpu_named("h200").answering(), levels=False)
+    backend = Backend(gpu_named("h200").answering, levels=False)
     made = capture(
         function, args, {}, backend, backward=case.backward, dynamic=case.dynamic, fullgraph=False
     )

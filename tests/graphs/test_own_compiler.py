@@ -18,7 +18,7 @@ FILE = str(ROOT / "docs/compiler_of_ones_own.py")
 
 def example() -> str:
     """The code block of the page."""
-    _, _, section = (ROOT / "docs/torch_compile.md").read_text().partition("## A compiler of your")
+    _, _, section = (ROOT / "docs/torch_compile.md").read_text().partition("## Your own compiler")
     return section.partition("```python\n")[2].partition("```")[0]
 
 

@@ -63,6 +63,7 @@ def places(draw: Any) -> tuple[int, np.ndarray]:
     return size, np.array(targets, np.int64)
 
 
+@pytest.mark.slow
 @bounded
 @given(places(), st.sampled_from(INTEGERS), st.sampled_from(sorted(INTEGER_RULES)), st.data())
 def test_integers(where: tuple[int, np.ndarray], kind: np.dtype, operation: str, data: Any) -> None:

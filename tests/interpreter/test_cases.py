@@ -89,6 +89,7 @@ def ttir_of(case: Case) -> builtin.ModuleOp:
     return read_module(triton_api.generic_text(module))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 def test_the_cases_reach_every_operation_and_their_modules_come_back_the_same() -> None:
     """What xDSL prints of each module, Triton's own parser reads back to that module."""

@@ -20,7 +20,7 @@ def test_a_users_own_assembly(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnsupportedOperation, match="inline_assembly"):
         kernellab.run(foreign.of_the_users_own, (1,), x, out, N=8)
 
-    @kernellab.inline_assembly("wonder.f32\n $0, $1, $2;   // nobody knows")
+    @kernellab.inline_assembly("wonder.f32\n $0, $1, $2;   // no one knows")
     def wonder(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return x - 1, x + 1
 

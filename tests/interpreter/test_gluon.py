@@ -112,7 +112,7 @@ def wait_for_nothing(out_ptr):
 def test_a_wait_that_never_ends() -> None:
     out = torch.zeros(1)
     with pytest.raises(
-        KernelFault, match="phase 0 of the barrier lacks 1 arrivals and 0 bytes"
+        KernelFault, match="phase 0 of the barrier is missing 1 arrivals and 0 bytes"
     ) as fault:
         kernellab.run(wait_for_nothing, (1,), out)
     assert source_line(fault.value.position) == "mbarrier.wait(barrier, 0)"
@@ -130,7 +130,7 @@ def test_groups_of_warps_wait_for_each_other() -> None:
 def test_a_group_that_waits_for_what_no_other_does() -> None:
     """The producer stops after three tiles, and the consumer wants a fourth."""
     x, out = normal(640), torch.zeros(640)
-    with pytest.raises(KernelFault, match="phase 1 of the barrier lacks 1 arrivals") as fault:
+    with pytest.raises(KernelFault, match="phase 1 of the barrier is missing 1 arrivals") as fault:
         kernellab.run(producer_and_consumer, (1,), x, out, 3)
     assert source_line(fault.value.position).startswith("mbarrier.wait(filled")
     assert torch.equal(out[:384], 2 * x[:384])

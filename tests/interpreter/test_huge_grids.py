@@ -64,7 +64,8 @@ def test_hundreds_of_millions_of_programs_take_bounded_memory_and_can_be_stopped
     root = str(Path(__file__).parents[2])
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(function=function, kernel=kernel, keywords=keywords)],
-        env={**os.environ, "PYTHONPATH": root}, cwd=root,
+        # The GPU is hidden, because CUDA takes memory too.
+        env={**os.environ, "PYTHONPATH": root, "CUDA_VISIBLE_DEVICES": ""}, cwd=root,
         capture_output=True, text=True, check=False, timeout=280,
     )  # fmt: skip
     # A trace watches one program; all others take two seconds, and it may be done by then.
@@ -84,8 +85,11 @@ def test_more_programs_than_anybody_waits_for_are_refused(function: str) -> None
 
 def test_more_programs_than_can_be_stepped_through_are_refused() -> None:
     x, z = torch.ones(64), torch.zeros(64)
-    doors: list[tuple[Any, str]] = [(kernellab.trace, "programs"), (kernellab.debug, "program")]
-    for function, option in doors:
+    entry_points: list[tuple[Any, str]] = [
+        (kernellab.trace, "programs"),
+        (kernellab.debug, "program"),
+    ]
+    for function, option in entry_points:
         with pytest.raises(OptionError, match=f"^{option} names 1,000,000,000 programs, and no"):
             function(double, (10**9,), x, z, 64, BLOCK=64, **{option: "all"})
     with pytest.raises(OptionError, match=r"^programs names 999,999 programs"):

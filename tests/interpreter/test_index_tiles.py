@@ -116,6 +116,7 @@ def masks(draw: Any, kind: np.dtype, depth: int = 2) -> Pair:
     return Pair(left.value | right.value, left.model | right.model)
 
 
+@pytest.mark.slow
 @bounded
 @given(st.data())
 def test_integers(data: Any) -> None:
@@ -130,6 +131,7 @@ def test_integers(data: Any) -> None:
         assert_alike(turned)
 
 
+@pytest.mark.slow
 @bounded
 @given(st.data())
 def test_masks(data: Any) -> None:
@@ -145,6 +147,7 @@ def test_masks(data: Any) -> None:
         assert_alike(Pair(tiles.permute(mask.value, (1, 0)), mask.model.transpose(0, 2, 1)))
 
 
+@pytest.mark.slow
 @bounded
 @given(st.data())
 def test_merging_what_programs_have_gone_through(data: Any) -> None:

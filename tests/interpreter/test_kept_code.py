@@ -1,4 +1,4 @@
-"""How much of a kernel's code is kept: that of the latest specialisations."""
+"""How much of a kernel's code is kept: that of the latest specializations."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def made(module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch) -> list
     return found
 
 
-def test_the_code_of_the_latest_specialisations_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_of_the_latest_specializations_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "MOST_KEPT", 3)
     codes = made(program, "make_program", monkeypatch)
     x = torch.zeros(8)

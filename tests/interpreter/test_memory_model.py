@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.address_space import AddressSpace
-from kernellab.interpreter.memory.global_memory import Buffer, OutOfBoundsAccess
+from kernellab.interpreter.memory.buffers import Buffer, OutOfBoundsAccess
 from kernellab.interpreter.numerics.affine import AffineTile, BoxMask
 from kernellab.interpreter.numerics.bases import Progression, as_array
 from tests.cases.case import as_numpy, assert_same
@@ -179,6 +179,7 @@ def element_for(access: Access, draw: Any, per_lane: bool) -> np.ndarray:
     return np.asarray(numbers.astype(access.storage.dtype))
 
 
+@pytest.mark.slow
 @bounded
 @given(accesses(), st.data())
 def test_loads(access: Access, data: Any) -> None:
@@ -203,6 +204,7 @@ def test_loads(access: Access, data: Any) -> None:
     assert_same(access.storage, before)
 
 
+@pytest.mark.slow
 @bounded
 @given(accesses(), st.data())
 def test_stores(access: Access, data: Any) -> None:
@@ -211,11 +213,11 @@ def test_stores(access: Access, data: Any) -> None:
     keywords = {"mask": access.mask, "active": access.active}
     if access.first_fault() is not None:
         with pytest.raises(OutOfBoundsAccess) as raised:
-            global_memory.store(access.buffer, access.offsets, value, access.rank, **keywords)
+            global_memory.store(access.buffer, access.offsets, access.rank, value, **keywords)
         access.assert_is_the_fault(raised.value)
         assert_same(access.storage, expected)  # nothing was written
         return
-    global_memory.store(access.buffer, access.offsets, value, access.rank, **keywords)
+    global_memory.store(access.buffer, access.offsets, access.rank, value, **keywords)
     everyone = np.broadcast_to(value, access.on.shape)
     for place in np.argwhere(access.on):  # program after program, lane after lane
         expected[access.index[tuple(place)]] = everyone[tuple(place)]
@@ -233,7 +235,7 @@ def test_programs_that_write_to_one_place_write_in_order(cut: int) -> None:
     stops = np.array([4, 4, 4])
     stops[cut] = 3
     value = np.array([[1.0], [2.0], [3.0]], np.float32)
-    global_memory.store(buffer, offsets, value, 1, mask=BoxMask({0: (0, stops)}, (4,)))
+    global_memory.store(buffer, offsets, 1, value, mask=BoxMask({0: (0, stops)}, (4,)))
     expected = np.zeros(8, np.float32)
     for program in range(PROGRAMS):
         expected[program : program + stops[program]] = program + 1
@@ -293,13 +295,19 @@ def addressed(draw: Any) -> Addressed:
     return Addressed(tensors, addresses, mask, active, lanes)
 
 
+@pytest.mark.slow
 @bounded
 @given(addressed())
 def test_loads_through_addresses(access: Addressed) -> None:
     contents = access.contents()
     off = np.full(access.addresses.shape, 77, as_numpy(access.tensors[0]).dtype)
     found = global_memory.load(
-        access.elements, access.addresses, access.rank, access.mask, off, access.active
+        access.elements,
+        access.addresses,
+        access.rank,
+        mask=access.mask,
+        other=off,
+        active=access.active,
     )
     expected = off.copy()
     for place, number, element in access.lanes:
@@ -309,6 +317,7 @@ def test_loads_through_addresses(access: Addressed) -> None:
     assert_same(everyone[takes_part], expected[takes_part])
 
 
+@pytest.mark.slow
 @bounded
 @given(addressed())
 def test_stores_and_atomics_through_addresses(access: Addressed) -> None:
@@ -316,7 +325,12 @@ def test_stores_and_atomics_through_addresses(access: Addressed) -> None:
     kind = as_numpy(access.tensors[0]).dtype
     value = np.arange(access.addresses.size).reshape(access.addresses.shape).astype(kind)
     global_memory.store(
-        access.elements, access.addresses, value, access.rank, access.mask, access.active
+        access.elements,
+        access.addresses,
+        access.rank,
+        value,
+        mask=access.mask,
+        active=access.active,
     )
     for place, number, element in access.lanes:
         contents[number][element] = value[place]
@@ -325,15 +339,15 @@ def test_stores_and_atomics_through_addresses(access: Addressed) -> None:
     operation = "fadd" if kind.kind == "f" else "add"
     shape = access.addresses.shape[1:]
     found = global_memory.atomic(
-        operation,
         access.elements,
         access.addresses,
-        value,
         access.rank,
+        operation,
+        value,
         shape,
         PROGRAMS,
-        access.mask,
-        access.active,
+        mask=access.mask,
+        active=access.active,
     )
     expected = np.zeros_like(value)
     for place, number, element in access.lanes:

@@ -92,7 +92,7 @@ def outcomes(kernel: Any, programs: int, make: Any, **constants: Any) -> set[byt
 
 def test_orders_find_a_race() -> None:
     """Though all its programs fit into one batch, where they would run in step."""
-    racy = outcomes(order.takes_from_its_neighbour, 8, lambda: [torch.zeros(8)])
+    racy = outcomes(order.takes_from_its_neighbor, 8, lambda: [torch.zeros(8)])
     assert len(racy) > 3
 
 
@@ -102,6 +102,7 @@ def test_a_kernel_without_races_is_the_same_in_every_order() -> None:
     assert results == {(x * x).numpy().tobytes()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("total", [11, 4097, 100_001])
 def test_an_order_too_long_to_be_kept_is_computed_and_holds_each_program_once(
     monkeypatch: pytest.MonkeyPatch, total: int

@@ -80,7 +80,9 @@ def test_beyond_the_end_of_a_tensor() -> None:
     address = x.data_ptr() + 24
     problem = fault("read_at", pointers.read_at, (1,), address, out, N=4)
     assert f"address {address + 8:#x}, where no tensor is" in problem
-    assert "of a tensor that is no argument (int32, shape (8,)), ends 0 bytes before it" in problem
+    assert (
+        "of a tensor that is not an argument (int32, shape (8,)), ends 0 bytes before it" in problem
+    )
     assert "lane 2" in problem
     assert out.tolist() == [-1] * 4
 
@@ -97,11 +99,12 @@ def test_across_the_end_of_an_argument() -> None:
 def test_an_address_that_is_not_aligned() -> None:
     x, out = torch.zeros(8, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
     problem = fault("read_at", pointers.read_at, (1,), x.data_ptr() + 2, out, N=4)
-    assert "which is no multiple of the 4 bytes of an element" in problem
+    assert "which is not a multiple of the 4 bytes of an element" in problem
 
 
+@pytest.mark.slow
 def test_a_tensor_that_is_gone() -> None:
-    """Memory that Python holds no tensor for is nobody's, even where it is mapped."""
+    """Memory that Python holds no tensor for is no one's, even where it is mapped."""
     x = torch.zeros(1 << 20, dtype=torch.int32)
     address = x.data_ptr()
     del x

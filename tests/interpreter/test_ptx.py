@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from kernellab.interpreter.ptx.kinds import KINDS
-from kernellab.interpreter.ptx.machine import assembled, run
 from kernellab.interpreter.ptx.parser import PtxError
+from kernellab.interpreter.ptx.running import assembled, run
 
 F32, F16, BF16 = np.dtype("f4"), np.dtype("f2"), np.dtype(ml_dtypes.bfloat16)
 
@@ -98,6 +98,30 @@ INTEGERS: dict[str, Callable[[int, int], int]] = {
     ),
     "mov.b32 $0, 017;": lambda *_: 15,
 }
+
+
+def nth_set(mask: int, base: int, offset: int) -> int:
+    """fns.b32 of PTX's own pseudocode."""
+    if offset == 0:
+        return base if mask >> base & 1 else 0xFFFFFFFF
+    position, left = base, abs(offset) - 1
+    while 0 <= position < 32:
+        if mask >> position & 1:
+            if left == 0:
+                return position
+            left -= 1
+        position += 1 if offset > 0 else -1
+    return 0xFFFFFFFF
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2, 5, 33, -1, -2, -7])
+def test_the_nth_one_of_a_mask(offset: int) -> None:
+    masks = words(3).view("u4")
+    bases = np.arange(masks.size, dtype="u4") * 7 % 32
+    found = result("fns.b32 $0, $1, $2, $3;", "u32", masks, bases, np.int32(offset))
+    wanted = [nth_set(int(mask), int(base), offset) for mask, base in zip(masks, bases)]
+    assert found.tolist() == wanted
+    assert result("fns.b32 $0, 0x14, 0, 2;", "u32").tolist() == 4
 
 
 @pytest.mark.parametrize("text", INTEGERS)

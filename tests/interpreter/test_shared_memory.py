@@ -131,7 +131,7 @@ def test_programs_that_part_keep_their_own_buffer() -> None:
 
 def barrier(count: int) -> SharedTile:
     made = shared_memory.allocate(PROGRAMS, (1,), np.dtype(np.int64))
-    mbarriers.initialise(made, count)
+    mbarriers.initialize(made, count)
     return made
 
 
@@ -180,6 +180,7 @@ def test_programs_count_for_themselves() -> None:
     mbarriers.wait(made, 0, np.array([True, False, False]))
 
 
+@pytest.mark.slow
 @settings(max_examples=100, derandomize=True)
 @given(
     count=st.integers(1, 3),

@@ -237,7 +237,7 @@ def test_the_whole_message() -> None:
         f"  at {where}",
         f"{line:>5} | {source}",
         " " * (7 + column) + "^",
-        "Look for a lock that some way out does not release, a flag that nobody sets, or a barrier "
+        "Look for a lock that some way out does not release, a flag that no one sets, or a barrier "
         "that counts another number of programs than the grid has.",
     ]
     assert x.tolist() == [3]
@@ -253,6 +253,7 @@ def test_a_deadlock_as_data() -> None:
     assert (error.grid, error.proven) == ((5, 1, 1), True)
     assert error.diagnostic.kind == "deadlock"
     assert error.diagnostic.facts["waiting"][1]["program"] == [4, 0, 0]
+    assert error.__context__ is None  # Dask pickles it too.
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.waiting) == (str(error), error.waiting)
 

@@ -222,7 +222,7 @@ def test_block_pointers(passed: bool) -> None:
 
 
 class FirstProgramEnded(Exception):
-    """Ends a launch of which nobody wants the rest."""
+    """Ends a launch of which no one wants the rest."""
 
 
 def named_values(case: MeasuredCase) -> tuple[set[str], dict[str, Any]]:
@@ -256,6 +256,7 @@ def named_values(case: MeasuredCase) -> tuple[set[str], dict[str, Any]]:
     return stored | set(kernel.arg_names), found
 
 
+@pytest.mark.slow
 def test_every_name_of_the_measured_kernels_is_there() -> None:
     for case in eleven_cases():
         names, found = named_values(case)

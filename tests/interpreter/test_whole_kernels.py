@@ -61,6 +61,7 @@ def test_copies_of_vectors(data: Any) -> None:
     assert torch.equal(out, expected)
 
 
+@pytest.mark.slow
 @bounded
 @given(st.data())
 def test_copies_of_matrices(data: Any) -> None:
@@ -90,6 +91,7 @@ def test_copies_of_matrices(data: Any) -> None:
     assert torch.equal(out, expected)
 
 
+@pytest.mark.slow
 @bounded
 @given(st.data())
 def test_sums_of_rows(data: Any) -> None:

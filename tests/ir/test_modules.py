@@ -171,7 +171,7 @@ def test_the_pages_example_runs(matmul, capsys):
 @pytest.mark.parametrize("stage", ["llir", "ptx", "sass", "source", "cubin"])
 def test_a_stage_that_is_no_mlir_says_which_stages_open(matmul, stage):
     with pytest.raises(
-        ArgumentError, match=rf"{stage!r} is no MLIR.*\n?.*Stages that open: ttir, ttgir\."
+        ArgumentError, match=rf"{stage!r} is not MLIR.*\n?.*Stages that open: ttir, ttgir\."
     ):
         matmul.module(stage)
 

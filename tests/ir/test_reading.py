@@ -1,6 +1,8 @@
 """Everything that MLIR prints is read: aliases, locations, literals, resources,
-ops and attributes that nobody knows.
+ops and attributes that no one knows.
 """
+
+import re
 
 import numpy
 import pytest
@@ -12,15 +14,18 @@ from xdsl.utils.exceptions import ParseError
 
 from kernellab import triton_api
 from kernellab.errors import KernelLabError
-from kernellab.ir import arith
+from kernellab.ir import arith, parser
 from kernellab.ir.encodings import SliceEncoding
 from kernellab.ir.locations import locate
 from kernellab.ir.reader import read_attribute, read_module
 from kernellab.ir.writer import write_module
 from kernellab.records import Target
+from tests.corpus.loader import compile_entry, entry
 from tests.support import versions
 
 SM_90 = Target("cuda", "90")
+NEVER = re.compile("(?!)")
+"""Matches nothing."""
 
 
 def only_op(text: str) -> Operation:
@@ -70,7 +75,7 @@ def test_aliases_in_strings_are_left_alone() -> None:
     assert op.attributes["text"] == builtin.StringAttr("#loc and #shared")
 
 
-def test_aliases_inside_unknown_attributes_are_spelt_out() -> None:
+def test_aliases_inside_unknown_attributes_are_spelled_out() -> None:
     text = (
         "#inner = #ttg.blocked<{order = [0]}>\n"
         '"test.op"() {a = #new.layout<of = #inner, "#inner">} : () -> ()\n'
@@ -152,3 +157,21 @@ def test_every_float_comes_back_through_both_printers(type, kind, data):
     )
     generic = triton_api.generic_form(write_module(module), SM_90)
     assert constants(generic) == [(value,)]
+
+
+@pytest.mark.parametrize("name", ["matmul_tma", "attention_forward"])
+@pytest.mark.parametrize("stage", ["ttir", "ttgir"])
+def test_texts_that_are_matched_whole_give_what_xdsls_tokens_give(
+    name: str, stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parser takes an op on one line, and the alias of a location, without reading tokens."""
+    stages = compile_entry(entry(name), "sm_90", record="stages").stages
+    text = triton_api.generic_form(stages[stage].text, SM_90)
+    read = read_module(text)
+    for pattern in ("_OPERATION_TEXT", "_LOCATION_DEFINITION", "_PROPERTIES_TEXT"):
+        monkeypatch.setattr(parser, pattern, NEVER)
+    by_tokens = read_module(text)
+    assert read.is_structurally_equivalent(by_tokens)
+    assert str(read) == str(by_tokens)
+    places = [[str(op.location) for op in module.walk()] for module in (read, by_tokens)]
+    assert places[0] == places[1]

@@ -32,6 +32,13 @@ EVERY_PASS = [
 """One kernel for each kind of pipeline, as different as can be."""
 CASES = cases() if WHOLE else [(entry(name), parse_target(target)) for name, target in EVERY_PASS]
 
+BY_STAGES = [
+    pytest.param(
+        case, id=case_name(case), marks=[] if case[1].arch == "sm_90" else [pytest.mark.slow]
+    )
+    for case in cases()
+]
+
 
 @pytest.fixture(scope="module")
 def worker() -> Iterator[ProcessPoolExecutor]:
@@ -42,6 +49,7 @@ def worker() -> Iterator[ProcessPoolExecutor]:
         yield pool
 
 
+@pytest.mark.slow
 @pytest.mark.corpus
 @pytest.mark.parametrize("case", CASES, ids=case_name)
 def test_the_module_after_every_pass_comes_back_the_same(case, worker):
@@ -53,7 +61,7 @@ def test_the_module_after_every_pass_comes_back_the_same(case, worker):
 
 @pytest.mark.corpus
 @pytest.mark.skipif(WHOLE, reason="every pass of every pair is tested")
-@pytest.mark.parametrize("case", cases(), ids=case_name)
+@pytest.mark.parametrize("case", BY_STAGES)
 def test_the_stages_come_back_the_same(case, worker):
     one, target = case
     result = worker.submit(round_trip_entry, one.name, target, False).result()

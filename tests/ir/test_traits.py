@@ -1,4 +1,4 @@
-"""Every op class states its facts, so that nobody who asks for them forgets a new one."""
+"""Every op class states its facts, so that no one who asks for them forgets a new one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Kernels with every kind of parameter, for the tests of binding and specialising."""
+"""Kernels with every kind of parameter, for the tests of binding and specializing."""
 
 import triton
 import triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
 
 
 @triton.jit
@@ -39,6 +41,13 @@ def many_kinds(x_ptr, pair, flag, count, scale, maybe, function: tl.constexpr, T
 def option_name(x_ptr, num_warps: tl.constexpr):
     """A parameter that is called like an option of the backend."""
     tl.store(x_ptr + tl.arange(0, num_warps), 1.0)
+
+
+@gluon.jit
+def option_name_in_layout(x_ptr, num_warps: gl.constexpr):
+    """A layout of as many warps as the parameter says, which compiles for as many only."""
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [num_warps], [0])
+    gl.store(x_ptr + gl.arange(0, 32 * num_warps, layout=layout), 1.0)
 
 
 @triton.jit

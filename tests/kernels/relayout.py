@@ -1,4 +1,4 @@
-"""Kernels for what is said of layouts: one that changes a tile's layout, one with a tile that is optimised away."""
+"""Kernels for what is said of layouts: one that changes a tile's layout, one with a tile that is optimized away."""
 
 import triton
 import triton.language as tl

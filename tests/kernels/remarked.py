@@ -56,7 +56,7 @@ def products(a_ptr, b_ptr, c_ptr, log_ptr, N, K, M_TILE: tl.constexpr, N_TILE: t
 
 
 @triton.jit
-def specialised(a_ptr, b_ptr, c_ptr, M, N, K, TILE: tl.constexpr):
+def specialized(a_ptr, b_ptr, c_ptr, M, N, K, TILE: tl.constexpr):
     a = tl.make_tensor_descriptor(a_ptr, [M, K], [K, 1], [TILE, 64])
     b = tl.make_tensor_descriptor(b_ptr, [N, K], [K, 1], [TILE, 64])
     total = tl.zeros((TILE, TILE), tl.float32)

@@ -191,6 +191,7 @@ def test_another_import_is_shown_as_it_is_then(edited: Edited) -> None:
     assert "line 14, in kernel\n    x = taken(x_ptr, n, BLOCK)\n" in told
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_the_line_that_ran(notebook: StartNotebook, tmp_path: Path) -> None:
     file = tmp_path / "parts.py"
     file.write_text(TEXT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy
@@ -42,7 +43,7 @@ class Delegating:
 
 
 class Redirected(torch.Tensor):
-    """A tensor whose address is another tensor's, as wrappers of quantised weights have it."""
+    """A tensor whose address is another tensor's, as wrappers of quantized weights have it."""
 
     def data_ptr(self) -> int:
         return int(DATA.data_ptr())
@@ -79,6 +80,7 @@ def test_whatever_has_data_ptr_and_dtype_is_read_at_data_ptr(make: Callable[[], 
     assert torch.equal(doubled(make()), 2 * DATA)
 
 
+@pytest.mark.slow
 def test_it_is_written_there_too() -> None:
     out = torch.zeros(N)
     there = Pointer(out.data_ptr(), torch.float32, base=torch.zeros(N))
@@ -106,10 +108,10 @@ def test_its_bounds_are_those_of_its_memory(argument: Any, beyond: int) -> None:
         doubled(argument)
 
 
-@pytest.mark.parametrize("door", [kernellab.run, kernellab.check])
-def test_an_address_of_nobodys_is_said(door: Any) -> None:
+@pytest.mark.parametrize("entry_point", [kernellab.run, kernellab.check])
+def test_an_address_of_nobodys_is_said(entry_point: Any) -> None:
     with pytest.raises(ArgumentError, match=r"'x_ptr' .*Pointer that points to 0x1230, and noth"):
-        door(double, (1,), Pointer(0x1230, torch.float32), torch.zeros(N), N, BLOCK=N)
+        entry_point(double, (1,), Pointer(0x1230, torch.float32), torch.zeros(N), N, BLOCK=N)
 
 
 # Grids
@@ -142,8 +144,14 @@ def test_a_size_of_0_launches_nothing(grid: Any) -> None:
             double[grid](DATA, out, N, BLOCK=33)
     kernellab.run(double, grid, DATA, out, N, BLOCK=32)
     assert (out == 5).all()
-    with pytest.raises(GridError, match="of no programs"):
-        kernellab.check(double, grid, DATA, out, N, BLOCK=32)
+    assert not kernellab.check(double, grid, DATA, out, N, BLOCK=32)
+    counted = kernellab.accesses(double, grid, DATA, out, N, BLOCK=32)
+    assert any("nothing was counted" in note for note in counted.notes)
+    assert not sum(access.sectors for access in counted)
+    compilation: Any = kernellab.compile(double, DATA, out, N, BLOCK=32)
+    for examine in (partial(kernellab.trace, double), compilation.estimate):
+        with pytest.raises(GridError, match="of no programs"):
+            examine(grid, DATA, out, N, BLOCK=32)
 
 
 @pytest.mark.parametrize("size", [-1, 1.0, torch.tensor(1.5), "1"])

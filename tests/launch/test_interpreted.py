@@ -22,7 +22,7 @@ import kernellab
 from kernellab.errors import GridError, OptionError, OutOfBounds, TargetError
 from kernellab.launch.interception import InterpretedLaunch
 from kernellab.records import Target
-from tests.kernels import third_party
+from tests.kernels import parameters, third_party
 
 needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU answers for itself")
 
@@ -150,7 +150,6 @@ def test_a_launch_gives_its_run_and_what_a_compiled_kernel_has(pair: Any) -> Non
         launch.no_such_thing
 
 
-@needs_no_gpu
 def test_it_can_be_launched_again(pair: Any) -> None:
     out = torch.empty(1000)
     with kernellab.interpreted():
@@ -193,7 +192,7 @@ def test_options_hold_for_every_launch_and_a_launch_goes_before(pair: Any) -> No
     with kernellab.interpreted(order="sequential"):
         plain = kernel[(4,)](*pair, out, 1000, BLOCK=256, num_warps=8).interpreted_run
         assert plain.launch.options == {"num_warps": 8}
-        with pytest.raises(OptionError, match="order='sideways'"):
+        with pytest.raises(OptionError, match=r"order must be one of .*, got 'sideways'"):
             kernel[(4,)](*pair, out, 1000, BLOCK=256, order="sideways")
         inner = kernellab.run(kernel, (4,), *pair, out, 1000, BLOCK=256)
     assert inner.target == Target("cuda", "90")
@@ -201,10 +200,26 @@ def test_options_hold_for_every_launch_and_a_launch_goes_before(pair: Any) -> No
         assert kernellab.run(kernel, (4,), *pair, out, 1000, BLOCK=256).target.name == "gfx942"
 
 
+@pytest.mark.parametrize("kernel", [parameters.option_name, parameters.option_name_in_layout])
+def test_a_parameter_that_is_called_like_an_option_is_both(kernel: Any) -> None:
+    """As in Triton, whose `JITFunction.run` gives all keywords to `parse_options`."""
+    x = torch.zeros(256)
+    with kernellab.interpreted():
+        launch = kernel[(1,)](x, num_warps=8)
+        assert launch.metadata.num_warps == 8
+        assert x.sum() == (8 if kernel is parameters.option_name else 256)
+        assert kernel.warmup(x, num_warps=8, grid=(1,)).metadata.num_warps == 8
+        assert kernel[(1,)](x, 4).metadata.num_warps == 4  # by position: the parameter alone
+        with pytest.raises(AssertionError, match="num_warps must be a power of 2"):
+            kernel[(1,)](x, num_warps=3)
+    outright = kernellab.run(kernel, (1,), x, num_warps=4, options={"num_warps": 4})
+    assert outright.launch.options["num_warps"] == 4
+
+
 def test_wrong_options_are_refused_at_once() -> None:
     with pytest.raises(TargetError, match="sm_91"):
         kernellab.interpreted(target="sm_91")
-    with pytest.raises(OptionError, match="bounds='views'"):
+    with pytest.raises(OptionError, match=r"bounds must be one of .*, got 'views'"):
         kernellab.interpreted(bounds="views")
 
 
@@ -238,6 +253,20 @@ def test_the_driver_answers_for_the_target(
         assert active.get_active_torch_device() == torch.device("cpu")
         assert active.get_current_stream(0) == 0
         active.set_current_device(0)
+
+
+@needs_no_gpu
+@pytest.mark.parametrize(
+    ("target", "bandwidth"), [("sm_80", 2039), ("sm_90", 3350), ("sm_120", 1792), ("gfx942", 5300)]
+)
+def test_autotuners_that_prune_by_times_find_the_data_sheets_clocks(
+    target: str, bandwidth: int
+) -> None:
+    """Triton computes the bandwidth of DRAM from them, in GB/s."""
+    with kernellab.interpreted(target=target):
+        assert triton.testing.get_dram_gbps(0) == pytest.approx(bandwidth, rel=1e-6)
+        properties = triton.runtime.driver.active.utils.get_device_properties(0)
+        assert 1e6 < properties["sm_clock_rate"] < 3e6  # kHz
 
 
 @needs_no_gpu
@@ -284,6 +313,7 @@ def unchanged() -> Iterator[None]:
     third_party._matmul_kernel.cache.clear()
     with kernellab.interpreted():  # attributes that Triton itself sets in a kernel's first launch
         third_party.matmul(torch.ones(4, 4), torch.ones(4, 4))
+    launch_plainly()  # where a GPU is, Triton makes its driver in the first launch
     timings = {"best_config", "bench_time", "configs_timings", "nargs"}
     before = everything_of_triton()
     yield

@@ -1,7 +1,7 @@
 """The forms that a launch may have: every way to give arguments, tensors of any kind,
 grids of any kind.
 
-Each goes through both doors, `kernellab.run` and an ordinary launch inside `interpreted()`,
+Each goes through both entry_points, `kernellab.run` and an ordinary launch inside `interpreted()`,
 and copies or scales `x` into `y`.
 """
 

@@ -22,13 +22,6 @@ from tests.kernels.tuned import double
 N = 64
 
 
-class Unwilling:
-    """An object that raises whatever it is asked."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise RuntimeError(f"no {name}")
-
-
 class Long(list[int]):
     """A list that is longer than any, by what it says."""
 
@@ -55,22 +48,23 @@ def launch(grid: Any, x: Any) -> None:
         (functools.partial(double), "the grid is a kernel"),
         ("x", "it must be one to three sizes"),
         (memoryview(b"x"), "it must be one to three sizes"),
-        pytest.param(Unwilling(), "it must be one to three sizes", id="unwilling"),
         ((10**5000,), "size 0 must be from 1"),
         ([1] * 100_000, r"\.\.\.; it must be one to three sizes"),
         (Long([1]), r"the grid is \[1\]; it must be one to three sizes"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("door", [kernellab.run, kernellab.check, kernellab.trace])
-def test_what_is_no_grid_is_the_calls_error(door: Any, grid: Any, words: str) -> None:
+@pytest.mark.parametrize("entry_point", [kernellab.run, kernellab.check, kernellab.trace])
+def test_what_is_no_grid_is_the_calls_error(entry_point: Any, grid: Any, words: str) -> None:
     with pytest.raises(GridError, match=words) as caught:
-        door(double, grid, torch.ones(N), torch.zeros(N), N, BLOCK=64)
+        entry_point(double, grid, torch.ones(N), torch.zeros(N), N, BLOCK=64)
     assert len(str(caught.value)) < 2_000
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_nested_tensor_is_no_grid() -> None:
-    with pytest.raises(GridError, match="a tensor stands where the grid goes, a nested one"):
+    with pytest.raises(
+        GridError, match="The grid must be one to three sizes or a function, got a nested tensor"
+    ):
         kernellab.run(double, nested(torch.strided), torch.ones(N), torch.zeros(N), N, BLOCK=64)
 
 
@@ -83,23 +77,23 @@ def test_a_size_of_a_grid_is_whatever_is_a_whole_number() -> None:
 
 @pytest.mark.parametrize("given", [None, 5, 1.5, math.nan, True, b"file", [], torch.ones(3), ""])
 def test_what_is_no_path_and_no_text_is_an_argument_error(given: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"^path="):
+    with pytest.raises(ArgumentError, match=r"^path must "):
         kernellab.read_ncu(given)
-    with pytest.raises(ArgumentError, match=r"^symbol="):
+    with pytest.raises(ArgumentError, match=r"^symbol must "):
         kernellab.device_function(given)
-    with pytest.raises(ArgumentError, match=r"^text="):
+    with pytest.raises(ArgumentError, match=r"^text must "):
         kernellab.inline_assembly(given)
 
 
 def test_code_that_is_no_function_is_refused() -> None:
     no_function: Any = 5
-    with pytest.raises(ArgumentError, match="5 is no function"):
+    with pytest.raises(ArgumentError, match="must be a function of NumPy arrays, got 5"):
         kernellab.inline_assembly("nothing;")(no_function)
-    with pytest.raises(ArgumentError, match="5 is no function"):
+    with pytest.raises(ArgumentError, match="must be a function of NumPy arrays, got 5"):
         kernellab.device_function("nothing")(no_function)
-    with pytest.raises(ArgumentError, match=r"^launch="):
+    with pytest.raises(ArgumentError, match=r"^launch must be an integer, got 5\.5"):
         kernellab.read_ncu("profile.csv", launch=no_function + 0.5)
-    with pytest.raises(ArgumentError, match=r"^kernel="):
+    with pytest.raises(ArgumentError, match=r"^kernel must be a string, got 5"):
         kernellab.read_ncu("profile.csv", no_function)
 
 
@@ -115,14 +109,6 @@ class Wrapper(torch.Tensor):
 
 class Own(torch.Tensor):
     """A tensor of a user's, with memory."""
-
-
-class Grumpy(torch.Tensor):
-    """A tensor that answers nothing."""
-
-    @classmethod
-    def __torch_function__(cls, *asked: Any) -> Any:
-        raise RuntimeError("no")
 
 
 def fake() -> torch.Tensor:
@@ -156,21 +142,20 @@ def nested(layout: torch.layout) -> torch.Tensor:
         (lambda: nested(torch.jagged), r"a nested tensor \(layout jagged\)"),
         (lambda: torch.ones(8, 8).to_sparse(), "a tensor in the layout sparse_coo"),
         (lambda: torch.ones(8, 8).to_sparse_csr(), "a tensor in the layout sparse_csr"),
-        (fake, "a kind of tensor that has no memory of its own"),
+        (fake, "a kind of tensor without memory"),
         (freed, "a tensor without memory"),
         (shortened, "a tensor whose storage was shortened"),
         (lambda: torch._neg_view(torch.ones(N)), r"torch negates when it is read \(is_neg"),
         (lambda: torch.ones(N, dtype=torch.complex64).conj().imag, "torch negates"),
         (lambda: Wrapper(torch.ones(N)), "Wrapper, a kind of tensor"),
-        (lambda: torch.ones(N).as_subclass(Grumpy), "Grumpy, a kind of tensor"),
     ],
 )
 def test_tensors_without_a_block_of_memory_are_refused_by_name(
     make: Callable[[], torch.Tensor], words: str
 ) -> None:
-    for door in (kernellab.run, kernellab.check):
-        with pytest.raises(ArgumentError, match=f"argument 'x_ptr' of 'double' is .*{words}"):
-            door(double, (1,), make(), torch.zeros(N), N, BLOCK=64)
+    for entry_point in (kernellab.run, kernellab.check):
+        with pytest.raises(ArgumentError, match=f"Argument 'x_ptr' of 'double' is .*{words}"):
+            entry_point(double, (1,), make(), torch.zeros(N), N, BLOCK=64)
 
 
 def test_a_sparse_tensor_cannot_be_compiled_for_its_layout() -> None:
@@ -232,26 +217,25 @@ def masked() -> Any:
         (lambda: Pointer(1 << 63, shape=(N,)), "has no 256 bytes of memory"),
         (lambda: Pointer(ALIGNED.data_ptr() + 2), "is between two elements of 4 bytes .float32"),
         (lambda: Pointer(ALIGNED.data_ptr() + 2, shape=(N - 1,)), "is between two elements"),
-        (lambda: Pointer("x"), r"data_ptr\(\) gives 'x', which is no address"),
+        (lambda: Pointer("x"), r"data_ptr\(\) gives 'x', which is not an address"),
         (lambda: Pointer(ValueError("no")), r"data_ptr\(\) raises ValueError: 'no'"),
-        (Unwilling, "of type .*Unwilling, which cannot be passed"),
         (Grudging, "of type .*Grudging, which cannot be passed"),
-        (Itself, r"an? Itself whose data_ptr\(\) gives .*, which is no address"),
-        (MagicMock, r"a MagicMock whose data_ptr\(\) gives .*, which is no address"),
+        (Itself, r"an? Itself whose data_ptr\(\) gives .*, which is not an address"),
+        (MagicMock, r"a MagicMock whose data_ptr\(\) gives .*, which is not an address"),
         (lambda: torch.Tensor, "the class Tensor"),
-        (masked, "a masked one, and a kernel sees no mask"),
+        (masked, "a masked array, but kernels do not see its mask"),
         (lambda: Long([1]), "a list of 1 item; a kernel takes"),
         (lambda: 10**5000, "a int, which does not fit into 64 bits"),
         (lambda: "x" * 100_000, "is not a Triton type"),
         (lambda: (ctypes.c_float * N)(), "of type .*c_float_Array_64, which cannot be passed"),
     ],
 )
-@pytest.mark.parametrize("door", [kernellab.run, kernellab.check])
+@pytest.mark.parametrize("entry_point", [kernellab.run, kernellab.check])
 def test_objects_that_answer_with_anything_are_refused_by_name(
-    door: Any, make: Callable[[], Any], words: str
+    entry_point: Any, make: Callable[[], Any], words: str
 ) -> None:
     with pytest.raises(ArgumentError, match=f"[Aa]rgument 'x_ptr' of 'double'.*{words}") as caught:
-        door(double, (1,), make(), torch.zeros(N), N, BLOCK=64)
+        entry_point(double, (1,), make(), torch.zeros(N), N, BLOCK=64)
     assert len(str(caught.value)) < 2_000
 
 
@@ -282,12 +266,12 @@ def test_a_number_that_cannot_be_written_is_a_number() -> None:
     ids=lambda given: type(given).__name__,
 )
 def test_a_constant_that_is_no_number_is_named(given: Any) -> None:
-    with pytest.raises(CompileError, match=r"BLOCK is .* here, and computing takes numbers"):
+    with pytest.raises(CompileError, match=r"BLOCK is .* here, and kernels compute with numbers"):
         kernellab.run(double, (1,), torch.ones(N), torch.zeros(N), N, BLOCK=given)
 
 
 def test_a_transform_of_torchs_is_refused_and_a_users_class_with_memory_is_taken() -> None:
-    with pytest.raises(ArgumentError, match=r"argument 'x_ptr' .*transform of torch's"):
+    with pytest.raises(ArgumentError, match=r"Argument 'x_ptr' .*one of torch's transforms"):
         torch.vmap(lambda x: launch((1,), x))(torch.ones(3, N))
     launch((1,), torch.ones(N).as_subclass(Own))
     launch((1,), torch.nn.Parameter(torch.ones(N)))

@@ -5,17 +5,19 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 import triton
+import triton.language as tl
 from IPython.core.interactiveshell import InteractiveShell
 from triton.runtime.jit import JITFunction
 
 import kernellab
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import ArgumentError, GridError, OptionError
+from kernellab.launch import preparation, resolved_arguments
 from kernellab.tuning.results.records import Candidate
 from kernellab.tuning.sweep.calls import Calls, PreparedCall
 from tests.kernels import launched, like_options
@@ -36,7 +38,7 @@ ON_THE_CPU: dict[str, Callable[..., Any]] = {
     "accesses": kernellab.accesses,
     "bisect": kernellab.bisect,
 }
-DOORS: dict[str, Callable[..., Any]] = {"run": kernellab.run, **ON_THE_CPU, "tune": tune}
+ENTRY_POINTS: dict[str, Callable[..., Any]] = {"run": kernellab.run, **ON_THE_CPU, "tune": tune}
 
 
 @pytest.fixture(autouse=True)
@@ -59,12 +61,13 @@ def tensors() -> list[torch.Tensor]:
 # Hooks
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_hooks_run_first(door: str) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS)
+def test_hooks_run_first(entry_point: str) -> None:
     kernel = triton.jit(launched.add.fn)
     seen = []
     kernel.add_pre_run_hook(lambda *args, **keywords: seen.append((len(args), keywords["BLOCK"])))
-    DOORS[door](kernel, (2,), *tensors(), N, BLOCK=128)
+    ENTRY_POINTS[entry_point](kernel, (2,), *tensors(), N, BLOCK=128)
     assert seen == [(4, 128)]
 
 
@@ -92,31 +95,117 @@ def test_a_sweep_over_types_runs_no_hooks() -> None:
 # Where the tensors are
 
 
-@pytest.mark.parametrize("door", ON_THE_CPU)
-def test_tensors_on_a_gpu_are_refused(door: str) -> None:
+def words_of(result: Any, printed: str) -> str:
+    """The sentences that a result shows, or for `debug` what it printed."""
+    if result is None:
+        return printed
+    return " ".join(result.notices if isinstance(result, kernellab.Trace) else result.notes)
+
+
+@pytest.mark.parametrize("entry_point", ON_THE_CPU)
+def test_tensors_on_a_gpu_are_copied_to_the_cpu(
+    entry_point: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x, y, z = (tensor.as_subclass(OnGpu) for tensor in tensors())
+    z.fill_(7)
+    result = ENTRY_POINTS[entry_point](launched.add, (2,), x, y, z, N, BLOCK=128)
+    note = (
+        f"The tensors are on a GPU; {entry_point} ran the kernel on the CPU, on copies of them "
+        "(3.07 kB)."
+    )
+    assert note in words_of(result, capsys.readouterr().out)
+    if entry_point in ("accesses", "bisect"):
+        assert note in result._repr_mimebundle_()["text/plain"].replace("\n  ", " ")
+    assert (z == 7).all()
+
+
+@pytest.mark.parametrize("entry_point", ["trace", "debug"])
+def test_in_place_writes_to_the_tensors_on_the_gpu(entry_point: str) -> None:
+    x, y, z = (tensor.as_subclass(OnGpu) for tensor in tensors())
+    ENTRY_POINTS[entry_point](launched.add, (2,), x, y, z_ptr=z, n=N, BLOCK=128, in_place=True)
+    assert torch.equal(z.as_subclass(torch.Tensor), torch.arange(float(N)) + 1)
+
+
+def test_copies_of_views_share_memory_and_results_are_compared_on_the_cpu() -> None:
+    whole = torch.zeros(3 * N)
+    whole[:N] = 1
+    x, y, z = (part.as_subclass(OnGpu) for part in whole.split(N))
+    trace = kernellab.trace(
+        launched.add, (2,), x, y, z, N, BLOCK=128, expect={"z_ptr": torch.full((N,), 2.0)}
+    )
+    assert "z_ptr[0] is 1, and 2 is expected" in " ".join(trace.notices)
+    again = trace.of_programs([(1, 0, 0)])
+    assert any("on copies of them (3.07 kB)" in notice for notice in again.notices)
+
+
+@pytest.mark.parametrize("entry_point", ON_THE_CPU)
+def test_more_than_the_largest_copy_is_refused(
+    entry_point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preparation, "LARGEST_COPY", 3000)
     on_gpu = [one.as_subclass(OnGpu) for one in tensors()]
-    words = f"'add' are on a GPU, and {door} runs kernels on the CPU"
+    words = rf"'add' hold 3.07 kB on a GPU, and {entry_point}, .* copies at most 3 kB there"
     with pytest.raises(ArgumentError, match=words) as caught:
-        DOORS[door](launched.add, (2,), *on_gpu, N, BLOCK=128)
-    assert caught.value.advice == "Pass copies: x.cpu(). Smaller ones show the same faults sooner."
+        ENTRY_POINTS[entry_point](launched.add, (2,), *on_gpu, N, BLOCK=128)
+    assert "Or pass copies: x.cpu()." in caught.value.advice
 
 
-@pytest.mark.parametrize("door", ON_THE_CPU)
-def test_tensors_in_a_tuple_count(door: str) -> None:
-    on_gpu = tuple(one.as_subclass(OnGpu) for one in tensors())
-    with pytest.raises(ArgumentError, match="are on a GPU"):
-        DOORS[door](launched.add, (2,), on_gpu, N, BLOCK=128)
+def test_hooks_get_the_copies() -> None:
+    kernel = triton.jit(launched.add.fn)
+    kernel.add_pre_run_hook(lambda *args, **_keywords: args[0].zero_())
+    x, y, z = (tensor.as_subclass(OnGpu) for tensor in tensors())
+    findings = kernellab.check(kernel, (2,), x, y, z, N, BLOCK=128, expect={"z_ptr": y})
+    assert not findings
+    assert x.sum() > 0
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_tensors_in_two_places_and_without_memory_are_refused(door: str) -> None:
+class Pair(NamedTuple):
+    first: torch.Tensor
+    second: torch.Tensor
+
+
+@triton.jit
+def add_pair(pair, z_ptr, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    total = tl.load(pair.first + offsets) + tl.load(pair.second + offsets)
+    tl.store(z_ptr + offsets, total)
+
+
+@pytest.mark.parametrize("entry_point", ON_THE_CPU)
+def test_tensors_in_a_tuple_count(entry_point: str) -> None:
+    x, y, z = (tensor.as_subclass(OnGpu) for tensor in tensors())
+    result = ENTRY_POINTS[entry_point](add_pair, (1,), Pair(x, y), z, BLOCK=N)
+    assert result is None or "(3.07 kB)" in words_of(result, "")
+
+
+class PointerOnGpu:
+    """An object that points to memory on a GPU, of which no one knows the extent."""
+
+    dtype = torch.float32
+    device = torch.device("cuda", 0)
+
+    def data_ptr(self) -> int:
+        return 0x7F0000000000
+
+
+def test_a_pointer_to_memory_on_a_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolved_arguments, "local_target", lambda: DEFAULT_TARGET)
+    x, y, _ = (tensor.as_subclass(OnGpu) for tensor in tensors())
+    with pytest.raises(
+        ArgumentError, match="Argument 'z_ptr' of 'add' is a PointerOnGpu whose memory"
+    ):
+        kernellab.check(launched.add, (2,), x, y, PointerOnGpu(), N, BLOCK=128)
+
+
+@pytest.mark.parametrize("entry_point", ENTRY_POINTS)
+def test_tensors_in_two_places_and_without_memory_are_refused(entry_point: str) -> None:
     x, y, z = tensors()
     for places, given in (
         ("x_ptr on cpu; y_ptr on cpu; z_ptr on meta", (x, y, z.to("meta"))),
         ("x_ptr on cpu; y_ptr on cuda; z_ptr on cpu", (x, y.as_subclass(OnGpu), z)),
     ):
         with pytest.raises(ArgumentError, match=places):
-            DOORS[door](launched.add, (2,), *given, N, BLOCK=128)
+            ENTRY_POINTS[entry_point](launched.add, (2,), *given, N, BLOCK=128)
 
 
 @pytest.mark.parametrize("kernel", [launched.add, kernellab.TileKernel(launched.add.fn)])
@@ -135,6 +224,13 @@ def test_a_launch_on_a_gpu_stays_tritons(kernel: Any, monkeypatch: pytest.Monkey
         with pytest.raises(OptionError, match="only the interpreter takes order"):
             kernel[(2,)](*on_gpu, N, BLOCK=128, order="reversed")
     assert given == [(4, {"grid": (2,), "warmup": False, "BLOCK": 128, "num_warps": 8})]
+
+
+def test_a_launch_on_a_gpu_without_tensors_is_bound_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton's own error would name a function of its own."""
+    monkeypatch.setattr(preparation, "local_target", lambda: DEFAULT_TARGET)
+    with pytest.raises(ArgumentError, match="'add' was not given 'x_ptr'"):
+        kernellab.run(launched.add, (2,), BLOCK=128)
 
 
 def test_a_sweep_binds_tensors_on_a_gpu() -> None:
@@ -160,22 +256,22 @@ NAMED_LIKE = {
     "bisect": (like_options.like_bisect, "target"),
     "tune": (like_options.like_tune, "bytes"),
 }
-"""Door -> a kernel with its names, and the parameter that is a tensor."""
+"""Entry point -> a kernel with its names, and the parameter that is a tensor."""
 
 
-@pytest.mark.parametrize("door", NAMED_LIKE)
+@pytest.mark.parametrize("entry_point", NAMED_LIKE)
 def test_a_parameter_goes_before_an_option_of_its_name(
-    door: str, monkeypatch: pytest.MonkeyPatch
+    entry_point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kernel, tensor = NAMED_LIKE[door]
-    plain = getattr(kernel, "fn", kernel) if door == "tune" else kernel
+    kernel, tensor = NAMED_LIKE[entry_point]
+    plain = getattr(kernel, "fn", kernel) if entry_point == "tune" else kernel
     seen: dict[str, Any] = {}
     hook = lambda *_args, **keywords: seen.update(keywords)  # noqa: E731
     monkeypatch.setattr(plain, "pre_run_hooks", [hook])
     names = [name for name in plain.arg_names if name != "BLOCK"]
     given: dict[str, Any] = {name: number for number, name in enumerate(names)}
     given[tensor] = torch.zeros(16, dtype=torch.int32)
-    (kernellab.tune if door == "tune" else DOORS[door])(kernel, (1,), **given)
+    (kernellab.tune if entry_point == "tune" else ENTRY_POINTS[entry_point])(kernel, (1,), **given)
     seen.pop(tensor)
     given.pop(tensor)
     assert {name: seen[name] for name in given} == given
@@ -194,16 +290,18 @@ def test_a_name_given_by_position_is_an_option() -> None:
     assert bisection.target == "gfx942"
 
 
-@pytest.mark.parametrize("door", ["accesses", "bisect"])
-def test_options_may_be_said_outright(door: str) -> None:
-    found = DOORS[door](launched.add, (2,), *tensors(), N, BLOCK=128, options={"num_warps": 8})
+@pytest.mark.parametrize("entry_point", ["accesses", "bisect"])
+def test_options_may_be_said_outright(entry_point: str) -> None:
+    found = ENTRY_POINTS[entry_point](
+        launched.add, (2,), *tensors(), N, BLOCK=128, options={"num_warps": 8}
+    )
     assert found.kernel == "add"
 
 
-@pytest.mark.parametrize("door", ["check", "accesses", "bisect"])
-def test_run_options_that_a_door_does_not_take(door: str) -> None:
-    with pytest.raises(OptionError, match=f"{door} .*order") as caught:
-        DOORS[door](launched.add, (2,), *tensors(), N, BLOCK=128, order="reversed")
+@pytest.mark.parametrize("entry_point", ["check", "accesses", "bisect"])
+def test_run_options_that_a_entry_point_does_not_take(entry_point: str) -> None:
+    with pytest.raises(OptionError, match=f"{entry_point} .*order") as caught:
+        ENTRY_POINTS[entry_point](launched.add, (2,), *tensors(), N, BLOCK=128, order="reversed")
     assert caught.value.advice == "Leave it out."
 
 
@@ -232,21 +330,23 @@ def test_a_magic_leaves_a_kernels_names_to_it(monkeypatch: pytest.MonkeyPatch) -
 # Slips of the first hour
 
 
-@pytest.mark.parametrize("door", ["check", "run"])
-def test_a_launch_without_its_grid_says_so(door: str) -> None:
+@pytest.mark.parametrize("entry_point", ["check", "run"])
+def test_a_launch_without_its_grid_says_so(entry_point: str) -> None:
     x, y, z = tensors()
-    with pytest.raises(GridError, match=r"a tensor stands where the grid goes") as told:
-        DOORS[door](launched.add, x, y, z, N, BLOCK=64)
-    assert f"{door}(add, (triton.cdiv(n, BLOCK),), ...)" in told.value.advice
+    with pytest.raises(
+        GridError, match=r"The grid must be one to three sizes or a function, got a tensor of shape"
+    ) as told:
+        ENTRY_POINTS[entry_point](launched.add, x, y, z, N, BLOCK=64)
+    assert f"{entry_point}(add, (triton.cdiv(n, BLOCK),), ...)" in told.value.advice
 
 
 def test_a_kernel_with_its_grid_is_given_one_by_one() -> None:
-    with pytest.raises(ArgumentError, match="is a kernel with its grid") as told:
+    with pytest.raises(ArgumentError, match="combines the kernel and its grid") as told:
         kernellab.check(kernellab.TileKernel(launched.add)[(4,)], *tensors(), N, BLOCK=64)
-    assert told.value.advice == "Write add, (4,), ... in its place."
+    assert told.value.advice == "Write add, (4,), ... instead."
 
 
-def test_a_number_of_warps_that_no_gpu_has_gets_its_neighbours() -> None:
+def test_a_number_of_warps_that_no_gpu_has_gets_its_neighbors() -> None:
     with pytest.raises(OptionError) as told:
         kernellab.run(launched.add, (4,), *tensors(), N, BLOCK=64, num_warps=3)
     assert told.value.advice == "Give num_warps=2 or num_warps=4."

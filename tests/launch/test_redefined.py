@@ -16,7 +16,7 @@ def kernel(x_ptr, BLOCK: tl.constexpr, FUNCTION: tl.constexpr = None):
     tl.store(x_ptr + lanes, x)
 """
 
-DOORS = """
+ENTRY_POINTS = """
 def launched(function=None):
     x = torch.zeros(16, dtype=torch.int32)
     kernellab.run(kernel, (1,), x, 16, function)
@@ -53,13 +53,14 @@ def lab(notebook: StartNotebook) -> NotebookSession:
         "@triton.jit\ndef inner(x):\n    return x + 11",
         "@triton.jit\ndef helper(x):\n    return inner(x)",
         KERNEL,
-        DOORS,
+        ENTRY_POINTS,
     )
 
 
 ASK = "(launched(), interpreted(), tiled(), traced(), compiled(), compiled(record='stages'))"
 
 
+@pytest.mark.slow
 def test_a_helper_of_another_cell_is_taken_at_the_next_launch(lab: NotebookSession) -> None:
     assert lab.ask(ASK) == "(11, 11, 11, 11, [11], [11])"
     assert lab.ask("checked()") == "0"
@@ -79,12 +80,14 @@ def test_a_helper_of_another_cell_is_taken_at_the_next_launch(lab: NotebookSessi
     assert lab.ask(ASK) == "(11, 11, 11, 11, [11], [11])"
 
 
+@pytest.mark.slow
 def test_a_compilation_alone_takes_the_new_helper(lab: NotebookSession) -> None:
     assert lab.ask("compiled(record='stages')") == "[11]"
     assert not lab.run("@triton.jit\ndef inner(x):\n    return x + 33").error
     assert lab.ask("compiled(record='stages')") == "[33]"
 
 
+@pytest.mark.slow
 def test_a_helper_that_was_not_there_at_first(lab: NotebookSession) -> None:
     lab.run("del inner")
     assert "inner is not defined" in lab.run("launched()").message
@@ -94,6 +97,7 @@ def test_a_helper_that_was_not_there_at_first(lab: NotebookSession) -> None:
     assert lab.ask("launched()") == "33"
 
 
+@pytest.mark.slow
 def test_a_function_that_is_an_argument(lab: NotebookSession) -> None:
     lab.run("@triton.jit\ndef deep(x):\n    return x + 1")
     lab.run("@triton.jit\ndef given(x):\n    return deep(x) * 10")
@@ -102,6 +106,7 @@ def test_a_function_that_is_an_argument(lab: NotebookSession) -> None:
     assert lab.ask("launched(given)") == "130"
 
 
+@pytest.mark.slow
 def test_a_module_that_was_loaded_again(lab: NotebookSession) -> None:
     lab.run(
         "import importlib, sys, tempfile, pathlib\n"
@@ -122,7 +127,8 @@ def test_a_module_that_was_loaded_again(lab: NotebookSession) -> None:
     assert "Define the kernel again" in outcome.message
 
 
-def test_a_global_is_refused_whatever_the_specialisation(lab: NotebookSession) -> None:
+@pytest.mark.slow
+def test_a_global_is_refused_whatever_the_specialization(lab: NotebookSession) -> None:
     lab.run("FACTOR = tl.constexpr(2)")
     lab.run("@triton.jit\ndef helper(x):\n    return inner(x) * FACTOR")
     assert lab.ask("launched()") == "22"
@@ -132,6 +138,7 @@ def test_a_global_is_refused_whatever_the_specialisation(lab: NotebookSession) -
     assert "the global 'FACTOR' was" in new.message
 
 
+@pytest.mark.slow
 def test_a_kernel_that_was_defined_again_takes_the_global_of_its_helper(
     lab: NotebookSession,
 ) -> None:
@@ -144,6 +151,7 @@ def test_a_kernel_that_was_defined_again_takes_the_global_of_its_helper(
     assert lab.ask("(launched(), traced())") == "(33, 33)"
 
 
+@pytest.mark.slow
 def test_a_global_may_still_change_until_the_kernel_has_been_compiled(lab: NotebookSession) -> None:
     lab.run("FACTOR = 2")
     lab.run("@triton.jit\ndef helper(x):\n    return inner(x) * FACTOR")
@@ -152,14 +160,15 @@ def test_a_global_may_still_change_until_the_kernel_has_been_compiled(lab: Noteb
     assert lab.ask("launched()") == "22"
 
 
-def test_every_door_refuses_a_global_that_changed(lab: NotebookSession) -> None:
+@pytest.mark.slow
+def test_every_entry_point_refuses_a_global_that_changed(lab: NotebookSession) -> None:
     lab.run("FACTOR = tl.constexpr(2)")
     lab.run("@triton.jit\ndef helper(x):\n    return inner(x) * FACTOR")
     assert lab.ask(ASK) == "(22, 22, 22, 22, [11], [11])"
     lab.run("FACTOR = tl.constexpr(3)")
     sweep = "kernellab.tune(kernel, None, '*i32:16', space={'BLOCK': [16]}, workers=1)"
-    for door in ("launched()", "interpreted()", "traced()", "checked()",
+    for entry_point in ("launched()", "interpreted()", "traced()", "checked()",
                  "compiled()", "compiled(record='stages')", sweep):  # fmt: skip
-        assert "the global 'FACTOR' was constexpr[2]" in lab.run(door).message, door
+        assert "the global 'FACTOR' was constexpr[2]" in lab.run(entry_point).message, entry_point
     lab.run("FACTOR = tl.constexpr(2)")
     assert lab.ask(ASK) == "(22, 22, 22, 22, [11], [11])"

@@ -90,7 +90,7 @@ def test_without_a_watch_nothing_is_in_the_way(monkeypatch: pytest.MonkeyPatch) 
     assert vars(CompiledKernel)["run"] is own
 
     def never(*_given: Any) -> None:
-        raise AssertionError("a launch was collected for nobody")
+        raise AssertionError("a launch was collected for no one")
 
     monkeypatch.setattr(watching, "WatchedLaunch", never)
     monkeypatch.setattr("kernellab.launch.dispatch.WatchedLaunch", never)
@@ -129,7 +129,7 @@ def test_a_launch_that_fails_is_left_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "words"), [({}, "nothing to call"), ({"enter": 3}, "enter=3 is no function")]
+    ("given", "words"), [({}, "got neither"), ({"enter": 3}, "enter must be a function, got 3")]
 )
 def test_what_is_no_function_is_refused(given: Any, words: str) -> None:
     with pytest.raises(kernellab.ArgumentError, match=words):
@@ -150,9 +150,9 @@ def test_a_launch_that_dies_says_line_and_lane(monkeypatch: pytest.MonkeyPatch) 
     with kernellab.guarded_launches(), pytest.raises(kernellab.GpuFault) as caught:
         launch(on_gpu(), (2, 1, 1), x, out, 24, 2, 16)
     error = caught.value
-    assert "the launch of 'scale' on grid 2x1x1 died on the GPU" in error.problem
+    assert "the launch of 'scale' on grid 2x1x1 failed on the GPU" in error.problem
     assert "illegal memory access" in error.problem
-    assert "program (1, 0, 0), lane (0,): reads x[16]" in error.problem
+    assert "program (1, 0, 0), element 0 of the tile: this load reads x[16]" in error.problem
     assert error.position is not None
     assert error.position.line == scale.starting_line_number + 3
     assert {one.argument for one in error.findings} == {"x", "out"}
@@ -165,7 +165,7 @@ def test_a_fault_that_the_checker_does_not_find_is_told_so(
 ) -> None:
     syncs = iter([lambda: None, died])
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: next(syncs)())
-    with kernellab.guarded_launches(), pytest.raises(kernellab.GpuFault, match="nothing is at fa"):
+    with kernellab.guarded_launches(), pytest.raises(kernellab.GpuFault, match="finds no fault"):
         launch(on_gpu(), (1, 1, 1), torch.ones(16), torch.zeros(16), 16, 2, 16)
 
 
@@ -173,7 +173,7 @@ def test_a_fault_of_before_is_no_launchs(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(torch.cuda, "synchronize", died)
     with (
         kernellab.guarded_launches(),
-        pytest.raises(kernellab.GpuFault, match="died on the GPU before"),
+        pytest.raises(kernellab.GpuFault, match="an earlier launch failed on the GPU"),
     ):
         launch(on_gpu(), (1, 1, 1), torch.ones(16), torch.zeros(16), 16, 2, 16)
 

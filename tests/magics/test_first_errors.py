@@ -19,12 +19,14 @@ def lab(notebook: StartNotebook) -> NotebookSession:
     )
 
 
+@pytest.mark.slow
 @NO_GPU
 @pytest.mark.parametrize("cell", ["x.cuda()", 'torch.zeros(3, device="cuda")'])
 def test_without_a_gpu(lab, cell):
     assert "Leave out .cuda()" in advice(lab, cell)
 
 
+@pytest.mark.slow
 @NO_GPU
 def test_tensors_of_the_cpu_where_triton_launches_itself(lab):
     succeeds(lab, f"@triton.jit\n{PLAIN}")

@@ -22,6 +22,7 @@ def lab(notebook: StartNotebook) -> NotebookSession:
 # An ordinary cell
 
 
+@pytest.mark.slow
 def test_everything_that_the_cell_defines_is_in_the_namespace(lab: NotebookSession) -> None:
     cell = (
         "%%tilekernel --no-compile\n"

@@ -21,6 +21,7 @@ def lab(notebook: StartNotebook) -> NotebookSession:
     )
 
 
+@pytest.mark.slow
 def test_a_launch(lab: NotebookSession) -> None:
     outcome = lab.run(f"%tileprofile {LAUNCH}")
     assert outcome.result is not None

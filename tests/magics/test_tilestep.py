@@ -44,6 +44,7 @@ def lab(notebook: StartNotebook) -> NotebookSession:
     )
 
 
+@pytest.mark.slow
 def test_the_stepper_is_what_the_cell_gives(lab: NotebookSession) -> None:
     outcome = lab.run("%tilestep --program 1 scale[(4,)](x, y, 60, BLOCK=16)")
     page = Page(outcome.still["text/html"])
@@ -123,12 +124,12 @@ def test_a_fault_is_shown_and_does_not_fail_the_cell(lab: NotebookSession) -> No
         (
             "--program one scale[(4,)](x, y, 60, BLOCK=16)",
             "OptionError",
-            "a program's id is one to three numbers",
+            "a program's id must be one to three numbers",
         ),
-        ("scale(x, y)", "OptionError", "is no launch"),
+        ("scale(x, y)", "OptionError", "is not a launch"),
         ("", "OptionError", "no launch is given"),
         ("--programs 1 scale[(4,)](x)", "OptionError", "Did you mean '--program'"),
-        ("nobody[(1,)](x)", "OptionError", "nothing here is called 'nobody'"),
+        ("missing[(1,)](x)", "OptionError", "the notebook has no variable 'missing'"),
     ],
 )
 def test_a_line_that_is_wrong(lab: NotebookSession, line: str, error: str, told: str) -> None:
@@ -141,11 +142,11 @@ def test_a_line_that_is_wrong(lab: NotebookSession, line: str, error: str, told:
 def test_names_that_nothing_has(lab: NotebookSession, magic: str) -> None:
     outcome = lab.run(f"%{magic} scal[(4,)](x, y, 60, BLOCK=16)")
     assert outcome.error == "OptionError"
-    assert f"%{magic}: nothing here is called 'scal'" in outcome.message
+    assert f"%{magic}: the notebook has no variable 'scal'" in outcome.message
     assert "Did you mean 'scale'?" in outcome.message
     assert "launch_line.py" not in "".join(outcome.traceback)
     outcome = lab.run(f"%{magic} scale[lambda meta: (meta['BLOCK'],)](x, nowhere, 60, BLOCK=16)")
-    assert "nothing here is called 'nowhere'" in outcome.message
+    assert "the notebook has no variable 'nowhere'" in outcome.message
 
 
 def test_ctrl_c_leaves_tensors_and_the_notebook_as_they_were(lab: NotebookSession) -> None:

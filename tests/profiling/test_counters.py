@@ -11,8 +11,8 @@ import torch
 import kernellab
 from kernellab.cli.demo.kernels import vector_add
 from kernellab.errors import OptionError, ProfileError
-from kernellab.profiling.nsight.counter_records import Counters
 from kernellab.profiling.nsight.counters import joined
+from kernellab.profiling.nsight.records import Counters
 from tests.support.source_files import ROOT
 
 SIZE = 1 << 20
@@ -98,12 +98,12 @@ def test_what_ncu_refuses_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     with pytest.raises(ProfileError, match="may not read the GPU's counters"):
         counted(metrics=["smsp__inst_executed.sum"])
     ncu.write_text("#!/bin/sh\necho 'no such device' >&2\nexit 9\n")
-    with pytest.raises(ProfileError, match="ncu gave 9: no such device"):
+    with pytest.raises(ProfileError, match="ncu exited with 9: no such device"):
         counted(metrics="smsp__inst_executed.sum")
 
 
 def test_metrics_that_are_no_names() -> None:
-    with pytest.raises(OptionError, match="metrics are names"):
+    with pytest.raises(OptionError, match="metrics must be names"):
         counted(metrics=["a,b"])
 
 
@@ -111,5 +111,5 @@ def test_metrics_that_are_no_names() -> None:
 def test_a_report_is_opened_by_ncu_alone(tmp_path: Path) -> None:
     report = tmp_path / "profile.ncu-rep"
     report.write_bytes(b"NVR\x00")
-    with pytest.raises(ProfileError, match="there is no ncu here"):
+    with pytest.raises(ProfileError, match="ncu is not installed here"):
         kernellab.load(report)

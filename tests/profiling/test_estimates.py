@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +12,11 @@ import triton
 
 import kernellab
 from kernellab.cli.demo.kernels import matmul, vector_add
+from kernellab.compiler.gpus import GPUS, Gpu
+from kernellab.compiler.targets import SUPPORTED_TARGETS
 from kernellab.errors import ArgumentError, MissingArguments, NotRecorded, OptionError, TargetError
 from kernellab.profiling.estimates.counting import LaunchCounts
-from kernellab.profiling.estimates.hardware import GPUS, gpu_of
+from kernellab.profiling.estimates.hardware import estimated_gpu, gpu_of
 from kernellab.profiling.estimates.pipes import pipe_of, product_of
 from kernellab.profiling.estimates.records import Estimate, Roofline
 
@@ -77,6 +80,22 @@ def test_an_elementwise_kernel_is_counted_as_the_gpu_counts(estimated: Estimate)
     assert (counts.read_bytes, counts.written_bytes) == (8 * SIZE, 4 * SIZE)
 
 
+@pytest.mark.slow
+def test_products_of_tensor_memory_are_counted() -> None:
+    size = 256
+    a = torch.empty(size, size, dtype=torch.float16, device="meta")
+    steps = dict.fromkeys(("stride_am", "stride_bk", "stride_cm", "M", "N", "K"), size)
+    ones = {"stride_ak": 1, "stride_bn": 1, "stride_cn": 1}
+    tensors = dict.fromkeys(("a_ptr", "b_ptr", "c_ptr"), a)
+    compilation = compiled(
+        matmul, **dict.fromkeys(tensors, "*fp16:16"), **dict.fromkeys(steps, "i32:16"), **ones,
+        BLOCK_M=128, BLOCK_N=128, BLOCK_K=64, GROUP_M=8, PRECISION="tf32", target="sm_100",
+    )  # fmt: skip
+    found = compilation.estimate((4,), **tensors, **steps)
+    assert found.counts.macs["16 group"] * found.counts.programs == size**3
+
+
+@pytest.mark.slow
 def test_a_pipelined_product_is_counted_as_the_gpu_counts(multiplied: Estimate) -> None:
     counts = multiplied.counts
     assert executed(counts) == pytest.approx(1_120_256, rel=0.15)
@@ -144,11 +163,47 @@ def test_a_roofline_has_operations_bytes_and_the_place(added: Any, vector: Any) 
 
 
 def test_rates_are_those_of_the_data_sheets() -> None:
-    tflops = {name: gpu.peak("16") / 1e6 for name, gpu in GPUS.items()}
-    sheet = {"a100": 312, "l40s": 362, "h100": 989, "h200": 989, "b200": 2250}
-    assert tflops == pytest.approx(sheet, rel=0.02)
-    assert GPUS["a100"].peak("fp32") / 1e6 == pytest.approx(19.5, rel=0.02)
-    assert GPUS["h200"].peak("fp64") / 1e6 == pytest.approx(34, rel=0.1)
+    """Peak rates that the data sheets print, in TFLOP/s: fp16, fp32, fp64."""
+    sheets = {
+        "t4": (65, 8.1, 0.25), "a100": (312, 19.5, 9.7), "a40": (149.7, 37.4, 0.58),
+        "l40s": (362, 91.6, 1.4), "h100": (989, 67, 34), "h200": (989, 67, 34),
+        "b200": (2250, 75, 37), "b300": (2250, 75, 1.2), "rtx 5090": (209.5, 104.8, 1.64),
+        "mi250": (181, 22.6, 22.6), "mi300x": (1307, 163.4, 81.7),
+        "mi355x": (2516, 157.3, 78.6), "rx 7900 xtx": (122.8, 61.4, 1.92),
+        "rx 9070 xt": (195, 48.7, 1.52),
+    }  # fmt: skip
+    rates = {
+        name: tuple(gpu.peak(kind) / 1e6 for kind in ("16", "fp32", "fp64"))
+        for name, gpu in GPUS.items()
+    }
+    assert set(rates) == set(sheets)
+    for name, sheet in sheets.items():
+        assert rates[name] == pytest.approx(sheet, rel=0.1), name
+
+
+def test_every_number_of_every_gpu_has_a_source_or_is_absent() -> None:
+    assert {gpu.arch for gpu in GPUS.values()} == {target.arch for target in SUPPORTED_TARGETS}
+    words = {"name", "backend", "arch", "driver_name", "sources"}
+    numbers = {field.name for field in dataclasses.fields(Gpu)} - words
+    for gpu in GPUS.values():
+        with_source = {name for name in numbers if getattr(gpu, name) is not None}
+        assert set(gpu.sources) == with_source, gpu.name
+        assert all(len(source) > 8 for source in gpu.sources.values())
+
+
+def test_what_has_no_source_is_left_out_and_said_to_be(vector: Any) -> None:
+    compilation = compiled(vector_add, *TYPES, BLOCK=1024, target="sm_89")
+    arguments = ((1024,), vector, vector, vector, SIZE)
+    estimate = compilation.estimate(*arguments)
+    assert GPUS["l40s"].cache_peak is None
+    assert next(part for part in estimate.parts if part.name == "L2").microseconds == 0
+    assert any("L2 bandwidth of the L40S" in note for note in estimate.notes)
+    assert [roof.name for roof in compilation.roofline(*arguments).memory] == ["L1", "DRAM"]
+
+
+def test_a_target_without_numbers_is_an_error_that_names_the_others() -> None:
+    with pytest.raises(TargetError, match=r"(?s)sm_99.*sm_90 \(H100, H200\)"):
+        gpu_of(kernellab.Target("cuda", "99"))
 
 
 @pytest.mark.parametrize(
@@ -178,12 +233,12 @@ def test_products_of_instructions() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        (lambda x: (x, x, x, "i32"), ArgumentError, "only the type is known"),
+        (lambda x: (x, x, x, "i32"), ArgumentError, "Only the type of 'n' is known"),
         (lambda x: (x.half(), x, x, 8), ArgumentError, "was compiled for"),
         (lambda x: (x, x, x, None), ArgumentError, "'n' is None"),
         (lambda x: (torch.ones(8).to_sparse(), x, x, 8), ArgumentError, "layout torch.sparse_coo"),
         (lambda x: (x, x), MissingArguments, "also takes out_ptr, n"),
-        (lambda x: (x, x, x, 8, 1024, 9), ArgumentError, "5 arguments"),
+        (lambda x: (x, x, x, 8, 1024, 9), ArgumentError, "takes 5 arguments, got 6"),
     ],
 )
 def test_arguments_that_do_not_fit(
@@ -199,11 +254,11 @@ def test_arguments_that_do_not_fit(
 
 def test_gpus_and_times_that_are_none(added: Any, vector: Any) -> None:
     arguments = ((1024,), vector, vector, vector, SIZE)
-    with pytest.raises(OptionError, match="is none of"):
+    with pytest.raises(OptionError, match="gpu must be one of"):
         added.estimate(*arguments, gpu="h20000")
     with pytest.raises(OptionError, match="is of sm_80"):
         added.estimate(*arguments, gpu="a100")
-    with pytest.raises(OptionError, match="is no time in microseconds"):
+    with pytest.raises(OptionError, match="must be a time in microseconds"):
         added.roofline(*arguments, microseconds=-1)
     with pytest.raises(ArgumentError, match="no parameter 'num_warps'"):
         added.estimate(*arguments, num_warps=4)
@@ -211,12 +266,15 @@ def test_gpus_and_times_that_are_none(added: Any, vector: Any) -> None:
 
 def test_targets_that_are_not_calibrated() -> None:
     amd = compiled(vector_add, *TYPES, BLOCK=1024, target="gfx942", record="stages")
-    with pytest.raises(TargetError, match="not calibrated"):
+    with pytest.raises(TargetError, match="not calibrated") as error:
         amd.estimate((4,), *[torch.empty(4096, device="meta")] * 3, 4096)
+    assert "sm_90 (H100, H200)" in str(error.value)
     assert gpu_of(kernellab.Target("cuda", "90")).name == "H200"
+    assert gpu_of(amd.target).name == "MI300X"
+    assert estimated_gpu(kernellab.Target("cuda", "90"), "h100").name == "H100"
 
 
 def test_a_record_without_its_kernel(added: Any, tmp_path: Any, vector: Any) -> None:
     loaded = kernellab.load(added.save(tmp_path / "added.json.gz"))
-    with pytest.raises(NotRecorded, match="no kernel to run"):
+    with pytest.raises(NotRecorded, match="does not contain it"):
         loaded.estimate((triton.cdiv(SIZE, 1024),), vector, vector, vector, SIZE)

@@ -25,9 +25,8 @@ from kernellab.profiling.line_scopes.marking import (
     within_occupancy,
 )
 from kernellab.profiling.line_scopes.placing import DETAILS, mark
-from kernellab.profiling.line_scopes.readings import read
+from kernellab.profiling.line_scopes.readings import read, spans_of
 from kernellab.profiling.line_scopes.reporting import Measured, profile_of
-from kernellab.profiling.line_scopes.summing import spans_of
 from kernellab.profiling.profiles.records import Perturbation
 from kernellab.triton_api.marked_kernels import HEADER_WORDS, MAGIC, ReadingMemory
 
@@ -205,7 +204,7 @@ def test_amds_gpus_are_refused() -> None:
     where = parse_target("gfx942")
     kernel, types, constants = CALLS["scan"]
     made = plain_kernel(kernel, bind(kernel, types, constants, where), where)
-    with pytest.raises(UnsupportedOperation, match="NVIDIA's GPUs, and gfx942 is none"):
+    with pytest.raises(UnsupportedOperation, match="NVIDIA's GPUs, and gfx942 is another"):
         marked_kernel(made, "lines", 64)
 
 
@@ -216,7 +215,6 @@ def noted(memory: ReadingMemory, warps: list[list[tuple[int, int]]]) -> Any:
     """The words of one program: of each warp, (mark, clock) of its readings."""
     words = numpy.zeros(HEADER_WORDS + memory.warps + memory.bytes // 4, numpy.uint32)
     words[:4] = MAGIC, 7, 3, memory.bytes
-    words[4], words[6] = 1000, 1500
     for warp, readings in enumerate(warps):
         words[HEADER_WORDS + warp] = 2 * len(readings)
         start = HEADER_WORDS + memory.warps + warp * 2 * memory.readings
@@ -232,8 +230,6 @@ def test_readings_are_read() -> None:
     both = [[(0, 10), (1, 25), (2, 40)], [(0, (1 << 32) - 5), (1, 20)]]
     found = read(numpy.stack([noted(memory, both)]), memory)
     assert found.programs.tolist() == [7]
-    assert found.processors.tolist() == [3]
-    assert (found.ended - found.begun).tolist() == [500]
     assert found.kept.tolist() == [[3, 2]]
     spans = spans_of(found, [0, 1, None])
     assert spans.scope.tolist() == [0, 1, 0]
@@ -279,7 +275,7 @@ def test_a_profile_of_readings() -> None:
         "epilogue",
     ]
     assert any("1 of 2 programs" in one for one in profile.notes)
-    assert not any("warp-specialised" in one for one in profile.notes)
+    assert not any("warp-specialized" in one for one in profile.notes)
     events = profile.timeline(7).records
     assert (events["duration"] == 100).all()
     assert set(events["warp"]) == {0, 1, 2, 3}
@@ -287,7 +283,7 @@ def test_a_profile_of_readings() -> None:
     assert profile.perturbation.ratio == pytest.approx(1.1)
 
 
-def test_of_a_warp_specialised_kernel_the_default_warps_are_measured() -> None:
+def test_of_a_warp_specialized_kernel_the_default_warps_are_measured() -> None:
     made = marked("scan")
     plain_of = dataclasses.replace(made.plain, generic='"ttg.warp_specialize"()')
     special = dataclasses.replace(made, plain=plain_of)

@@ -15,7 +15,7 @@ import pytest
 
 import kernellab
 from kernellab.errors import ProfileError
-from kernellab.profiling.nsight.pages import launch_pages
+from kernellab.profiling.nsight.files import launch_pages
 from kernellab.profiling.nsight.records import REASONS
 
 PAGE = """\
@@ -110,7 +110,7 @@ def test_what_it_says_of_itself(tmp_path: Path) -> None:
         ("", {}, "has no table of instructions"),
         ('"ID","Kernel Name","gpu__time_duration.sum"\n"0","add","12"\n', {}, "--page source"),
         ("\x00\xff" * 99, {}, "has no table of instructions"),
-        ('"' + "x" * 200_000, {}, "is no CSV that Nsight Compute prints"),
+        ('"' + "x" * 200_000, {}, "is not a CSV file of Nsight Compute"),
     ],
 )
 def test_files_that_are_something_else_are_refused(
@@ -139,7 +139,7 @@ esac
 def test_a_report_is_printed_by_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     report = page_file(tmp_path, "NVR", "profile.ncu-rep")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ProfileError, match="there is no ncu here") as caught:
+    with pytest.raises(ProfileError, match="ncu is not installed here") as caught:
         kernellab.read_ncu(report)
     assert "ncu --import profile.ncu-rep --page source" in caught.value.advice
     page_file(tmp_path, PAGE, "profile.ncu-rep.page")

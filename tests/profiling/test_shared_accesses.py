@@ -23,9 +23,8 @@ import kernellab
 from benchmarks import memory_kernels as kernels
 from kernellab.interpreter.ptx.functions import functions
 from kernellab.interpreter.ptx.threads import Threads
-from kernellab.profiling.accesses.banks import wavefronts
 from kernellab.profiling.accesses.records import Accesses
-from kernellab.profiling.accesses.shared_instructions import shared_instructions
+from kernellab.profiling.accesses.shared_instructions import shared_instructions, wavefronts
 from kernellab.viz.accesses.card import accesses_card
 from tests.cases.case import normal
 from tests.corpus import gluon_kernels
@@ -88,8 +87,8 @@ def test_lanes_that_are_off_ask_for_nothing() -> None:
     column, half = 128 * LANES[None], LANES[None] < 16
     found = wavefronts(column, half, 4)
     assert (found.instructions, found.wavefronts, found.best, found.bytes) == (1, 16, 1, 64)
-    nobody = wavefronts(column, LANES[None] < 0, 4)
-    assert (nobody.instructions, nobody.wavefronts, nobody.ways) == (0, 0, 0)
+    no_one = wavefronts(column, LANES[None] < 0, 4)
+    assert (no_one.instructions, no_one.wavefronts, no_one.ways) == (0, 0, 0)
     assert wavefronts(16 * LANES[None], LANES[None] < 8, 16).wavefronts == 1
     assert wavefronts(0 * column, half, 4, each_alone=True).wavefronts == 16
 
@@ -444,6 +443,7 @@ OPCODES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from tests.support.source_files import ROOT
 
 
@@ -48,45 +50,24 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def pages() -> list[Path]:
-    """README.md and the pages of docs/."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    """README.md and the pages of docs/, without the recipes, which test_recipes.py follows."""
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    return [ROOT / "README.md", *(page for page in pages if page.parent.name != "contributing")]
 
 
 GPU = "needs a GPU"
 NCU = "reads what Nsight Compute writes on a GPU; the next block reads such files of an H200"
-LIBRARY = "needs a library that is not installed; benchmarks/foreign_code.py installs and runs it"
 INDUCTOR = "captures torch.compile, which is slow; tests/graphs asks all of it"
 OTHERS = "opens files that torch wrote elsewhere; tests/graphs/test_logs.py opens such"
-PLUGIN = "is a plugin of pytest, and never left; tests/launch/test_interpreted.py enters and leaves"
+CUDA_BUILD = "raises another error with a CUDA build of torch"
 CLUSTER = "needs a cluster's scheduler; tests/tuning/test_executors.py has one of Dask's"
 
 NOT_RUN = {
-    ("docs/foreign_code.md", "x = torch.zeros(8, 6)[:4]"): LIBRARY,
-    ("docs/foreign_code.md", "flag_gems.ops.argmax("): LIBRARY,
-    (
-        "docs/foreign_code.md",
-        'flag_gems.ops.relu(torch.tensor([1.0, float("nan")]))  # [1, 0]',
-    ): LIBRARY,
-    (
-        "docs/foreign_code.md",
-        "flag_gems.ops.bitwise_left_shift(torch.tensor([1, 2]), torch.tensor([1, 2]))"
-        "  # AttributeError",
-    ): LIBRARY,
-    (
-        "docs/foreign_code.md",
-        "x, residual = gemma_rms_norm(torch.randn(7, 64), torch.zeros(64), 1e-6, "
-        "torch.randn(7, 64))",
-    ): LIBRARY,
-    (
-        "docs/foreign_code.md",
-        "o, state = fused_recurrent_rwkv6(r, k, v, w, u, output_final_state=True)",
-    ): LIBRARY,
     (
         "docs/interpreted.md",
         'with kernellab.interpreted(answers="gpu"):  # the module asks for a GPU when it is '
         "imported",
     ): INDUCTOR,
-    ("docs/interpreted.md", "import kernellab"): PLUGIN,
     ("docs/torch_compile.md", "import kernellab, torch"): INDUCTOR,
     (
         "docs/torch_compile.md",
@@ -102,6 +83,7 @@ NOT_RUN = {
         'compiled = torch.compile(model, backend="kernellab", options={"gpu": "h200", "run": '
         '"triton"})',
     ): INDUCTOR,
+    **({("docs/troubleshooting.md", "x.cuda()"): CUDA_BUILD} if torch.version.cuda else {}),
     ("docs/tuning.md", "tuning = kernellab.tune("): GPU,
     ("docs/tuning.md", "def swept(kernel, n):"): GPU,
     ("docs/tuning.md", 'client = distributed.Client("tcp://scheduler:8786")'): CLUSTER,
@@ -240,6 +222,10 @@ def add(x, y):
     out = torch.empty_like(x)
     vector_add[(1,)](x, y, out, x.numel(), BLOCK=131072)
     return out
+
+def test_all():
+    x = torch.rand(100)
+    vector_add[(1,)](x, x, torch.empty(200), 200, BLOCK=256)
 """
 
 TYPED = "c\nc\nq\n"

@@ -1,4 +1,4 @@
-"""A small example of each recipe of CONTRIBUTING.md: what is written, what shows that it works."""
+"""A small example of each recipe in docs/contributing: its files, and a proof that it works."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Recipe:
     """One recipe, followed."""
 
     heading: str
-    """Of its section in CONTRIBUTING.md."""
+    """The heading of its section in docs/contributing."""
     edits: dict[str, str | tuple[Insert, ...]]
     """File -> its text, where it is a new one, or what goes into it."""
     proof: str
@@ -144,8 +144,8 @@ class NegativeStore(Detector):
 
     kinds = ("negative-store",)
 
-    def after(self, access: Access, found: Value | None) -> None:
-        del found
+    def after(self, access: Access, result: Value | None) -> None:
+        del result
         if not isinstance(access.request, Store):
             return
         negative = numpy.asarray(access.request.value) < 0
@@ -187,35 +187,28 @@ MAGIC = Recipe(
 
 from __future__ import annotations
 
-from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
-
 from kernellab.magics import ipython_api
+from kernellab.magics.ipython_api import Shell
 from kernellab.magics.kernel_line import evaluated, read_line
+from kernellab.magics.magic import line_magic
 from kernellab.magics.options import Option, Options
 
 OPTIONS = Options("tilesource", (Option("--upper", "", "In capitals."),), sigil="%")
 
 
-@magics_class
-class TileSourceMagics(Magics):
-    """The magic `%tilesource`."""
-
-    @no_var_expand
-    @line_magic
-    def tilesource(self, line: str) -> str:
-        assert self.shell is not None
-        position = ipython_api.running_line(self.shell, f"%tilesource {line}".rstrip())
-        given, words = read_line(OPTIONS, line, position)
-        source: str = evaluated(words, self.shell.user_ns, OPTIONS.magic, position("")).src
-        return source.upper() if given["upper"] else source
-
-    tilesource.__doc__ = f"Show a kernel's source.\\n\\n{OPTIONS.help()}"
+@line_magic(OPTIONS, f"Show a kernel's source.\\n\\n{OPTIONS.help()}")
+def tilesource(shell: Shell, line: str) -> str:
+    """Show the source of the kernel on a line."""
+    position = ipython_api.running_line(shell, f"%tilesource {line}".rstrip())
+    given, words = read_line(OPTIONS, line, position)
+    source: str = evaluated(words, shell.user_ns, OPTIONS.magic, position("")).src
+    return source.upper() if given["upper"] else source
 ''',
         "kernellab/magics/__init__.py": (
             Insert("        tilelayout,\n", "        tilesource,\n"),
             Insert(
-                "        _Magic(tilelayout.TileLayoutMagics, tilelayout.OPTIONS),\n",
-                "        _Magic(tilesource.TileSourceMagics, tilesource.OPTIONS),\n",
+                "        tilelayout.tilelayout,\n",
+                "        tilesource.tilesource,\n",
             ),
         ),
     },
@@ -301,8 +294,8 @@ def pipeline_view(found: PipelineStages) -> View:
         "js/src/pipelines.ts": "// draws PipelineView\n",
         "js/src/main.ts": (
             Insert(
-                '    case "layout": return new LayoutExplorer(dom, data);\n',
-                '    case "pipeline": return new PipelineExplorer(dom, data);\n',
+                "      return new LayoutExplorer(dom, data);\n",
+                '    case "pipeline":\n      return new PipelineExplorer(dom, data);\n',
             ),
         ),
     },
@@ -348,11 +341,15 @@ class LoopDepth:
                 "    from kernellab.records.loop_depth import LoopDepth\n",
             ),
             Insert(
-                '        return cast("Work", self._found("work"))\n',
+                'WORK: Analysis[Work] = Analysis("work")\n',
+                'LOOP_DEPTH: Analysis[LoopDepth] = Analysis("loop_depth")\n',
+            ),
+            Insert(
+                "        return self._found(WORK)\n",
                 '''
     def loop_depth(self) -> LoopDepth:
         """How deep loops are nested."""
-        return cast("LoopDepth", self._found("loop_depth"))
+        return self._found(LOOP_DEPTH)
 ''',
             ),
         ),
@@ -363,10 +360,11 @@ from __future__ import annotations
 from kernellab.compiler.modules.analyst import answers
 from kernellab.compiler.modules.opened import OpenedModules
 from kernellab.compiler.modules.structure import loops_around
+from kernellab.records.compilations import LOOP_DEPTH
 from kernellab.records.loop_depth import LoopDepth
 
 
-@answers("loop_depth")
+@answers(LOOP_DEPTH)
 def loop_depth_of(opened: OpenedModules) -> LoopDepth:
     """The most loops around any operation."""
     return LoopDepth(max(len(loops_around(op)) for op in opened.snapshot("ttir").walk()))
@@ -393,9 +391,17 @@ TARGET = Recipe(
     edits={
         "kernellab/compiler/targets.py": (
             Insert(
-                '        _Device("NVIDIA A40", 45416 * _MIB, 6 * _MIB),\n    ),\n',
-                """    "87": _Gpu(
-        "cuda", 163 * _KIB, 16, "Jetson AGX Orin", _Device("Orin", 64 * _GIB, 4 * _MIB)
+                '    "80": _Architecture("cuda", 163 * _KIB, "A100, A800, A30"),\n',
+                '    "87": _Architecture("cuda", 163 * _KIB, "Jetson AGX Orin"),\n',
+            ),
+        ),
+        "kernellab/compiler/gpus.py": (
+            Insert(
+                "_ALL = (\n",
+                """    Gpu(
+        "Jetson AGX Orin", "cuda", "87", "Orin", 16, 64 * _GIB, 1.3, 0.205e6, 4 * _MIB, None,
+        fp32=128, double=2, tensor=512, bus_bits=256,
+        sources=_nvidia("Jetson AGX Orin data sheet", cache_bytes="Jetson AGX Orin data sheet"),
     ),
 """,
             ),
@@ -443,15 +449,10 @@ assert "Look for nothing" in note_of("example_pass").text
 TRITON_VERSION = Recipe(
     heading="Support a new version of Triton",
     edits={
-        "tools/triton_versions.py": (
-            Insert('VERSIONS = ("3.6.0", "3.7.1", "3.8.0", "3.9.0"', ', "3.10.0"'),
-        ),
         "kernellab/cli/doctor.py": (Insert('"2.15": "3.9"', ', "2.16": "3.10"'),),
     },
     proof="""
 from kernellab.cli.doctor import pairing
-from tools.triton_versions import VERSIONS
-assert VERSIONS[-1] == "3.10.0"
 assert pairing("2.16.0", "3.10.0").state == "ok"
 """,
 )

@@ -34,12 +34,19 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 
 
-# Rooms and their order
+@pytest.fixture(scope="module", autouse=True)
+def _parsed() -> None:
+    """Parse the package once for all tests here, which takes seconds."""
+    for file in python_files("kernellab"):
+        tree_of(file)
+
+
+# Packages and their order
 
 
 @cache
-def rooms() -> list[str]:
-    """The rooms of docs/architecture.md, from the bottom up:
+def packages() -> list[str]:
+    """The packages of docs/architecture.md, from the bottom up:
     "errors", "ir", ..., "kernellab" for __init__.py.
     """
     page = (ROOT / "docs/architecture.md").read_text()
@@ -47,53 +54,60 @@ def rooms() -> list[str]:
     return ["kernellab" if name == "__init__.py" else name.removesuffix(".py") for name in names]
 
 
-def room_of(module: str) -> str:
-    """The room that a module of ours stands in."""
+def package_of(module: str) -> str:
+    """The package that a module of ours stands in."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else "kernellab"
 
 
-def test_every_module_has_a_room() -> None:
-    known = {*rooms(), "__main__"}
+def test_every_module_has_a_package() -> None:
+    known = {*packages(), "__main__"}
     for file in python_files("kernellab"):
-        assert room_of(module_name(file)) in known, f"docs/architecture.md does not name {file}"
-    for room in rooms():
-        path = ROOT / "kernellab" / room
-        exists = room == "kernellab" or path.is_dir() or path.with_suffix(".py").is_file()
-        assert exists, f"docs/architecture.md names {room}, which is not there"
+        assert package_of(module_name(file)) in known, f"docs/architecture.md does not name {file}"
+    for package in packages():
+        path = ROOT / "kernellab" / package
+        exists = package == "kernellab" or path.is_dir() or path.with_suffix(".py").is_file()
+        assert exists, f"docs/architecture.md names {package}, which is not there"
 
 
-DOORS = "kernellab/common/doors.py"
+UPCALLS = "kernellab/common/upcalls.py"
 """The one file that may name modules above it, each with its reason."""
 
 
 def goes_up(found: Import) -> bool:
-    """Whether an import goes from a room to one above it."""
-    height = {room: number for number, room in enumerate(rooms())} | {"__main__": 99}
-    mine, theirs = room_of(module_name(ROOT / found.file)), room_of(found.module)
-    return found.module.split(".")[0] == "kernellab" and height[theirs] > height[mine]
+    """Return whether an import goes from a package to one above it."""
+    if found.module.split(".")[0] != "kernellab":
+        return False
+    mine, theirs = package_of(module_name(ROOT / found.file)), package_of(found.module)
+    return heights()[theirs] > heights()[mine]
+
+
+@cache
+def heights() -> dict[str, int]:
+    """Return each package with its position from the bottom up."""
+    return {package: number for number, package in enumerate(packages())} | {"__main__": 99}
 
 
 def test_imports_go_one_way() -> None:
-    """Those by name too, but for the doors."""
+    """Those by name too, but for the upcalls."""
     upward = [
         str(found)
         for file in python_files("kernellab")
         for found in imports_of(file)
         if goes_up(found)
-        if not (found.by_name and found.file == DOORS)
+        if not (found.by_name and found.file == UPCALLS)
     ]
     assert not upward, "\n".join(upward)
 
 
-def test_each_door_is_one_and_says_why() -> None:
+def test_each_upcall_is_one_and_says_why() -> None:
     """A module is named once, and what stands there for it, a function or a string, has words."""
-    doors = [found for found in imports_of(ROOT / DOORS) if found.by_name]
-    assert doors
-    assert all(goes_up(one) for one in doors)
-    assert len({one.module for one in doors}) == len(doors)
-    body = tree_of(ROOT / DOORS).body
-    for one in doors:
+    upcalls = [found for found in imports_of(ROOT / UPCALLS) if found.by_name]
+    assert upcalls
+    assert all(goes_up(one) for one in upcalls)
+    assert len({one.module for one in upcalls}) == len(upcalls)
+    body = tree_of(ROOT / UPCALLS).body
+    for one in upcalls:
         (place,) = (
             number
             for number, node in enumerate(body)
@@ -103,7 +117,7 @@ def test_each_door_is_one_and_says_why() -> None:
         said = ast.get_docstring(node) if isinstance(node, ast.FunctionDef) else None
         after = body[place + 1 : place + 2]
         said = said or "".join(ast.unparse(text) for text in after if isinstance(text, ast.Expr))
-        assert said, f"the door to {one.module} does not say why it is one"
+        assert said, f"the upcall to {one.module} does not say why it is one"
 
 
 def packages_entered(module: str, importer: str) -> Iterator[str]:
@@ -118,7 +132,7 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     """Imports within functions count, those by name, and the packages that an import enters.
 
     What is imported for types alone does not: it never runs, and to name the class of what one is
-    given is no use of its code. Nor do the doors, which are there because those above import those
+    given is no use of its code. Nor do the upcalls: those above import what is
     below.
     """
     files = {module_name(file): file for file in python_files("kernellab")}
@@ -127,7 +141,7 @@ def test_no_files_import_each_other_in_a_circle() -> None:
             run
             for found in imports_of(file)
             if found.module in files and found.module != module and not found.for_types_only
-            if not (found.by_name and found.file == DOORS)
+            if not (found.by_name and found.file == UPCALLS)
             for run in (found.module, *packages_entered(found.module, module))
         )
         for module, file in files.items()
@@ -166,7 +180,7 @@ def test_the_root_is_read_in_one_screen() -> None:
         if one.name != "__pycache__" and not one.name.startswith(".")
     ]
     modules = [one for one in entries if one.endswith(".py")]
-    assert len(entries) <= 23, sorted(entries)
+    assert len(entries) <= 25, sorted(entries)
     assert len(modules) <= 5, sorted(modules)
 
 
@@ -181,13 +195,13 @@ def test_every_folder_says_its_job() -> None:
     assert not silent, "\n".join(silent)
 
 
-def test_rooms_below_the_screen_know_no_screen() -> None:
+def test_packages_below_the_screen_know_no_screen() -> None:
     screens = {"IPython", "ipywidgets", "anywidget", "matplotlib"}
-    below = rooms()[: rooms().index("viz")]
+    below = packages()[: packages().index("viz")]
     seen = [
         str(found)
         for file in python_files("kernellab")
-        if room_of(module_name(file)) in below
+        if package_of(module_name(file)) in below
         for found in imports_of(file)
         if found.module.split(".")[0] in screens
     ]
@@ -218,14 +232,14 @@ def outside(found: Import, package: str, public: tuple[str, ...]) -> bool:
     return found.module.split(".")[0] == package and found.module not in public
 
 
-TRITON_ROOM = "triton_api"
+TRITON_PACKAGE = "triton_api"
 
 
-def test_only_one_room_touches_triton_privates() -> None:
+def test_only_one_package_touches_triton_privates() -> None:
     private = [
         str(found)
         for file in python_files("kernellab")
-        if room_of(module_name(file)) != TRITON_ROOM
+        if package_of(module_name(file)) != TRITON_PACKAGE
         for found in imports_of(file)
         if outside(found, "triton", PUBLIC_TRITON) and found.module != "triton.language.core"
     ]
@@ -237,7 +251,7 @@ def test_nobody_reaches_triton_privates_through_attributes() -> None:
     seen = [
         f"{file.relative_to(ROOT)}:{node.lineno} {ast.unparse(node)}"
         for file in python_files("kernellab")
-        if room_of(module_name(file)) != TRITON_ROOM
+        if package_of(module_name(file)) != TRITON_PACKAGE
         for node in ast.walk(tree_of(file))
         if isinstance(node, ast.Attribute) and reached.match(ast.unparse(node))
     ]
@@ -264,7 +278,13 @@ HOMES_OF_PRIVATE_NAMES = {
 """Package -> the one place that may use names of it that begin with an underscore. No other
 package's are used at all, NumPy's say."""
 
-DOCUMENTED_ALL_THE_SAME = {"sys._getframe", "os._exit"}
+DOCUMENTED_ALL_THE_SAME = {
+    "sys._getframe",
+    "os._exit",
+    "_thread",
+    "_thread.interrupt_main",
+    "_thread.start_new_thread",
+}
 
 
 def is_private(name: str) -> bool:
@@ -293,6 +313,7 @@ def foreign_names(file: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, f"{known[base]}.{rest}"
 
 
+@pytest.mark.slow
 def test_private_names_of_a_package_are_used_in_one_place() -> None:
     used_elsewhere = [
         f"{file.relative_to(ROOT)}:{line} {name}"
@@ -336,6 +357,7 @@ def test_every_exported_name_is_real_and_documented() -> None:
                 assert inspect.getdoc(value), f"kernellab.{name}.{member} has no docstring"
 
 
+@pytest.mark.slow
 def test_every_module_says_what_it_is_for() -> None:
     silent = [
         str(file.relative_to(ROOT))
@@ -397,6 +419,12 @@ def used(*folders: str) -> dict[str, str]:
     }
 
 
+NEEDS_PLAYWRIGHT = pytest.mark.skipif("playwright" not in DISTRIBUTIONS, reason="needs playwright")
+"""The distribution of an import is only known where it is installed."""
+
+
+@pytest.mark.slow
+@NEEDS_PLAYWRIGHT
 @pytest.mark.parametrize(
     ("folders", "groups"),
     [
@@ -422,6 +450,8 @@ def test_every_dependency_is_explained() -> None:
     assert set(explained()) == declared("required", *EXTRAS)
 
 
+@pytest.mark.slow
+@NEEDS_PLAYWRIGHT
 def test_the_explanation_says_truly_who_imports_what() -> None:
     imported = {folder: used(folder) for folder in ("kernellab", "tests", "benchmarks")}
     for name, importer in explained().items():

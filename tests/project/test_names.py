@@ -1,5 +1,5 @@
 """Paths, names and texts that are not ASCII, or that compilers have to escape:
-every door takes them.
+every entry_point takes them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from kernellab.common.escapes import string_of_assembly, string_of_ir, value_nam
 from kernellab.errors import CompileError, KernelFault, OutOfBounds, SourcePosition
 from tests.kernels import unicode_names
 from tests.support.notebook_session import StartNotebook
+from tests.support.versions import LOCATES_WHOLE_CALLS
 
 ROOT = Path(__file__).parents[2]
 TYPES = ("*fp32", "*fp32", "i32")
@@ -64,7 +65,8 @@ def typed(monkeypatch: pytest.MonkeyPatch, *commands: str) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(commands) + "\n"))
 
 
-def test_every_door_in_a_folder_with_an_accent(
+@pytest.mark.slow
+def test_every_entry_point_in_a_folder_with_an_accent(
     load: Load,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -233,9 +235,9 @@ def test_functions_of_such_names_that_are_not_inlined(load: Load) -> None:
 def test_a_kernels_own_name_is_refused_in_tritons_words(load: Load) -> None:
     kernels = load("é")
     line = line_of(kernels, "def noyau_é")
-    for door in (kernellab.run, kernellab.check, kernellab.trace):
+    for entry_point in (kernellab.run, kernellab.check, kernellab.trace):
         with pytest.raises(CompileError) as caught:
-            door(kernels.noyau_é, *launch(), ΒLOCK=64)
+            entry_point(kernels.noyau_é, *launch(), ΒLOCK=64)
         error = caught.value
         assert error.reason == "invalid function identifier: noyau_é"
         assert error.position == SourcePosition(str(kernels.__file__), line)
@@ -258,12 +260,13 @@ def test_the_caret_stands_under_the_fault(load: Load) -> None:
     with pytest.raises(OutOfBounds) as caught:
         kernellab.run(kernels.outside, *launch(), ΒLOCK=64)
     source, caret = str(caught.value).partition("    合計 = 1.0")[2].splitlines()[:2]
-    at = source.index("x_ptr")
+    at = source.index("tl.load" if LOCATES_WHOLE_CALLS else "x_ptr")
     number = len(f"{line_of(kernels, '合計 = 1.0'):>5} | ")
     assert caret.index("^") == number + 4 + len("1234 = 1.0") + at
     assert "the index was made of ι = 63" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_tritons_own_library_in_such_a_folder(load: Load, tmp_path: Path) -> None:
     """A virtual environment there: `tl.sum` is written in a file of it."""
     kernels = load("é")
@@ -300,6 +303,7 @@ def test_tritons_own_library_in_such_a_folder(load: Load, tmp_path: Path) -> Non
     assert done.stdout.startswith(f"{kernels.__file__}:{line}:")
 
 
+@pytest.mark.slow
 def test_in_a_notebook_of_such_a_folder(notebook: StartNotebook, tmp_path: Path) -> None:
     folder = tmp_path / "é ил"
     folder.mkdir()

@@ -60,13 +60,15 @@ def request(page: str) -> dict[str, Any]:
 def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """Page -> what is wrong with its blocks; one process runs them all."""
     cache = str(tmp_path_factory.mktemp("cache"))
+    # The pages show what happens without a GPU.
+    around = {"XDG_CACHE_HOME": cache, "MPLBACKEND": "agg", "CUDA_VISIBLE_DEVICES": ""}
     ran = subprocess.run(
         [sys.executable, "-m", "tests.project.page_runner"],
         input=json.dumps({"root": str(ROOT), "pages": [request(page) for page in RUN]}),
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": cache, "MPLBACKEND": "agg"},
+        env={**os.environ, "PYTHONPATH": str(ROOT), **around},
         check=False,
     )
     assert ran.returncode == 0, ran.stderr

@@ -1,5 +1,5 @@
-"""The recipes of CONTRIBUTING.md: each is followed in a copy of the package, works,
-and takes as few files of code as the page says.
+"""The recipes of docs/contributing: each works when it is followed in a copy of the package, and
+changes as few files of code as its page says.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from tests.support.source_files import ROOT
 
 
 def section(heading: str) -> str:
-    """A section of CONTRIBUTING.md."""
-    page = (ROOT / "CONTRIBUTING.md").read_text()
-    return page.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    """Return the section of docs/contributing that has this heading."""
+    pages = (page.read_text() for page in (ROOT / "docs/contributing").glob("*.md"))
+    (text,) = (page for page in pages if f"## {heading}\n" in page)
+    return text.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
 
 
 def promised(heading: str) -> list[str]:
@@ -59,6 +60,7 @@ def follow(recipe: Recipe, copy: Path) -> None:
         file.write_text(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.heading)
 def test_an_example_of_each_recipe_works(recipe: Recipe, tmp_path: Path) -> None:
     follow(recipe, tmp_path)
@@ -99,6 +101,7 @@ sys.exit(f"held without their files: {held}" if held else 0)
 """
 
 
+@pytest.mark.slow
 def test_an_example_fails_without_its_files() -> None:
     """The proofs prove something: nothing of them holds in the package as it is."""
     ran = subprocess.run(

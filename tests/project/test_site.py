@@ -19,7 +19,7 @@ from tests.support.source_files import ROOT
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(importlib.util.find_spec("sphinx") is None, reason="Sphinx is not there"),
+    pytest.mark.skipif(importlib.util.find_spec("myst_nb") is None, reason="needs the extra docs"),
 ]
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -85,10 +85,12 @@ def outside(address: str) -> bool:
     return re.match(r"(https?:)?//", address) is not None
 
 
+@pytest.mark.slow
 def test_it_is_built_without_a_warning(built: tuple[Path, str]) -> None:
     assert not built[1], built[1]
 
 
+@pytest.mark.slow
 def test_every_link_leads_somewhere(site: Path, pages: dict[Path, Page]) -> None:
     dead = []
     for page in pages.values():

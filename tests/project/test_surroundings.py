@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kernellab.common.interrupts import interrupted_afterwards
+from tests.support.strict_python import STRICT
 
 PROGRAM = textwrap.dedent("""
     import torch
@@ -60,9 +61,10 @@ SWEEP = textwrap.dedent("""
 """)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_sweep_leaves_no_warning_of_processes_and_files(tmp_path: Path) -> None:
-    done = run(tmp_path, "-W", "error", "-X", "dev", program=SWEEP)
+    done = run(tmp_path, *STRICT, program=SWEEP)
     assert (done.stdout, done.stderr) == ("done\n", "")
 
 
@@ -80,6 +82,7 @@ SMALL_MEMORY = textwrap.dedent("""
 """)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_small_file_takes_little_memory(tmp_path: Path) -> None:
     done = run(tmp_path, program=SMALL_MEMORY)
@@ -113,6 +116,7 @@ ODD_DEFAULTS = textwrap.dedent("""
 """)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_defaults_of_torch_and_numpy_and_streams_that_only_write(tmp_path: Path) -> None:
     done = run(tmp_path, program=ODD_DEFAULTS)
@@ -167,6 +171,7 @@ SMALL_LIMITS = textwrap.dedent("""
 """)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_limits_of_files_are_told_as_such_and_break_nothing(tmp_path: Path) -> None:
     done = run(tmp_path, program=SMALL_LIMITS)
@@ -207,19 +212,23 @@ WHILE_FORKING = textwrap.dedent("""
 """)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_process_that_forks_while_a_thread_compiles(tmp_path: Path) -> None:
-    done = run(tmp_path, program=WHILE_FORKING)
+    # Python 3.12 warns of every fork in a process with threads.
+    done = run(tmp_path, "-Wignore::DeprecationWarning", program=WHILE_FORKING)
     assert (done.stdout, done.stderr) == ("0\n", "heard")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("flags", [("-O",), ("-W", "error", "-X", "dev")])
+@pytest.mark.parametrize("flags", [("-O",), STRICT])
 def test_the_lab_works_with_flags_of_pythons(tmp_path: Path, flags: tuple[str, ...]) -> None:
     done = run(tmp_path, *flags)
     assert done.stdout.endswith("done\n"), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_lab_works_in_the_locale_c_and_without_a_home(tmp_path: Path) -> None:
     around = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
@@ -227,6 +236,7 @@ def test_the_lab_works_in_the_locale_c_and_without_a_home(tmp_path: Path) -> Non
     assert done.stdout.endswith("done\n"), done.stderr
 
 
+@pytest.mark.slow
 def test_with_tritons_own_interpreter_one_line_says_what_to_do(tmp_path: Path) -> None:
     done = run(tmp_path, TRITON_INTERPRET="1")
     (line,) = [one for one in done.stderr.splitlines() if "TRITON_INTERPRET=1 is set" in one]
@@ -272,6 +282,7 @@ INTERRUPTED = textwrap.dedent("""
 """)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_at_any_moment_leaves_nothing_open_and_the_next_call_works(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.support.source_files import ROOT, Import, imports_of, python_files
 SHARED = {"cases", "corpus", "kernels", "support"}
 """Folders of tests/ that every test may import."""
 OTHER_FOLDERS = SHARED | {"benchmarks", "project"}
-"""Folders that mirror no room of the package."""
+"""Folders that mirror no package of the package."""
 
 DATA_OF_BENCHMARKS = {
     "diagnosed",
@@ -40,15 +40,18 @@ def parts(found: Import) -> list[str]:
     return found.module.split(".")
 
 
-def room_of(file: Path) -> str:
+def package_of(file: Path) -> str:
     """The folder of tests/ that a file is in; "" for tests/ itself."""
     place = file.relative_to(ROOT / "tests").parts
     return place[0] if len(place) > 1 else ""
 
 
+@pytest.mark.slow
 def test_folders_mirror_the_package() -> None:
-    rooms = {file.stem if file.is_file() else file.name for file in (ROOT / "kernellab").iterdir()}
-    assert {room_of(file) for file in suite()} - {""} <= rooms | OTHER_FOLDERS
+    packages = {
+        file.stem if file.is_file() else file.name for file in (ROOT / "kernellab").iterdir()
+    }
+    assert {package_of(file) for file in suite()} - {""} <= packages | OTHER_FOLDERS
 
 
 def test_no_module_imports_a_test() -> None:
@@ -62,14 +65,14 @@ def test_no_module_imports_a_test() -> None:
     assert not imported, "\n".join(imported)
 
 
-def test_a_room_imports_no_other_rooms_tests() -> None:
+def test_a_package_imports_no_other_packages_tests() -> None:
     imported = [
         str(found)
         for file, imports in suite().items()
         for found in imports
         if parts(found)[0] == "tests"
         and len(parts(found)) > 1
-        and parts(found)[1] not in {*SHARED, room_of(file)}
+        and parts(found)[1] not in {*SHARED, package_of(file)}
     ]
     assert not imported, "\n".join(imported)
 
@@ -79,7 +82,7 @@ def test_of_the_benchmarks_only_data_is_imported() -> None:
     imported = [
         str(found)
         for file, imports in suite().items()
-        if room_of(file) != "benchmarks"
+        if package_of(file) != "benchmarks"
         for found in imports
         if parts(found)[0] == "benchmarks" and not {*parts(found)[1:]} & DATA_OF_BENCHMARKS
     ]

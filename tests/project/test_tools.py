@@ -1,13 +1,16 @@
-"""What `make` decides before anything is installed: which build of torch."""
+"""What `make` decides: which build of torch it installs, and which processor it emulates."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 
 import pytest
 
-from tools import torch_index
+from tests.support.strict_python import STRICT
+from tools import capabilities, torch_index
 
 
 def pip_says(monkeypatch, names: list[str], status: int = 0) -> list[list[str]]:
@@ -53,3 +56,21 @@ def test_cuda_is_pips_own_choice_and_an_address_is_taken_as_it_is(monkeypatch) -
 def test_another_word_is_refused() -> None:
     with pytest.raises(SystemExit, match="TORCH is 'gpu': expected cpu, cuda or the address"):
         torch_index.arguments("gpu")
+
+
+@pytest.mark.parametrize("capability", ["avx2", "none"])
+def test_a_capability_hides_vector_instructions_without_a_warning(capability: str) -> None:
+    code = "from tools.capabilities import vector_instructions; print(vector_instructions())"
+    used = subprocess.run(
+        [sys.executable, *STRICT, "-c", code],
+        env={**os.environ, **capabilities.environment(capability)},
+        cwd=capabilities.ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert used.stderr == ""
+    if capability == "none":
+        assert used.stdout == "torch DEFAULT, NumPy its baseline\n"
+    assert "AVX512" not in used.stdout
+    assert "X86_V4" not in used.stdout

@@ -18,7 +18,7 @@ import kernellab
 from kernellab import errors
 from kernellab.checker.records import Finding
 from kernellab.cli.doctor import Line
-from kernellab.compiler.remarks.catalogue import explained
+from kernellab.compiler.remarks.catalog import explained
 from kernellab.errors import Diagnostic, KernelLabError, OutOfBounds, SourcePosition, WaitingProgram
 from kernellab.records.remarks import Remark
 from kernellab.viz.diagnostics.card import diagnostic_card, diagnostics_card
@@ -39,11 +39,22 @@ POSITION = {
         "column": {"type": "integer", "minimum": 0},
     },
 }
+CHANGE = {
+    "type": "object",
+    "required": ["line", "old", "new"],
+    "additionalProperties": False,
+    "properties": {
+        "line": {"type": "integer", "minimum": 1},
+        "old": {"type": "string"},
+        "new": {"type": "string"},
+    },
+}
 SCHEMA = {
     "type": "object",
     "additionalProperties": False,
     "required": [
-        "severity", "kind", "what", "position", "called_from", "why", "advice", "facts",
+        "severity", "kind", "what", "position", "called_from", "why", "advice", "facts", "changes",
+        "verified",
     ],
     "properties": {
         "severity": {"enum": ["error", "warning", "remark", "note"]},
@@ -54,6 +65,8 @@ SCHEMA = {
         "why": {"type": "string"},
         "advice": {"type": "string"},
         "facts": {"type": "object"},
+        "changes": {"type": "array", "items": CHANGE},
+        "verified": {"type": "boolean"},
     },
 }  # fmt: skip
 """The table of docs/analyses.md."""

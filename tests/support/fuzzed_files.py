@@ -345,9 +345,6 @@ KINDS: Mapping[str, Kind] = {
         Kind("whole profile", lambda: _profile("p"), gzip_damaged, look_at_whole_profile),
         Kind("hatchet", lambda: _profile("p.hatchet"), json_damaged, look_at_whole_profile),
         Kind(
-            "speedscope", lambda: _profile("p.speedscope.json"), json_damaged, look_at_whole_profile
-        ),
-        Kind(
             "Chrome's trace", lambda: _profile("p.trace.json"), json_damaged, look_at_whole_profile
         ),
     )

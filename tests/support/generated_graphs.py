@@ -30,7 +30,7 @@ def codes_here(case: Case, gpu: str) -> tuple[dict[str, str], list[str]]:
 
     torch.manual_seed(0)
     function, args = case.make("cpu")
-    backend = Backend(gpu_named(gpu).answering(), levels=False)
+    backend = Backend(gpu_named(gpu).answering, levels=False)
     found = capture(
         function, args, {}, backend, backward=case.backward, dynamic=case.dynamic, fullgraph=False
     )

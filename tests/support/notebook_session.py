@@ -28,7 +28,7 @@ def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
 """
 """The text of a kernel for cells."""
 
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Outcome:
     message: str = ""
     """The error's text."""
     traceback: str = ""
-    """The traceback as the notebook prints it, without colours."""
+    """The traceback as the notebook prints it, without colors."""
     status: str = ""
     seconds: float = 0.0
 
@@ -153,7 +153,7 @@ class NotebookSession:
                 printed += message["content"].get("text", "")
                 if message["content"].get("execution_state") == "idle":
                     self.client.get_shell_msg(timeout=60)
-                    return _COLOURS.sub("", printed)
+                    return _COLORS.sub("", printed)
 
     def ask(self, expression: str) -> str:
         """The repr of an expression's value: how a test looks into the namespace."""
@@ -169,7 +169,7 @@ class NotebookSession:
     def help(self, name: str) -> str:
         """What `name?` shows."""
         reply = self.client.inspect(name, reply=True, timeout=60)
-        return _COLOURS.sub("", reply["content"]["data"].get("text/plain", ""))
+        return _COLORS.sub("", reply["content"]["data"].get("text/plain", ""))
 
 
 def _note(outcome: Outcome, kind: str, content: dict[str, Any]) -> None:
@@ -185,7 +185,7 @@ def _note(outcome: Outcome, kind: str, content: dict[str, Any]) -> None:
     elif kind == "error":
         outcome.error = content["ename"]
         outcome.message = content["evalue"]
-        outcome.traceback = _COLOURS.sub("", "\n".join(content["traceback"]))
+        outcome.traceback = _COLORS.sub("", "\n".join(content["traceback"]))
 
 
 def _opened(message: dict[str, Any]) -> dict[str, Any]:

@@ -70,7 +70,9 @@ def _imports_of(file: Path) -> Iterator[Import]:
     typing_only = {
         inner
         for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        if isinstance(node, ast.If)
+        and isinstance(node.test, ast.Name)
+        and node.test.id == "TYPE_CHECKING"
         for statement in node.body
         for inner in ast.walk(statement)
     }

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 import torch
 
-from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.numerics.affine import AffineTile
 from kernellab.tracing.recording import Recorder
 from kernellab.tracing.records import Trace

@@ -1,12 +1,19 @@
-"""What differs between the versions of Triton that KernelLab supports,
+"""What differs between the versions of torch and Triton that KernelLab supports,
 as far as the tests meet it.
 """
 
+import torch
 from packaging.version import Version
 from triton import __version__
 
 TRITON = Version(__version__)
+TORCH = Version(torch.__version__)
 
+TILES_GATHERS_BY_ROW = Version("2.13") > TORCH
+"""Inductor's kernel of `weight[index]` has an axis for rows and one for columns."""
+
+LAYS_OUT_TENSOR_MEMORY = Version("3.7") <= TRITON
+"""Triton answers where a layout of tensor memory puts its elements."""
 HAS_SCALED_BATCHES = Version("3.7") <= TRITON
 """`tl.dot_scaled` takes batches of products."""
 DESCRIPTORS_ROUND_TO_TF32 = Version("3.7") <= TRITON
@@ -18,6 +25,9 @@ REDUCES_IN_ONE_ROUND = Version("3.8") <= TRITON
 before, one warp loads them, and stores the result for all."""
 COMBINES_WARPS_BY_REDUX = Version("3.9") <= TRITON
 """What the warps of a reduction of integers found is combined by REDUX too; before, by shuffles."""
+SPELLS_DESCRIPTORS_WITHOUT_TENSOR = Version("3.8") <= TRITON
+"""The type of a tensor descriptor is `!tt.tensordesc<64x32xf16>` in the IR; before,
+`!tt.tensordesc<tensor<64x32xf16>>`, which MLIR refuses since."""
 COLUMNS_FROM_ONE = Version("3.8") <= TRITON
 """Columns of locations count from 1; before, from 0."""
 NEGATES_ZEROS = Version("3.8") <= TRITON
@@ -42,5 +52,14 @@ from 3.9 on it is rounded at every step, as float16 always was."""
 HAS_ATOMIC_LOADS = Version("3.9") <= TRITON
 """There are `tl.atomic_load`, `tl.atomic_store` and `tl.atomic_poll`,
 and `tl.fdiv(..., approx=True)`."""
+TRANSPOSES_UNSWIZZLED = Version("3.8") <= TRITON
+"""A transposed `nvmma_shared` layout is transposed without a swizzle too."""
+REFUSES_KEYWORD_PARAMETERS = Version("3.9") <= TRITON
+"""`@triton.jit` itself raises a TypeError for a `**rest` parameter."""
+ADDS_DOTS_TO_FLOAT16 = Version("3.8") <= TRITON
+"""`tl.dot` of float16 takes an accumulator of float16 whatever `out_dtype` is."""
+COMPUTES_SWAPS_TWICE = Version("3.9") <= TRITON
+"""The TTGIR of `tl.sort` of a small tile computes each step once per layout, and swaps elements of
+one copy by means of the other: the checker does not see that it is a swap."""
 CHAINS_COMPARISONS = Version("3.9") <= TRITON
 """`0 <= i < n` is taken in kernels."""

@@ -74,7 +74,7 @@ def stores(made: MadeTrace, count: int, tmp_path: Path) -> Trace:
 def test_memory_follows_so_many_writes(x_and_made: MadeTrace, tmp_path: Path) -> None:
     trace = stores(x_and_made, 2000, tmp_path)
     assert trace.memory("x", 3).sum() == (1 << 20) + 3
-    with pytest.raises(NotRecorded, match="2,097,152,000 lanes write to it up to there"):
+    with pytest.raises(NotRecorded, match="2,097,152,000 elements are written up to there"):
         trace.memory("x")
     notes = " ".join(trace.show().data.notes)
     assert "The picture of x follows the steps up to " in notes
@@ -179,6 +179,7 @@ print(grew)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_a_large_tensor_is_looked_at_in_parts(dtype: str, tmp_path: Path) -> None:
     kind = numpy.dtype(getattr(ml_dtypes, dtype, None) or dtype)
@@ -261,6 +262,7 @@ def test_parts_of_a_large_array_give_what_the_whole_gives(shape: tuple[int, ...]
     numpy.testing.assert_allclose(picture, numpy.array(expected), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_whatever_a_recorder_keeps_is_loaded(tmp_path: Path) -> None:
     """Memory and variables are kept up to 256 MiB each: a file may have both."""
     x = torch.zeros(1 << 27, dtype=torch.int8)

@@ -209,10 +209,10 @@ def test_programs_can_be_named_in_every_way() -> None:
         ),
         ((0, 1, 0), r"no program \(0, 1, 0\) in the grid"),
         ([0, -1], r"no program \(-1, 0, 0\)"),
-        ("some", "programs='some' names no program"),
-        ([], r"programs=\[\] names no program"),
-        ((0, 0, 0, 0), "names no program"),
-        (1.5, "programs=1.5 names no program"),
+        ("some", "programs must name programs, got 'some'"),
+        ([], r"programs must name programs, got \[\]"),
+        ((0, 0, 0, 0), "must name programs"),
+        (1.5, "programs must name programs, got 1.5"),
     ],
 )
 def test_a_program_that_does_not_exist(programs: Any, told: str) -> None:
@@ -557,11 +557,13 @@ def test_what_launches_refuse_traces_refuse() -> None:
         kernellab.trace(traced.beyond, (4,), x, BLOCK=16)
     with pytest.raises(GridError):
         kernellab.trace(traced.beyond, (0,), x, x, BLOCK=16)
-    with pytest.raises(OptionError, match="stage='ttgir': a trace follows the source's lines"):
+    with pytest.raises(
+        OptionError, match="stage='ttgir' is not available: a trace follows the source's lines"
+    ):
         kernellab.trace(traced.beyond, (4,), x, x, BLOCK=16, stage="ttgir")
     for size in (-1, "64K", True):
-        with pytest.raises(OptionError, match="is no number of bytes"):
-            kernellab.trace(traced.beyond, (4,), x, x, BLOCK=16, exact_bytes=size)  # type: ignore[arg-type]
+        with pytest.raises(OptionError, match="exact_bytes must be a number of bytes"):
+            kernellab.trace(traced.beyond, (4,), x, x, BLOCK=16, exact_bytes=size)
     with pytest.raises(OptionError, match="opperations"):
         kernellab.trace(traced.beyond, (4,), x, x, BLOCK=16, opperations=True)
 

@@ -10,7 +10,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
 from kernellab.launch.autotuned_kernels import take_autotuned_launches
-from kernellab.tuning.results.autotuned import NOTE
+from kernellab.tuning.results.registry import NOTE
 
 
 @pytest.fixture(autouse=True)
@@ -119,5 +119,5 @@ def test_nothing_is_noted_where_nothing_was_timed() -> None:
 
 
 def test_a_function_that_is_no_kernel_is_refused() -> None:
-    with pytest.raises(kernellab.ArgumentError, match="is no Triton kernel"):
+    with pytest.raises(kernellab.ArgumentError, match="is not a Triton kernel"):
         kernellab.tunings(len)

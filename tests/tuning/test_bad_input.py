@@ -1,4 +1,4 @@
-"""Bad input of a sweep, through its door: what is said, and that the sweep goes on."""
+"""Bad input of a sweep, through its entry_point: what is said, and that the sweep goes on."""
 
 from __future__ import annotations
 
@@ -39,10 +39,22 @@ def zero():
     ("options", "error", "words"),
     [
         ({"space": {}}, ArgumentError, "the list of configs for 'double' is empty"),
-        ({"space": {"BLOCK": 64}}, ArgumentError, r'no list of values\nWrite "BLOCK": \[64\]'),
-        ({"space": 64}, ArgumentError, "space=64 holds no configs"),
-        ({"space": "BLOCK"}, ArgumentError, "space='BLOCK' holds no configs"),
-        ({"space": {5: [1]}}, ArgumentError, "the space has 5 for a name"),
+        (
+            {"space": {"BLOCK": 64}},
+            ArgumentError,
+            r'must be a list of values, got 64\nWrite "BLOCK": \[64\]',
+        ),
+        (
+            {"space": 64},
+            ArgumentError,
+            "space must be a dict of values by name or a list of configs, got 64",
+        ),
+        (
+            {"space": "BLOCK"},
+            ArgumentError,
+            "space must be a dict of values by name or a list of configs, got 'BLOCK'",
+        ),
+        ({"space": {5: [1]}}, ArgumentError, "the names of the space must be strings, got 5"),
         (
             {"space": {"BLOK": [64]}},
             OptionError,
@@ -52,42 +64,46 @@ def zero():
         (
             {"BLOCK": 64},
             OptionError,
-            "'BLOCK' of 'double' is part of the configs, and the launch gives it too",
+            "'BLOCK' of 'double' is given twice: by the launch and by the configs",
         ),
         ({"refrence": X}, OptionError, "nor of kernellab.tune(.|\n)*Did you mean 'reference'"),
         (
             {"key": "m"},
             ArgumentError,
-            "the key names 'm', which is no argument(.|\n)*Possible are n",
+            "the key names 'm', which is not an argument(.|\n)*Possible are n",
         ),
         ({"key": "x_ptr"}, ArgumentError, "the key names 'x_ptr', which is a tensor"),
         ({"key": "BLOCK"}, ArgumentError, "the key names 'BLOCK', which is part of the configs"),
         ({"key": 5}, ArgumentError, 'Write key="n"'),
-        ({"prune": 5}, ArgumentError, "prune is a int, and a function decides"),
+        ({"prune": 5}, ArgumentError, "prune must be a function, got 5"),
         (
             {"reference": 2 * X},
             ArgumentError,
-            "the reference gives a Tensor(.|\n)*As in reference=",
+            "reference must give results by .*, got a Tensor(.|\n)*For example reference=",
         ),
-        ({"reference": {}}, ArgumentError, "the reference gives nothing"),
-        ({"reference": {"n": X}}, ArgumentError, "the reference names 'n', which is no tensor"),
+        ({"reference": {}}, ArgumentError, "reference must give results by .*, got nothing"),
+        (
+            {"reference": {"n": X}},
+            ArgumentError,
+            "reference must name tensor arguments .*, got 'n'",
+        ),
         (
             {"reference": {"z_ptr": X[:5]}},
             ArgumentError,
-            r"'z_ptr' is of shape \[5\], and the argument is of shape \[100\]",
+            r"'z_ptr' the shape \[100\] of the argument, got the shape \[5\]",
         ),
-        ({"reference": lambda x: {"z_ptr": x}}, ArgumentError, "the reference raised TypeError"),
+        ({"reference": lambda x: {"z_ptr": x}}, ArgumentError, "reference raised TypeError"),
         (
             {"prune": lambda one: one["K"] > 8},
             ArgumentError,
-            "prune, asked about BLOCK=64, raised KeyError(.|\n)*x_ptr, z_ptr, n, BLOCK",
+            "prune, called for BLOCK=64, raised KeyError(.|\n)*x_ptr, z_ptr, n, BLOCK",
         ),
         (
             {"prune": lambda **one: one["n"] > 8},
             ArgumentError,
             (
                 "It is called with one dict of all arguments \\(x_ptr, z_ptr, n, BLOCK\\): "
-                "prune=lambda a: a\\['BLOCK'\\] > a\\['n'\\]. Here it takes names alone"
+                "prune=lambda a: a\\['BLOCK'\\] > a\\['n'\\]. Here it takes keywords only"
             ),
         ),
         (
@@ -101,7 +117,7 @@ def zero():
             (
                 "bytes=(.|\n"
                 ")*with one dict of all arguments(.|\n"
-                ")*bytes=lambda a: 4 \\* a\\['n'\\]. Here it takes names alone"
+                ")*bytes=lambda a: 4 \\* a\\['n'\\]. Here it takes keywords only"
             ),
         ),
         ({"flops": lambda n: 8.0 * n}, ArgumentError, "Here 'n' is that dict"),
@@ -110,42 +126,46 @@ def zero():
             ArgumentError,
             (
                 "the grid function raised KeyError: 'N'\n  at .*test_bad_input.py(.|\n"
-                ")*So it does for the only config. It is called with one dict"
+                ")*The grid function fails for the only config. It is called with one dict"
             ),
         ),
         ({"prune": lambda one: True}, ArgumentError, "prune leaves out all 1 configs"),
         (
             {"the_grid": X},
             ArgumentError,
-            "the grid is a Tensor(.|\n)*after the kernel and before the arguments",
+            "the grid must be .* got a Tensor(.|\n)*after the kernel and before the arguments",
         ),
         ({"the_grid": (4, 0)}, GridError, r"the grid is \(4, 0\); size 1 must be from 1"),
         (
             {"reference": lambda x, z, n: x / zero()},
             ArgumentError,
             (
-                "the reference raised KeyError(.|\n"
+                "reference raised KeyError(.|\n"
                 ")*test_bad_input.py:(.|\n"
                 ")*as the kernel is, with \\(x_ptr, z_ptr, n\\)"
             ),
         ),
-        ({"bytes": "8"}, ArgumentError, "bytes= gives '8', which is no number"),
+        ({"bytes": "8"}, ArgumentError, "bytes= must give a number from 0, got '8'"),
         ({"flops": lambda one: one["K"]}, ArgumentError, "the function flops= raised KeyError"),
         (
             {"baselines": {"torch": X}},
             ArgumentError,
-            "the baseline 'torch' is a Tensor, and a function is timed",
+            "the baseline 'torch' must be a function, got",
         ),
-        ({"baselines": [lambda: X]}, ArgumentError, "baselines are functions by name"),
+        (
+            {"baselines": [lambda: X]},
+            ArgumentError,
+            "baselines must be a dict of functions by name",
+        ),
         (
             {"executor": 3},
             ArgumentError,
-            r"no concurrent.futures.Executor(.|\n)*client.get_executor\(\)",
+            r"must be a concurrent.futures.Executor, got 3(.|\n)*client.get_executor\(\)",
         ),
-        ({"workers": 0}, ArgumentError, "is no number of processes(.|\n)*from 1 to 1,024"),
-        ({"workers": 10**9}, ArgumentError, "is no number of processes"),
-        ({"seconds": 0}, ArgumentError, "seconds=0 is no time"),
-        ({"gpus": "all"}, ArgumentError, "gpus='all' is for tensors on a GPU"),
+        ({"workers": 0}, ArgumentError, "workers must be a whole number from 1 to 1,024, got 0"),
+        ({"workers": 10**9}, ArgumentError, "workers must be a whole number .* got 1000000000"),
+        ({"seconds": 0}, ArgumentError, "seconds must be a number above 0, .* got 0"),
+        ({"gpus": "all"}, ArgumentError, "gpus='all' needs tensors on a GPU"),
         ({"recorded": "nowhere.json"}, kernellab.KernelLabError, "There is no file 'nowhere.json'"),
     ],
 )
@@ -154,6 +174,7 @@ def test_what_cannot_be_swept_is_said_before_anything_is_compiled(options, error
         swept(**options)
 
 
+@pytest.mark.slow
 def test_values_of_wrong_types_drop_their_configs_and_no_others() -> None:
     values = [64, "64", None, 63, 0, 64.5, numpy.int64(32), torch.tensor(16)]
     table = swept(space={"BLOCK": values}).table
@@ -174,9 +195,10 @@ def test_values_of_wrong_types_drop_their_configs_and_no_others() -> None:
     assert "power of 2" in table["why"][3]
     table = swept(space=[{"BLOCK": 64, "num_warps": number} for number in (4, 3, "4")]).table
     assert list(table["dropped"]) == ["", "compile error", "compile error"]
-    assert "num_warps must be an integer, and '4' was given" in table["why"][2]
+    assert "num_warps must be an integer, got '4'" in table["why"][2]
 
 
+@pytest.mark.slow
 def test_a_config_that_ends_the_compiler_is_dropped_and_the_next_compiles() -> None:
     values = ["compiles", "segfaults", "compiles too"]
     sweep = swept(hard_to_compile, BLOCK=64, space={"HOW": values}, seconds=600)
@@ -208,12 +230,13 @@ def test_a_config_that_hangs_on_the_interpreter_is_told_and_not_dropped() -> Non
     sweep = swept(counts_up, BLOCK=64, space=space, check=True, seconds=12)
     assert list(sweep.table["same result as"]) == [""]
     assert sweep.table["why"][0] == (
-        "not checked: the interpreter did not finish it within 12 seconds: it hangs, "
+        "not checked: the interpreter did not finish within 12 seconds: the config hangs "
         "or is slow there"
     )
     assert not sweep.trial(0).is_dropped
 
 
+@pytest.mark.slow
 def test_what_the_interpreter_does_not_know_is_compiled_and_said_to_be_unchecked() -> None:
     sweep = swept(unknown_to_the_interpreter, X.int(), space={"BLOCK": [32, 64]})
     assert all(one.outcome.compiled and not one.is_dropped for one in sweep.trials)

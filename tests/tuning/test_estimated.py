@@ -39,6 +39,7 @@ def tuning() -> kernellab.Tuning:
     )
 
 
+@pytest.mark.slow
 def test_the_estimated_faster_config_is_first(tuning: kernellab.Tuning) -> None:
     slow, fast = tuning.table["us, estimated"]
     assert 0 < fast < slow
@@ -46,9 +47,10 @@ def test_the_estimated_faster_config_is_first(tuning: kernellab.Tuning) -> None:
     assert tuning.candidates(1) == [{"BLOCK": 1024, "num_warps": 4}]
     assert len(tuning.candidates()) == 2
     words = tuning._repr_mimebundle_()["text/plain"]
-    assert "estimates, which nobody has measured" in words
+    assert "estimates, which no one has measured" in words
 
 
+@pytest.mark.slow
 def test_estimates_are_saved(tuning: kernellab.Tuning, tmp_path: Path) -> None:
     loaded = kernellab.Tuning.load(tuning.save(tmp_path / "sweep.json"))
     assert list(loaded.table["us, estimated"]) == list(tuning.table["us, estimated"])
@@ -61,7 +63,7 @@ def test_an_estimate_that_a_busy_machine_gave_up_is_not_kept_as_none(
     monkeypatch.setattr(estimating, "_MOST_SECONDS", 1e-4)
     monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
     x, target = torch.ones(SIZE), parse_target("sm_90")
-    launches = Calls(vector_add, (64,), (x, x, x, SIZE), {}, target, estimates=True)
+    launches = Calls(vector_add, (64,), (x, x, x, SIZE), {}, target)
     ready = launches.prepare(0, Candidate({"BLOCK": 1024}, {"num_warps": 4}))
     assert isinstance(ready, PreparedCall)
     job = Job(launches.plain, target, None, None)

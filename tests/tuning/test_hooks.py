@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 import triton
 import triton.language as tl
@@ -17,6 +18,7 @@ def summed(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.atomic_add(out_ptr, tl.sum(tl.load(x_ptr + offsets, mask=offsets < n, other=0.0), 0))
 
 
+@pytest.mark.slow
 def test_the_reference_counts_where_every_config_has_a_hook() -> None:
     x, out = torch.arange(100.0), torch.ones(1)
 

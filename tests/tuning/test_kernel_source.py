@@ -16,7 +16,7 @@ from kernellab.cli.demo.kernels import matmul, vector_add
 from kernellab.common.saved_json import SavedData
 from kernellab.compiler.comparison import without_locations
 from kernellab.errors import ArchiveError, ArgumentError
-from kernellab.tuning.files.kernel_source import KernelSource, is_another, source_of
+from kernellab.tuning.files.kernel_source import KernelSource, differs, source_of
 from kernellab.tuning.files.saved_sweeps import from_json
 from kernellab.viz.sweeps.data import sweeps_data
 from tests.kernels.tuned import applies, double
@@ -48,6 +48,7 @@ def ttgir(tuning: kernellab.Tuning, number: int) -> str:
     return without_locations(tuning.compilation(number).stages["ttgir"].text)
 
 
+@pytest.mark.slow
 def test_a_saved_sweep_opens_its_configs_by_itself(tmp_path) -> None:
     sweep = swept(double, *TYPES)
     again = kernellab.Tuning.load(sweep.save(tmp_path / "sweep.json"))
@@ -58,7 +59,7 @@ def test_a_saved_sweep_opens_its_configs_by_itself(tmp_path) -> None:
     )
     line = (ROOT / kept(again).file).read_text().splitlines()[kept(again).line - 1]
     assert line.startswith("def double(")
-    with pytest.raises(ArgumentError, match="which does not hold the kernel") as refused:
+    with pytest.raises(ArgumentError, match="which does not contain the kernel") as refused:
         again.compilation(1)
     assert "from tests.kernels.tuned import double; tuning.with_kernel(double)" in str(
         refused.value
@@ -96,7 +97,7 @@ def test_a_file_without_a_source_says_so_and_what_to_do() -> None:
     with pytest.raises(ArgumentError, match="has no source to make the kernel from"):
         loaded.with_kernel()
     (sweep,) = sweeps_data("matmul", "times", [loaded], [], []).sweeps
-    assert "says nothing of the kernel's source" in sweep.how_to_open
+    assert "does not contain the kernel's source" in sweep.how_to_open
     assert "tuning.with_kernel(matmul).show()" in sweep.how_to_open
     (sweep,) = sweeps_data("", "times", [loaded.with_kernel(matmul)], [], []).sweeps
     assert sweep.how_to_open == ""
@@ -106,20 +107,20 @@ def test_another_source_than_the_swept_one_is_said(tmp_path) -> None:
     sweep = swept(double, *TYPES)
     text = kept(sweep).text.replace("constexpr(2.0)", "constexpr(3.0)")
     changed = replace(sweep, source=replace(kept(sweep), text=text), live=None)
-    assert is_another(kept(sweep), kept(changed))
-    assert "another source than the one that was swept" in changed.with_kernel(double).notes[0]
+    assert differs(kept(sweep), kept(changed))
+    assert "differs from that of the kernel that was swept" in changed.with_kernel(double).notes[0]
     assert not replace(sweep, live=None).with_kernel(double).notes
     assert "of two versions of 'double'" in sweep.merged(changed).notes[0]
     comment = replace(
         kept(sweep), text=f"# so\n{kept(sweep).text}".replace("z = 2 x", "twice"), line=7
     )
-    assert not is_another(kept(sweep), comment)
+    assert not differs(kept(sweep), comment)
 
 
 def test_a_damaged_source_is_refused() -> None:
     source = kept(double)
     for text in ("def double(:", "double = 3", "import triton_nothing"):
-        with pytest.raises(ArchiveError, match="makes no kernel here"):
+        with pytest.raises(ArchiveError, match="does not define the kernel here"):
             replace(source, text=text).kernel_again()
     # A text that Python gives up reading.
-    assert is_another(source, replace(source, text=f"x = {'-' * 100_000}1"))
+    assert differs(source, replace(source, text=f"x = {'-' * 100_000}1"))

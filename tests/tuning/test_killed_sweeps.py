@@ -61,6 +61,7 @@ def holds_arguments(process: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
 def test_a_killed_sweep_leaves_no_memory_and_no_process(tmp_path, number) -> None:

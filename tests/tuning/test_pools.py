@@ -43,12 +43,13 @@ def test_a_config_that_hangs_or_crashes_takes_its_process_along_and_nothing_else
     assert compiled(b"fine").dropped is None
 
 
+@pytest.mark.slow
 def test_a_config_whose_process_is_suspended_is_lost_and_not_too_slow(pool) -> None:
     def compiled(task: bytes, seconds: float):
         return pool.compile(b"", task, seconds).result()
 
     compiled(b"fine", 600)
-    (process,) = [one._worker.process_id for one in pool._compilers._workers]
+    (process,) = [one._worker.process_id for one in pool._compilers.workers]
     os.kill(process, signal.SIGSTOP)
     suspended = compiled(b"fine", 1.5)
     assert suspended.dropped.reason == "lost"
@@ -66,6 +67,7 @@ def test_a_process_whose_gpu_met_an_error_is_replaced(pool) -> None:
     assert after != first
 
 
+@pytest.mark.slow
 def test_a_config_that_hangs_on_one_gpu_holds_up_none_of_the_others(monkeypatch) -> None:
     monkeypatch.setattr(crew_member, "_HERE", "tests.tuning.misbehaving")
     both = LocalPool(1, [0, 1])

@@ -66,6 +66,7 @@ def test_recorded_sizes_draw_lines_beside_torch() -> None:
     assert 400 < max(data.lines[0].y) < 989
 
 
+@pytest.mark.slow
 def test_the_same_call_has_the_recorded_times_where_there_is_no_gpu() -> None:
     case = vector_add_case(1 << 24, "cpu")
     space = {"BLOCK": [512, 1024], "num_warps": [1, 4]}
@@ -91,7 +92,7 @@ def test_the_same_call_has_the_recorded_times_where_there_is_no_gpu() -> None:
     assert tuning.compilation(0).options["num_warps"] == 1
     other = torch.zeros(1000)
     with pytest.raises(
-        ArgumentError, match="no recorded sweep is of this launch, vector_add for sm_90"
+        ArgumentError, match="no recorded sweep matches this launch, vector_add for sm_90"
     ):
         swept(x_ptr=other, y_ptr=other, out_ptr=other, n=1000)
 
@@ -102,9 +103,9 @@ def test_configs_that_were_not_recorded_are_told() -> None:
     other = replace(one, candidate=replace(one.candidate, options={"num_warps": 64}))
     some = with_recorded_times(replace(whole, trials=(other, another)), [whole])
     assert [trial.timing for trial in some.trials] == [None, another.timing]
-    assert "no time was recorded of 1 config" in some.notes
+    assert "no time was recorded for 1 config" in some.notes
     with pytest.raises(
-        ArgumentError, match=r"no time was recorded of any of the 1 config, BLOCK=64, num_warps=64"
+        ArgumentError, match=r"recorded for any of the 1 config, such as BLOCK=64, num_warps=64"
     ):
         with_recorded_times(replace(whole, trials=(other,)), [whole])
 
@@ -117,12 +118,13 @@ def test_a_sweep_says_by_which_versions_it_was_made() -> None:
     assert sweep.machine == versions
 
 
+@pytest.mark.slow
 def test_a_config_that_another_triton_compiles_says_so_where_it_is_opened_and_compared() -> None:
     tuning = recorded("matmul")
     tuning = replace(tuning, machine=replace(tuning.machine, triton="3.0.0"))
     words = (
-        "The sweep's configs were compiled by Triton 3.0.0, and what is opened is compiled by "
-        f"Triton {installed_triton()}: its IR, registers and shared memory may differ."
+        "The sweep's configs were compiled by Triton 3.0.0, and those opened here by Triton "
+        f"{installed_triton()}: their IR, registers and shared memory may differ."
     )
     assert not tuning.recompiled
     known = tuning.with_kernel()

@@ -56,6 +56,7 @@ print(kept.stages["ttir"].text.count("a cell of mine"))
 """
 
 
+@pytest.mark.slow
 def test_a_kernel_of_a_cell_arrives_with_helpers_captured_values_and_lines() -> None:
     file = "a cell of mine"
     linecache.cache[file] = (len(CELL), None, CELL.splitlines(keepends=True), file)
@@ -66,10 +67,10 @@ def test_a_kernel_of_a_cell_arrives_with_helpers_captured_values_and_lines() -> 
     there = subprocess.run(
         [sys.executable, "-c", THERE], input=pack(kernel), capture_output=True, check=True
     )
-    key, multiplies, not_specialised, mentions = there.stdout.decode().splitlines()
+    key, multiplies, not_specialized, mentions = there.stdout.decode().splitlines()
     assert key == kernel.cache_key  # so Triton's cache has it under the same name
     assert multiplies == "True"
-    assert not_specialised == "[False, True, False]"
+    assert not_specialized == "[False, True, False]"
     assert int(mentions) >= 1
 
 

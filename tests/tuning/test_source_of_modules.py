@@ -21,7 +21,7 @@ import kernellab
 from kernellab.compiler.comparison import without_locations
 from kernellab.errors import ArchiveError
 from kernellab.triton_api.shipping import pack, unpack
-from kernellab.tuning.files.kernel_source import KernelSource, is_another, source_of
+from kernellab.tuning.files.kernel_source import KernelSource, differs, source_of
 
 TRITON = "import triton\nimport triton.language as tl\n"
 GLUON = (
@@ -137,6 +137,7 @@ def computed(kernel: Any, **constants: Any) -> torch.Tensor:
     return z
 
 
+@pytest.mark.slow
 def test_helpers_of_modules_are_in_the_file(written: Written, tmp_path: Path) -> None:
     written.write(PACKAGE)
     imports = (
@@ -233,7 +234,7 @@ def test_what_no_text_can_hold_is_named_where_it_is_taken(written: Written, tmp_
     kernel = written.kernel(imports, "x * tables.looked_up(1)")
     again = saved(swept(kernel), tmp_path)
     assert kept(again).missing == ("tables.BY_SIZE",)
-    with pytest.raises(ArchiveError, match=r"lacks tables\.BY_SIZE, so it makes no kernel"):
+    with pytest.raises(ArchiveError, match=r"is missing tables\.BY_SIZE, so it does not define"):
         again.with_kernel()
     assert again.with_kernel(kernel).compilation(0).resources.registers
     # A C extension's function, and an object that lives.
@@ -325,18 +326,18 @@ def test_other_processes_get_the_modules_as_they_are_here(written: Written) -> N
     assert {name for name in vars(part) if not name.startswith("__")} == {"helper"}
 
 
-def test_another_helper_is_another_source(written: Written) -> None:
+def test_another_helper_differs_source(written: Written) -> None:
     written.write(PACKAGE)
     sweep = swept(written.kernel("import tilelib", "tilelib.scaled(x, 4)"))
     source = kept(sweep)
     changed = dict(source.modules)
     changed["tilelib.constants"] = changed["tilelib.constants"].replace("= 2", "= 3")
-    assert is_another(source, replace(source, modules=changed))
+    assert differs(source, replace(source, modules=changed))
     # One text, as earlier versions wrote it, knows only one of the two `step`.
     flat = "\n".join(
         [source.text, *(text for name, text in source.modules.items() if name != "tilelib.back")]
     )
-    assert not is_another(source, replace(source, text=flat, modules={}))
+    assert not differs(source, replace(source, text=flat, modules={}))
 
 
 def test_files_that_are_named_as_pythons_own_are_the_users(

@@ -70,9 +70,9 @@ def test_an_autotuners_own_pruning_counts() -> None:
         ({"BLOCK": 64}, ArgumentError, r'Write "BLOCK": \[64\]'),
         ({"BLOC": [64]}, OptionError, "Did you mean 'BLOCK'"),
         ({"num_warp": [4]}, OptionError, "Did you mean 'num_warps'"),
-        ({"n": [4]}, OptionError, "part of the configs, and the launch gives it too"),
-        ([64], ArgumentError, "64 is no config"),
-        (None, ArgumentError, "not under @triton.autotune, and no space was given"),
+        ({"n": [4]}, OptionError, "is given twice: by the launch and by the configs"),
+        ([64], ArgumentError, "a config must be a triton.Config or a dict, got 64"),
+        (None, ArgumentError, "has no @triton.autotune, and no space was given"),
     ],
 )
 def test_what_cannot_be_tried_is_said(space, error, words) -> None:

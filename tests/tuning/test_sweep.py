@@ -14,8 +14,7 @@ from kernellab.tuning.results.records import (
     Outcome,
     Timing,
 )
-from kernellab.tuning.sweep.course import Conduct, Entry, Sweep
-from kernellab.tuning.sweep.progress import NoProgress
+from kernellab.tuning.sweep.course import Conduct, Entry, Sweep, SweepProgress
 
 SETUP = Setup(b"job", Delivery("arguments"), None, None, 0)
 
@@ -75,9 +74,13 @@ def timed(milliseconds: float, method="events") -> Outcome:
     return Outcome(checked="the first config", timing=Timing.of(samples, method))
 
 
+def quiet(count: int) -> SweepProgress:
+    return SweepProgress("k", count, shown=False)
+
+
 def sweep(count: int, pool: ObedientPool, *, store=None, measure=True, check=True) -> Sweep:
     conduct = Conduct(b"job", check=check, measure=measure, seconds=30)
-    return Sweep(entries(count), pool, conduct, store or Store(None), NoProgress())
+    return Sweep(entries(count), pool, conduct, store or Store(None), quiet(count))
 
 
 def fine(_number: int) -> Outcome:
@@ -124,7 +127,7 @@ def test_with_a_reference_each_gpu_has_a_config_that_leads_and_all_are_timed_in_
         replace(one, setup=replace(SETUP, reference=Delivery("results"))) for one in entries(4)
     ]
     conduct = Conduct(b"job", check=True, measure=True, seconds=30)
-    outcomes = Sweep(referred, pool, conduct, Store(None), NoProgress()).outcomes()
+    outcomes = Sweep(referred, pool, conduct, Store(None), quiet(1)).outcomes()
     assert [one for what, one in pool.asked if what == "run"] == [0, 1, 1, 2, 3]
     assert pool.methods == {0: None, 1: None, 2: "events", 3: "events"}
     assert {timing(outcome).method for outcome in outcomes.values()} == {"events"}
@@ -171,14 +174,19 @@ def test_an_interrupt_keeps_what_is_there_and_the_next_sweep_goes_on() -> None:
         runs += 1
         return timed(number + 1)
 
-    class Interrupting(NoProgress):
-        def done(self, trial, finished, total):
-            if finished == 3:
+    class Interrupting(SweepProgress):
+        heard = 0
+
+        def done(self, trial):
+            self.heard += 1
+            if self.heard == 3:
                 raise KeyboardInterrupt
 
     first = ObedientPool(fine, run)
     conduct = Conduct(b"job", check=True, measure=True, seconds=30)
-    interrupted = Sweep(entries(6), first, conduct, Store(["a kernel"]), Interrupting())
+    interrupted = Sweep(
+        entries(6), first, conduct, Store(["a kernel"]), Interrupting("k", 6, False)
+    )
     outcomes = interrupted.outcomes()
     assert first.stopped
     assert len(outcomes) == 3
@@ -222,6 +230,6 @@ def test_slow_checks_on_the_interpreter_are_given_up_unless_asked_for() -> None:
 def test_a_config_that_the_interpreter_does_not_finish_leads_no_sweep() -> None:
     pool = ObedientPool(fine, lambda n: dropped("time-out") if n == 0 else timed(1))
     outcomes = sweep(3, pool, measure=False).outcomes()
-    assert "did not finish it within 30 seconds" in outcomes[0].unchecked
+    assert "did not finish within 30 seconds" in outcomes[0].unchecked
     assert outcomes[0].dropped is None
     assert pool.standards == {0: None, 1: None, 2: b"1"}

@@ -19,6 +19,7 @@ import triton
 
 import kernellab
 from kernellab import triton_api
+from kernellab.common.cache_folders import cache_folder
 from kernellab.errors import CompileError
 from kernellab.triton_api.shipping import content_of
 from kernellab.tuning.files import store
@@ -125,6 +126,7 @@ def kernel(x_ptr, z_ptr, BLOCK: tl.constexpr):
 """
 
 
+@pytest.mark.slow
 def test_an_outcome_is_forgotten_with_the_helper_of_another_cell() -> None:
     scope: dict[str, Any] = {"__name__": "__main__"}
     for number, text in enumerate((INNER.format(1), HELPER, KERNEL)):
@@ -184,7 +186,7 @@ def test_the_key_of_an_outcome_has_whatever_the_kernel_names(change: str) -> Non
 def test_a_damaged_entry_is_a_missing_one(tmp_path: Path) -> None:
     kept = Store(["key"])
     kept.put([1], Outcome(checked="the reference"))
-    (file,) = store.folder().rglob("*.json")
+    (file,) = cache_folder("tuning").rglob("*.json")
     whole = file.read_bytes()
     assert kept.get([1]) == Outcome(checked="the reference")
     for damaged in (
@@ -205,7 +207,7 @@ def test_a_damaged_entry_is_a_missing_one(tmp_path: Path) -> None:
     assert kept.get([1]) is None
     kept.put([1], Outcome(checked="the reference"))
     file.rmdir()
-    os.mkfifo(file)  # nobody will ever write there
+    os.mkfifo(file)  # no one will ever write there
     assert kept.get([1]) is None
 
 
@@ -215,16 +217,16 @@ def test_only_lasting_outcomes_are_kept() -> None:
     for number, reason in enumerate(passing):
         kept.put([number], Outcome(dropped=Dropped(reason, "why")))
     kept.put([9], Outcome(dropped=Dropped("fault", "why"), lasts=False))
-    assert not list(store.folder().rglob("*.json"))
+    assert not list(cache_folder("tuning").rglob("*.json"))
     kept.put([10], Outcome(dropped=Dropped("compile error", "why")))
-    assert json.loads(next(store.folder().rglob("*.json")).read_text())["outcome"]
+    assert json.loads(next(cache_folder("tuning").rglob("*.json")).read_text())["outcome"]
 
 
 def test_no_home_for_the_store_is_no_reason_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    def homeless() -> Path:
+    def homeless(_: str) -> Path:
         raise RuntimeError("Could not determine home directory.")
 
-    monkeypatch.setattr(store, "folder", homeless)
+    monkeypatch.setattr(store, "cache_folder", homeless)
     kept = Store(["key"])
     kept.put([1], Outcome(checked="the reference"))
     assert kept.get([1]) is None

@@ -41,7 +41,7 @@ class Watched:
 
     page: Page
     problems: list[str] = field(default_factory=list)
-    """Errors on the console, exceptions that nobody caught, and addresses of other places
+    """Errors on the console, exceptions that no one caught, and addresses of other places
     that were asked for."""
 
     def check(self) -> None:

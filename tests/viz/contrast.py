@@ -1,4 +1,4 @@
-"""The colours of the views' style sheet, and contrast as WCAG 2.2 defines it."""
+"""The colors of the views' style sheet, and contrast as WCAG 2.2 defines it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ THEMES = {
 """The selectors that a theme's variables stand at, each of which changes those before it."""
 
 
-def colours(theme: str) -> dict[str, str]:
+def colors(theme: str) -> dict[str, str]:
     """The variables of a theme."""
     found: dict[str, str] = {}
     for selector in THEMES[theme]:
@@ -32,9 +32,9 @@ def colours(theme: str) -> dict[str, str]:
     return found
 
 
-def luminance(colour: str) -> float:
+def luminance(color: str) -> float:
     """The relative luminance of WCAG: from sRGB, 0 for black to 1 for white."""
-    channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    channels = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in channels]
     return sum(share * one for share, one in zip((0.2126, 0.7152, 0.0722), linear))
 

@@ -157,6 +157,7 @@ def test_accesses_of_operations_that_are_not_found_stand_on_the_kernels_lines() 
 # A profile
 
 
+@pytest.mark.slow
 def test_a_profile_lines_up_with_the_machine_code() -> None:
     profile, code = case.profiled(), case.compilation().instructions
     metrics = metrics_of(profile)
@@ -255,7 +256,9 @@ def test_a_profile_of_other_machine_code_is_refused_where_it_parts() -> None:
 
 
 def test_what_is_no_evidence_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="A int is no evidence") as caught:
+    with pytest.raises(
+        ArgumentError, match="The explorer cannot show a value of type int"
+    ) as caught:
         show(case.compilation(), 3)
     assert "Findings, Accesses, Profile, SampledCode" in caught.value.advice
     with pytest.raises(ArgumentError, match="The view of RegisterLayout takes no evidence"):

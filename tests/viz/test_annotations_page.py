@@ -51,6 +51,7 @@ def bars(pane: Locator) -> dict[int, str]:
     return {int(line): words for line, words in found if line}
 
 
+@pytest.mark.slow
 def test_bars_are_chosen_by_where_their_numbers_come_from(
     chromium: Browser, page_file: Path
 ) -> None:
@@ -96,6 +97,7 @@ def test_bars_are_chosen_by_where_their_numbers_come_from(
         expect(page.locator(".kl-bar")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_a_mark_tells_words_and_advice(chromium: Browser, page_file: Path) -> None:
     (finding,) = case.checked()
     with opened(chromium, page_file.as_uri()) as page:
@@ -112,6 +114,7 @@ def test_a_mark_tells_words_and_advice(chromium: Browser, page_file: Path) -> No
         expect(panes.nth(1).locator(".kl-lit", has_text="tt.load").first).to_be_visible()
 
 
+@pytest.mark.slow
 def test_findings_are_reached_by_keys_and_read_out(chromium: Browser, page_file: Path) -> None:
     (finding,) = case.checked()
     with opened(chromium, page_file.as_uri()) as page:
@@ -153,6 +156,7 @@ def test_words_with_html_stay_words(chromium: Browser, tmp_path: Path) -> None:
         expect(page.locator(".kl-root img")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_of_two_sides_one_has_bars(chromium: Browser, tmp_path: Path) -> None:
     older = compiled(evidenced.thinned, **case.launch(), target="sm_80")
     view = kernellab.compare(older, case.compilation()).explore(case.counted())
@@ -165,6 +169,7 @@ def test_of_two_sides_one_has_bars(chromium: Browser, tmp_path: Path) -> None:
         expect(panes.nth(0).locator(".kl-bar")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_a_profile_of_a_real_gpu_has_bars(chromium: Browser, tmp_path: Path) -> None:
     compilation, profile = recorded.compilation("matmul"), recorded.profile("matmul")
     view = compilation.explore(profile)
@@ -204,6 +209,7 @@ costs = kernellab.accesses(thinned, (4,), torch.zeros(4096), y, 512, STEP=4, BLO
 %tileir thinned --with report,costs"""
 
 
+@pytest.mark.slow
 def test_evidence_in_jupyterlab(chromium: Browser, server: Jupyter) -> None:
     setup = "%load_ext kernellab\nimport kernellab, torch, triton, triton.language as tl"
     with server.run(chromium, setup, KERNEL, EVIDENCE) as page:
@@ -214,4 +220,6 @@ def test_evidence_in_jupyterlab(chromium: Browser, server: Jupyter) -> None:
         expect(source.locator(".kl-note")).to_have_text("✖")
         assert bars(source) == {5: "256", 6: "64"}
         root.press("m")
-        expect(root.locator(".kl-status")).to_contain_text("out-of-bounds: reads x_ptr[1600]")
+        expect(root.locator(".kl-status")).to_contain_text(
+            "out-of-bounds: this load reads x_ptr[1600]"
+        )

@@ -24,6 +24,7 @@ BAD = {
 }
 
 
+@pytest.mark.slow
 def test_what_goes_wrong_in_a_page_fails_its_test(chromium: Browser, tmp_path: Path) -> None:
     for html, told in BAD.items():
         file = tmp_path / "page.html"

@@ -77,10 +77,11 @@ def page(chromium: Browser, tmp_path: Path) -> Iterator[Page]:
         yield opened_page
 
 
+@pytest.mark.slow
 def test_the_manager_for_widgets_is_enabled_and_named_in_the_output(
     notebook: StartNotebook,
 ) -> None:
-    """Nobody has to call `enable_custom_widget_manager`:
+    """No one has to call `enable_custom_widget_manager`:
     anywidget does, and a view passes on what it says.
     """
     lab = notebook(STAND_IN, "import kernellab")
@@ -94,6 +95,7 @@ def test_the_manager_for_widgets_is_enabled_and_named_in_the_output(
     assert metadata == f"[None, {{'colab': {{'custom_widget_manager': {{'url': {MANAGER!r}}}}}}}]"
 
 
+@pytest.mark.slow
 def test_the_theme_is_colabs(page: Page) -> None:
     view = page.locator(".kl-root[data-ready]")
     expect(view).to_have_attribute("data-theme", "dark")

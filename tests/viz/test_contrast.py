@@ -1,16 +1,16 @@
-"""The explorer's colours, in both themes: every text can be read on everything that it stands on,
+"""The explorer's colors, in both themes: every text can be read on everything that it stands on,
 and every mark be seen.
 
 Ratios as WCAG 2.2 defines them: 4.5 for text (success criterion 1.4.3), 3 for marks and outlines
-(1.4.11). What differs by its colour also differs by its shape (the marks of passes, the two sides
-of a difference), so that no reader needs to tell colours apart.
+(1.4.11). What differs by its color also differs by its shape (the marks of passes, the two sides
+of a difference), so that no reader needs to tell colors apart.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from tests.viz.contrast import THEMES, colours, contrast
+from tests.viz.contrast import THEMES, colors, contrast
 
 CODE = (
     "t-comment", "t-string", "t-value", "t-symbol", "t-attribute", "t-type", "t-keyword",
@@ -28,7 +28,7 @@ BEHIND_MARKS = ("paper", "shade", "selection")
 def too_faint(
     theme: str, front: tuple[str, ...], behind: tuple[str, ...], least: float
 ) -> list[str]:
-    known = colours(theme)
+    known = colors(theme)
     return [
         f"{one} on {other}: {ratio:.2f}"
         for one in front
@@ -56,7 +56,7 @@ def test_marks_can_be_seen(theme: str) -> None:
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_chosen_lines_stand_out_from_lit_ones(theme: str) -> None:
-    known = colours(theme)
+    known = colors(theme)
     assert contrast(known["lit"], known["paper"]) > 1.1
     assert contrast(known["chosen"], known["lit"]) > 1.1
 

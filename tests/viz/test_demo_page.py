@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from kernellab.cli.demo.cases import small_cases
@@ -12,6 +13,7 @@ from kernellab.cli.demo.runner import run_case
 from tests.viz.browser import watched
 
 
+@pytest.mark.slow
 def test_an_explorer_and_a_stepper_of_each_kernel_are_alive(
     tmp_path: Path, chromium: Browser
 ) -> None:

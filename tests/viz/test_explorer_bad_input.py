@@ -1,4 +1,4 @@
-"""What the IR explorer does with what nobody wishes for: hostile texts, huge ones, nearly nothing."""
+"""What the IR explorer does with what no one wishes for: hostile texts, huge ones, nearly nothing."""
 
 from __future__ import annotations
 
@@ -79,6 +79,7 @@ def assert_nothing_ran(page: Page) -> None:
 # Hostile texts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sides", [1, 2])
 def test_no_text_is_html(
     chromium: Browser, addition: Compilation, tmp_path: Path, sides: int
@@ -127,6 +128,7 @@ def nothing() -> None:
     """A kernel that does nothing."""
 
 
+@pytest.mark.slow
 def test_an_empty_kernel(chromium: Browser, tmp_path: Path) -> None:
     view = show(compiled(nothing))
     with opened(chromium, view.to_html(tmp_path / "view.html").as_uri()) as page:
@@ -185,6 +187,7 @@ LEAVE = """async () => {
 """Ask for a comparison, and for something else before it is there; gives what it said."""
 
 
+@pytest.mark.slow
 def test_fifty_thousand_lines_are_compared_without_freezing(
     chromium: Browser, addition: Compilation, tmp_path: Path
 ) -> None:
@@ -237,6 +240,7 @@ def test_fifty_thousand_lines_are_compared_without_freezing(
         expect(page.locator(".kl-changes")).to_contain_text("more than 4,000", timeout=60_000)
 
 
+@pytest.mark.slow
 def test_lines_of_a_hundred_thousand_characters(
     chromium: Browser, addition: Compilation, tmp_path: Path
 ) -> None:

@@ -22,8 +22,7 @@ from kernellab.ir.reader import read_module
 from kernellab.records import ControlCodes, SourceMap
 from kernellab.records.showing import show
 from kernellab.viz.explorer import sides
-from kernellab.viz.explorer.data import IrSide, IrView, TextData
-from kernellab.viz.explorer.lightening import lightened
+from kernellab.viz.explorer.data import IrSide, IrView, TextData, lightened
 from kernellab.viz.kit.data import as_json, packed
 from kernellab.viz.kit.view import View
 from tests.kernels import basic, faulty
@@ -137,6 +136,7 @@ def test_empty_texts_and_strange_ones() -> None:
 # Passes, notes, machine code
 
 
+@pytest.mark.slow
 def test_notes_of_conversions_name_files_without_their_folders() -> None:
     found = [note.words for note in side_of("attention_forward").notes if note.origin == "layouts"]
     assert any("(attention.py:" in words for words in found)

@@ -35,6 +35,7 @@ def matmul_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_a_click_lights_the_related_lines_everywhere(chromium: Browser, matmul_page: Path) -> None:
     source_map = of_corpus("matmul", "sm_90").source_map
     with opened(chromium, matmul_page.as_uri()) as page:
@@ -68,6 +69,7 @@ def test_the_first_pass_shown_is_the_one_that_made_the_kernel_what_it_is(
         expect(page.locator(".kl-pass[aria-selected=true]")).to_be_in_viewport()
 
 
+@pytest.mark.slow
 def test_what_was_chosen_is_remembered(chromium: Browser, matmul_page: Path) -> None:
     with opened(chromium, matmul_page.as_uri()) as page:
         page.locator(".kl-explorer").press("3")
@@ -83,6 +85,7 @@ def test_what_was_chosen_is_remembered(chromium: Browser, matmul_page: Path) -> 
         expect(page.get_by_role("button", name="Codes")).to_have_attribute("aria-pressed", "true")
 
 
+@pytest.mark.slow
 def test_every_instruction_is_whole_in_a_narrow_cell(chromium: Browser, matmul_page: Path) -> None:
     with opened(chromium, matmul_page.as_uri(), width=700) as page:
         page.locator(".kl-explorer").press("3")
@@ -91,6 +94,7 @@ def test_every_instruction_is_whole_in_a_narrow_cell(chromium: Browser, matmul_p
         assert sass.evaluate("one => one.scrollWidth <= one.clientWidth")
 
 
+@pytest.mark.slow
 def test_passes_are_chosen_filtered_and_searched(chromium: Browser, matmul_page: Path) -> None:
     compilation = of_corpus("matmul", "sm_90")
     with opened(chromium, matmul_page.as_uri()) as page:
@@ -109,6 +113,7 @@ def test_passes_are_chosen_filtered_and_searched(chromium: Browser, matmul_page:
         expect(pane(page, 1)).to_contain_text("after ttgir.pipeline")
 
 
+@pytest.mark.slow
 def test_keys_go_on_working_where_the_list_with_the_focus_is_hidden(
     chromium: Browser, matmul_page: Path
 ) -> None:
@@ -120,6 +125,7 @@ def test_keys_go_on_working_where_the_list_with_the_focus_is_hidden(
         expect(page.get_by_role("listbox")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_keys_step_through_passes_and_changes(chromium: Browser, matmul_page: Path) -> None:
     compilation = of_corpus("matmul", "sm_90")
     labels = [run.label for run in compilation.passes]
@@ -145,6 +151,7 @@ def test_keys_step_through_passes_and_changes(chromium: Browser, matmul_page: Pa
         expect(page.locator(".kl-help")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_before_and_after_show_what_a_pass_changed(chromium: Browser, matmul_page: Path) -> None:
     with opened(chromium, matmul_page.as_uri()) as page:
         page.locator(".kl-pass", has_text="accelerate_matmul").first.click()
@@ -157,6 +164,7 @@ def test_before_and_after_show_what_a_pass_changed(chromium: Browser, matmul_pag
         expect(page.locator(".cm-merge-a .kl-lit", has_text="tt.dot").first).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_name_tells_its_type_and_layout(chromium: Browser, matmul_page: Path) -> None:
     with opened(chromium, matmul_page.as_uri()) as page:
         page.locator(".kl-root").press("3")
@@ -171,6 +179,7 @@ def test_a_name_tells_its_type_and_layout(chromium: Browser, matmul_page: Path) 
         expect(tip).to_contain_text("each thread holds 64 elements")
 
 
+@pytest.mark.slow
 def test_themes(chromium: Browser, matmul_page: Path) -> None:
     with opened(chromium, matmul_page.as_uri(), dark=True) as page:
         root = page.locator(".kl-root")
@@ -182,6 +191,7 @@ def test_themes(chromium: Browser, matmul_page: Path) -> None:
         expect(root).to_have_attribute("data-theme", "dark")
 
 
+@pytest.mark.slow
 def test_a_narrow_place(chromium: Browser, matmul_page: Path) -> None:
     with opened(chromium, matmul_page.as_uri(), width=480) as page:
         root = page.locator(".kl-root")
@@ -204,6 +214,7 @@ def test_the_page_is_small_enough_and_has_a_still(matmul_page: Path) -> None:
 # Bad input
 
 
+@pytest.mark.slow
 def test_hostile_names_are_text(chromium: Browser, tmp_path: Path) -> None:
     nasty = "<img src=x onerror=window.hit=1></script><script>window.hit=1</script>"
     compilation = compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024)
@@ -221,6 +232,7 @@ def test_hostile_names_are_text(chromium: Browser, tmp_path: Path) -> None:
         assert page.locator("img").count() == 0
 
 
+@pytest.mark.slow
 def test_a_failed_compilation_shows_up_to_the_failing_pass(
     chromium: Browser, tmp_path: Path
 ) -> None:
@@ -240,6 +252,7 @@ def test_a_failed_compilation_shows_up_to_the_failing_pass(
         expect(pane(page, 1).locator(".kl-lit", has_text="tt.load").first).to_be_visible()
 
 
+@pytest.mark.slow
 def test_fifty_thousand_lines_and_an_empty_text(chromium: Browser, tmp_path: Path) -> None:
     compilation = compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, record="stages")
     long = "\n".join(f"  %{n} = llvm.add %{n - 1}, %arg0 : i32" for n in range(1, 50_001))
@@ -257,6 +270,7 @@ def test_fifty_thousand_lines_and_an_empty_text(chromium: Browser, tmp_path: Pat
         expect(pane(page, 1)).to_contain_text("empty")
 
 
+@pytest.mark.slow
 def test_two_compilations(chromium: Browser, tmp_path: Path) -> None:
     comparison = kernellab.compare(of_corpus("softmax", "sm_80"), of_corpus("softmax", "sm_90"))
     file = comparison.explore().to_html(tmp_path / "two.html")
@@ -274,6 +288,7 @@ def test_two_compilations(chromium: Browser, tmp_path: Path) -> None:
         ).to_be_visible()
 
 
+@pytest.mark.slow
 def test_find_says_how_many_places_there_are(chromium: Browser, matmul_page: Path) -> None:
     with opened(chromium, matmul_page.as_uri()) as page:
         root = page.locator(".kl-root")
@@ -289,6 +304,7 @@ def test_find_says_how_many_places_there_are(chromium: Browser, matmul_page: Pat
         assert field.evaluate("one => parseFloat(getComputedStyle(one).fontSize)") == 12
 
 
+@pytest.mark.slow
 def test_find_stays_in_sight_where_two_texts_are_compared(
     chromium: Browser, matmul_page: Path
 ) -> None:
@@ -306,6 +322,7 @@ def test_find_stays_in_sight_where_two_texts_are_compared(
         assert field.evaluate(top) < box.evaluate(top) + 60
 
 
+@pytest.mark.slow
 def test_a_key_and_the_mouse_show_one_tooltip(chromium: Browser, matmul_page: Path) -> None:
     with opened(chromium, matmul_page.as_uri()) as page:
         name = pane(page, 1).locator(".cm-line .kl-value").first

@@ -42,6 +42,7 @@ def with_the_product_chosen(page: Page) -> None:
     expect(pane(page, 2).locator(".kl-lit").first).to_be_visible()
 
 
+@pytest.mark.slow
 def test_the_bottom_says_in_words_what_is_lit(chromium: Browser, pages: dict[str, Path]) -> None:
     source_map = of_corpus("matmul", "sm_90").source_map
     with opened(chromium, pages["one"].as_uri()) as page:
@@ -57,6 +58,7 @@ def test_the_bottom_says_in_words_what_is_lit(chromium: Browser, pages: dict[str
         expect(status).to_contain_text("the warp's next instruction follows after")
 
 
+@pytest.mark.slow
 def test_keys_go_to_lit_lines_that_are_off_the_screen(
     chromium: Browser, pages: dict[str, Path]
 ) -> None:
@@ -85,6 +87,7 @@ def test_keys_go_to_lit_lines_that_are_off_the_screen(
         assert max(shown_numbers(pane(page, 2))) > max(seen[0]), "its bottom is the text's end"
 
 
+@pytest.mark.slow
 def test_a_name_is_explained_and_followed_by_keys(
     chromium: Browser, pages: dict[str, Path]
 ) -> None:
@@ -154,10 +157,10 @@ def test_values_that_were_only_renumbered_are_not_marked(
 
 
 OUTSIDE = """root => {
-  const room = root.getBoundingClientRect();
+  const tab_id = root.getBoundingClientRect();
   return [...root.querySelectorAll(".kl-tools > *, .kl-pane, .kl-diff-box, .kl-diff-head > *, .kl-pane-head > *, .kl-general, .kl-status")]
     .filter((one) => !one.closest("[hidden]"))
-    .filter((one) => { const box = one.getBoundingClientRect(); return box.left < room.left || box.right > room.right || box.bottom > room.bottom || one.scrollWidth > one.clientWidth + 1; })
+    .filter((one) => { const box = one.getBoundingClientRect(); return box.left < tab_id.left || box.right > tab_id.right || box.bottom > tab_id.bottom || one.scrollWidth > one.clientWidth + 1; })
     .map((one) => `${one.className} ${one.textContent.slice(0, 30)}`);
 }"""
 """What the frame of the view cuts, and whose words do not fit."""
@@ -196,6 +199,7 @@ CUT_ROWS = """list => {
 if it is not in view."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1400, 400])
 def test_no_row_of_the_list_of_passes_is_cut_by_its_heading(
     chromium: Browser, pages: dict[str, Path], width: int

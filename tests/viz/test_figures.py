@@ -1,11 +1,10 @@
-"""The figures that matplotlib draws: their colours are the front end's,
+"""The figures that matplotlib draws: their colors are the front end's,
 and what they show is what was asked for.
 """
 
 from __future__ import annotations
 
 import html
-import json
 import re
 from dataclasses import replace
 from io import BytesIO
@@ -26,10 +25,11 @@ from kernellab.records.layouts import Layout
 from kernellab.records.shared_memory import SharedBuffer, SharedMemory, TensorBuffer, TensorMemory
 from kernellab.viz.kit import palette
 from kernellab.viz.kit.figure import theme
+from tests.support import versions
 from tests.support.compiled import of_corpus
 from tests.support.source_files import ROOT
 
-# Colours
+# Colors
 
 
 def test_the_palette_is_the_front_ends() -> None:
@@ -38,7 +38,7 @@ def test_the_palette_is_the_front_ends() -> None:
     anchors = re.search(r"ANCHORS[^=]*= \[(.*?)\n\];", script, re.DOTALL)
     assert blind_safe
     assert anchors
-    assert tuple(json.loads(blind_safe[1])) == palette.BLIND_SAFE
+    assert tuple(re.findall(r"#[0-9a-f]{6}", blind_safe[1])) == palette.BLIND_SAFE
     found = re.findall(r"\[(\d+), (\d+), (\d+)\]", anchors[1])
     assert tuple(tuple(map(int, one)) for one in found) == palette.VIRIDIS
 
@@ -50,8 +50,8 @@ def test_figures_are_read_on_the_front_ends_light_and_dark_paper() -> None:
     for paper in papers:
         # WCAG asks for 4.5 of small words; 4.5 on both papers at once no ink has.
         assert palette.contrast(palette.INK, paper) > 4.1
-        for colour in (palette.BEST, palette.OTHER, palette.BASELINE, *palette.LINES):
-            assert palette.contrast(colour, paper) >= 3
+        for color in (palette.BEST, palette.OTHER, palette.BASELINE, *palette.LINES):
+            assert palette.contrast(color, paper) >= 3
 
 
 def test_contrast_is_that_of_wcag() -> None:
@@ -172,6 +172,7 @@ def test_a_program_without_shared_memory_says_so() -> None:
     assert repr(memory.plot()) == "<plot of shared memory of vector_add: 0 buffers, 0 bytes>"
 
 
+@pytest.mark.slow
 def test_tensor_memory_has_the_compilers_columns() -> None:
     compilation = of_corpus("attention_forward", "sm_100")
     memory = compilation.tensor_memory()
@@ -244,6 +245,7 @@ def test_the_gaps_between_the_cells_of_a_layout_are_alike() -> None:
     assert numpy.count_nonzero(gaps[1:] & ~gaps[:-1]) == 31  # T0:{c0,c1} is one box
 
 
+@pytest.mark.slow
 def test_pictures_have_transparent_paper_and_are_the_same_each_time(tmp_path: Path) -> None:
     memory = of_corpus("matmul", "sm_90").shared_memory()
     first, second = memory.plot(), memory.plot()
@@ -254,7 +256,7 @@ def test_pictures_have_transparent_paper_and_are_the_same_each_time(tmp_path: Pa
             one.save(tmp_path / f"{number}.{kind}") for number, one in enumerate((first, second))
         ]
         assert files[0].read_bytes() == files[1].read_bytes()
-    with pytest.raises(ArgumentError, match="names no format of pictures"):
+    with pytest.raises(ArgumentError, match="is not an image format"):
         first.save(tmp_path / "picture.docx")
     with pytest.raises(KernelLabError, match="There is no folder"):
         first.save(tmp_path / "nowhere/picture.svg")
@@ -272,11 +274,11 @@ def said(picture: Any) -> list[str]:
 
 
 def boxes(picture: Any) -> list[str]:
-    """The colour of each box of a picture, row by row."""
+    """The color of each box of a picture, row by row."""
     return [to_hex(one) for one in picture.figure.axes[0].collections[0].get_facecolor()]
 
 
-def test_a_fragment_is_labelled_as_in_the_ptx_manual() -> None:
+def test_a_fragment_is_labeled_as_in_the_ptx_manual() -> None:
     # PTX ISA, accumulators of mma.m16n8k8: row = lane / 4 (and 8 more for c2, c3),
     # column = lane % 4 * 2 + i % 2.
     layout = Layout.nvidia_mma(
@@ -286,10 +288,10 @@ def test_a_fragment_is_labelled_as_in_the_ptx_manual() -> None:
         f"T{lane}:{{c{half * 2},c{half * 2 + 1}}}" for half in range(2) for lane in range(32)
     ]
     assert [one for one in said(layout.plot()) if one.startswith("T")] == expected
-    assert "coloured by lane" in said(layout.plot())
+    assert "colored by lane" in said(layout.plot())
 
 
-def test_boxes_have_the_colours_of_their_warps_and_banks() -> None:
+def test_boxes_have_the_colors_of_their_warps_and_banks() -> None:
     blocked = Layout.blocked(
         shape=(8, 8),
         size_per_thread=(1, 1),
@@ -334,6 +336,7 @@ def test_the_hardwares_picture_has_every_element_where_it_is() -> None:
     assert "every element is held 2 times" in " ".join(said(replicated.plot(hardware=True)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(1, 1), (64,), (2, 16, 32), (256, 256), (1024, 1024)])
 def test_tiles_of_any_shape_are_drawn(shape: tuple[int, ...]) -> None:
     rank = len(shape)
@@ -351,7 +354,7 @@ def test_tiles_of_any_shape_are_drawn(shape: tuple[int, ...]) -> None:
 
 
 def test_numbers_beside_and_in_a_picture_stand_apart() -> None:
-    """Those of neighbours, by what the renderer measures."""
+    """Those of neighbors, by what the renderer measures."""
     products = Layout.nvidia_mma(
         shape=(64, 64), version=2, warps_per_cta=[2, 2], instruction_shape=[16, 8]
     )
@@ -376,9 +379,9 @@ def test_a_wrong_option_is_refused_in_words() -> None:
         warps_per_cta=(2, 1),
         order=(1, 0),
     )
-    with pytest.raises(LayoutError, match=r"It can be coloured by warp, lane, register, block"):
+    with pytest.raises(LayoutError, match=r"It can be colored by warp, lane, register, block"):
         layout.plot(by="wrap")
-    with pytest.raises(LayoutError, match=r"at=\(3,\) is no slice of 8x8: it has no slices"):
+    with pytest.raises(LayoutError, match=r"at=\(3,\) is not a slice of 8x8, which has no slices"):
         layout.plot(at=(3,))
 
 
@@ -390,9 +393,10 @@ def test_the_tiles_of_a_kernel_are_drawn() -> None:
         assert f"{name}, line {tile.position.line if tile.position else 0}: " in " ".join(
             said(picture)
         )
-    tensor_memory = [
-        one
-        for one in of_corpus("matmul", "sm_100").layouts()
-        if "tensor_memory" in one.encoding and one.layout
-    ]
-    assert "coloured by row" in said(tensor_memory[0].plot())
+    if versions.LAYS_OUT_TENSOR_MEMORY:
+        tensor_memory = [
+            one
+            for one in of_corpus("matmul", "sm_100").layouts()
+            if "tensor_memory" in one.encoding and one.layout
+        ]
+        assert "colored by row" in said(tensor_memory[0].plot())

@@ -34,7 +34,7 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     report = GraphReport(replace(capture, lowered=(first, *rest)))
     kernel = next(one.name for one in report.kernels if "softmax" in one.name)
     view = report.explore()
-    file: Path = view.to_html(tmp_path_factory.mktemp("page") / "graph.html", rooms=[kernel])
+    file: Path = view.to_html(tmp_path_factory.mktemp("page") / "graph.html", tabs=[kernel])
     return file
 
 
@@ -63,6 +63,7 @@ def counted(page: Page) -> dict[str, int]:
     return found
 
 
+@pytest.mark.slow
 def test_a_click_lights_what_belongs_together_on_every_level(page: Page) -> None:
     expect(page.locator(".kl-graph .kl-head b")).to_have_text(HOSTILE)
     line = pane(page, 0).locator(".cm-line", has_text="functional.gelu").first
@@ -78,6 +79,7 @@ def test_a_click_lights_what_belongs_together_on_every_level(page: Page) -> None
     expect(page.locator(".kl-graph-status")).to_contain_text("model.py:")
 
 
+@pytest.mark.slow
 def test_boxes_open_and_close(page: Page) -> None:
     first = items(page)
     page.get_by_role("button", name="Close all").click()
@@ -98,6 +100,7 @@ def test_boxes_open_and_close(page: Page) -> None:
     expect(canvas).to_have_attribute("aria-label", "Loop IR of forward 0: 36 nodes")
 
 
+@pytest.mark.slow
 def test_a_kernel_leads_to_its_ir_and_back(page: Page) -> None:
     pane(page, 1).locator("select").select_option("lines/0")
     pane(page, 0).locator(".cm-line", has_text="functional.softmax").first.click()
@@ -107,10 +110,11 @@ def test_a_kernel_leads_to_its_ir_and_back(page: Page) -> None:
     status = page.locator(".kl-ir .kl-status")
     expect(status).to_contain_text("source line")
     page.locator(".kl-ir .cm-line", has_text="tmp5 = ").first.click()
-    page.locator(".kl-ir .kl-door[data-room=graph]").click()
+    page.locator(".kl-ir .kl-tab[data-tab=graph]").click()
     expect(page.locator(".kl-graph-status")).to_contain_text("Kernel lines: tmp5 = ")
 
 
+@pytest.mark.slow
 def test_pairs_say_whether_they_were_fused(page: Page) -> None:
     page.get_by_role("radio", name="Fusions").click()
     rows = page.locator(".kl-fusions tbody tr")

@@ -179,7 +179,7 @@ def test_texts_travel_behind_the_script(report: GraphReport, data: GraphView) ->
 def test_the_card_leads_to_the_levels(report: GraphReport) -> None:
     view = displayed(report)
     (link,) = (link for table in view.data.tables for link in table.links)
-    assert (link.words, link.room) == ("Explore", "graph")
+    assert (link.words, link.tab_id) == ("Explore", "graph")
 
 
 def test_the_still_has_a_picture_of_the_modules(report: GraphReport, data: GraphView) -> None:

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.viz.browser import Watched
 from tests.viz.explorer_page import click_the_store
-from tests.viz.jupyter import FRONT_ENDS, Jupyter, show_cell
+from tests.viz.jupyter import Jupyter, show_cell
 from tests.viz.view_cells import CELLS
 
 KINDS = {"ir": 2, "layout": 3, "steps": 4}
@@ -23,7 +23,9 @@ RESTART = "jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart(
 GONE = "The kernel that made this view is gone."
 
 
-@pytest.fixture(scope="module", params=FRONT_ENDS)
+@pytest.fixture(
+    scope="module", params=["JupyterLab", pytest.param("Notebook 7", marks=pytest.mark.slow)]
+)
 def shown(request: pytest.FixtureRequest, chromium: Browser, server: Jupyter) -> Iterator[Watched]:
     """The notebook, run, with its three views."""
     with server.run_watched(chromium, *CELLS, front_end=request.param) as watched:
@@ -46,6 +48,7 @@ def root(page: Page, kind: str) -> Locator:
     return show_cell(page, KINDS[kind]).locator(f".kl-{kind}[data-ready]")
 
 
+@pytest.mark.slow
 def test_only_the_widgets_show(page: Page) -> None:
     """The stills before them are there for who saves the notebook."""
     for kind in KINDS:
@@ -128,10 +131,11 @@ def test_a_kernel_that_does_not_answer_can_be_asked_again(page: Page, server: Ju
         expect(message).to_contain_text("the kernel did not answer")
     finally:
         os.kill(kernel, signal.SIGCONT)
-    message.get_by_role("button", name="Ask again").click()
+    message.get_by_role("button", name="Try again").click()
     expect(view.locator(".kl-pane").nth(1)).to_contain_text("after llir.to_llvmir, ")
 
 
+@pytest.mark.slow
 def test_views_live_on_when_the_kernel_is_another_one(page: Page) -> None:
     for kind in KINDS:
         expect(root(page, kind).locator(".kl-orphan")).to_be_hidden()
@@ -152,12 +156,13 @@ def test_views_live_on_when_the_kernel_is_another_one(page: Page) -> None:
     # and said again when asked again.
     view.press("1")
     view.locator(".kl-pass", has_text="nvgpu_to_llvm").first.click()
-    again = view.get_by_role("button", name="Ask again")
+    again = view.get_by_role("button", name="Try again")
     for _ in range(2):
         expect(view.locator(".kl-wait")).to_contain_text("the kernel that made this view is gone")
         again.click()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shown", ["JupyterLab"], indirect=True)
 def test_cells_that_are_run_again_have_views_of_the_new_kernel(page: Page) -> None:
     page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
@@ -170,7 +175,7 @@ def test_cells_that_are_run_again_have_views_of_the_new_kernel(page: Page) -> No
 
 @pytest.mark.parametrize("shown", ["JupyterLab"], indirect=True)
 def test_a_kernel_that_died_and_was_started_again_is_noticed(page: Page, server: Jupyter) -> None:
-    """Nobody asks it anything meanwhile."""
+    """No one asks it anything meanwhile."""
     for kind in KINDS:
         expect(root(page, kind).locator(".kl-orphan")).to_be_hidden()
     os.kill(int((server.folder / "kernel").read_text()), signal.SIGKILL)

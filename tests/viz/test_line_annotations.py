@@ -58,7 +58,7 @@ def test_cycles_of_lines_stand_on_the_kernels_source() -> None:
 
 
 def test_cycles_of_lines_that_have_no_code_are_refused() -> None:
-    with pytest.raises(ProfileError, match="the kernel is another by now"):
+    with pytest.raises(ProfileError, match="the kernel has changed since"):
         side_of(profile_of_lines(9999))
     with pytest.raises(ProfileError, match="lines of other, and the compilation is of 'thinned'"):
         side_of(profile_of_lines(line_of("# the store"), "other"))

@@ -15,7 +15,7 @@ from tests.support.pages import Reader, assert_self_contained
 
 @given(st.text())
 def test_any_text_of_a_stage_comes_out_as_it_went_in(text: str) -> None:
-    # What a browser normalises in any text: line ends, and NUL, which HTML has no way to write.
+    # What a browser normalizes in any text: line ends, and NUL, which HTML has no way to write.
     text = text.replace("\r", "").replace("\0", "")
     page = report.page("stage", report.escape(""), [stage_details(Stage("ttir", "mlir", text))])
     seen = Reader(page)
@@ -26,7 +26,7 @@ def test_any_text_of_a_stage_comes_out_as_it_went_in(text: str) -> None:
 def test_titles_and_cells_are_escaped() -> None:
     bad = "<script>alert(1)</script>&\"'"
     rows = pandas.DataFrame({bad: [bad]})
-    page = report.page(bad, report.paragraph(bad), [report.section(bad, report.table(rows))])
+    page = report.page(bad, report.paragraph(bad), [report.escape(bad), report.table(rows)])
     assert "<script" not in page
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;&amp;&quot;&#x27;") == 6
 

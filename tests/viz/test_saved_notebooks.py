@@ -17,7 +17,7 @@ from tests.support.notebook_session import WIDGET
 from tests.viz.browser import Watched
 from tests.viz.jupyter import Jupyter, show_cell
 
-pytestmark = pytest.mark.notebook  # nbconvert runs it
+pytestmark = [pytest.mark.notebook, pytest.mark.slow]  # nbconvert runs it
 
 NASTY = "<img src=x onerror=alert(1)></script>"
 

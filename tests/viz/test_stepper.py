@@ -24,7 +24,7 @@ from kernellab.viz.kit.pictures import (
     NAN,
     PALETTE,
     codes_of,
-    coloured,
+    colored,
     png,
 )
 from kernellab.viz.stepper.view import stepper_of
@@ -33,7 +33,7 @@ from tests.support.pages import Page
 from tests.support.trace_events import Events
 
 
-def test_every_step_is_a_radio_button_and_its_neighbours_are_a_click_away(trace: Trace) -> None:
+def test_every_step_is_a_radio_button_and_its_neighbors_are_a_click_away(trace: Trace) -> None:
     page = Page(trace.show(7).html())
     buttons = page.all("input")
     assert len(buttons) == len(trace)
@@ -226,7 +226,7 @@ def test_codes_scale_and_odd_numbers_stand_out() -> None:
     assert codes_of(numpy.full((2, 2), 7.0)).tolist() == [[124, 124], [124, 124]]
 
 
-def test_a_png_holds_the_colours() -> None:
+def test_a_png_holds_the_colors() -> None:
     codes = numpy.arange(256, dtype=numpy.uint8).reshape(8, 32)
-    picture = matplotlib.image.imread(BytesIO(png(coloured(codes))))
+    picture = matplotlib.image.imread(BytesIO(png(colored(codes))))
     numpy.testing.assert_array_equal(numpy.rint(picture * 255).reshape(-1, 3), PALETTE)

@@ -23,8 +23,8 @@ from kernellab.viz.kit.requests import answer
 from kernellab.viz.stepper.bytes import SmallTensor
 from kernellab.viz.stepper.data import ElementsData, StepperView
 from kernellab.viz.stepper.lightening import lightened, lightened_steps
-from kernellab.viz.stepper.requests import step_handlers
 from kernellab.viz.stepper.steps import step_view
+from kernellab.viz.stepper.view import step_handlers
 from tests.kernels.basic import matmul
 from tests.kernels.traced import beyond, counted, filled, nothing
 from tests.support.trace_events import Events
@@ -253,6 +253,7 @@ def words_of(page: Page, name: str) -> str:
     return page.locator(f'.kl-vars tr[data-name="{name}"] .kl-value-words').inner_text()
 
 
+@pytest.mark.slow
 def test_a_page_steps_both_ways_and_says_exact_values(
     chromium: Browser, trace: Trace, tmp_path: Path
 ) -> None:
@@ -294,6 +295,7 @@ def test_a_page_steps_both_ways_and_says_exact_values(
             expect(page.get_by_label("Go to step")).to_have_value(str(given))
 
 
+@pytest.mark.slow
 def test_searches_breakpoints_and_the_watch_list(
     chromium: Browser, trace: Trace, tmp_path: Path
 ) -> None:
@@ -340,11 +342,12 @@ def test_searches_breakpoints_and_the_watch_list(
             expect(watched.locator("span")).to_have_text(f"{scope['acc'][3]:g}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1400, 400])
 def test_a_fault_is_all_in_sight_and_its_program_is_shown(
     chromium: Browser, tmp_path: Path, width: int
 ) -> None:
-    """Nobody chose program 2, which stores outside:
+    """No one chose program 2, which stores outside:
     the view begins at its line, and its message is cut nowhere.
     """
     trace = kernellab.trace(beyond, (4,), torch.zeros(64), torch.zeros(40), BLOCK=16, programs=0)
@@ -388,6 +391,7 @@ _LIVE = """async (data) => {
 """Draws a widget whose other end is the function `askKernel`."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_kernel", [True, False], ids=["live", "the kernel is gone"])
 def test_a_widget_asks_its_kernel_for_what_was_left_out(
     chromium: Browser, tmp_path: Path, has_kernel: bool
@@ -464,6 +468,50 @@ def test_programs_are_picked_on_the_map(chromium: Browser, tmp_path: Path) -> No
         expect(page.get_by_label("Go to step")).to_have_value("0")
 
 
+def test_the_first_wrong_element_is_marked_and_its_expected_value_shown(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    right = torch.ones(32, 32)
+    right[17, 9] = 3
+    trace = kernellab.trace(
+        matmul, (2, 2), torch.eye(32), torch.ones(32, 32), torch.zeros(32, 32), 32, 32, 32,
+        *(32, 1, 32, 1, 32, 1), BLOCK_M=16, BLOCK_N=16, BLOCK_K=16, expect={"c_ptr": right},
+    )  # fmt: skip
+    with opened(chromium, trace.show().to_html(tmp_path / "w.html").as_uri()) as page:
+        figure = page.locator('figure[data-name="c_ptr"]')
+        expect(page.locator(".kl-ring")).to_have_count(1)
+        expect(figure.locator(".kl-wrong")).to_have_text("✗ c_ptr[17, 9] is 1, 3 is expected")
+        ring, picture = figure.locator(".kl-ring").bounding_box(), figure.locator("canvas")
+        box = picture.bounding_box()
+        assert ring is not None
+        assert box is not None
+        assert abs(ring["x"] + ring["width"] / 2 - box["x"] - box["width"] * 9.5 / 32) < 1.5
+        assert abs(ring["y"] + ring["height"] / 2 - box["y"] - box["height"] * 17.5 / 32) < 1.5
+        expect(page.locator(".kl-programs")).to_contain_text("(1, 0, 0)")
+        page.get_by_title("First (Home)").click()
+        expect(figure.locator(".kl-wrong")).to_contain_text("c_ptr[17, 9] is 0, 3 is expected")
+
+
+def test_long_lines_of_the_source_wrap_and_the_current_one_is_in_sight(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    trace = kernellab.trace(
+        matmul, (1, 1), *(torch.ones(16, 16) for _ in range(3)), 16, 16, 16,
+        *(16, 1, 16, 1, 16, 1), BLOCK_M=16, BLOCK_N=16, BLOCK_K=16,
+    )  # fmt: skip
+    with opened(chromium, trace.show().to_html(tmp_path / "s.html").as_uri(), width=500) as page:
+        lines = page.locator(".kl-source-lines")
+        for name in ("Last (End)", "First (Home)"):
+            page.get_by_title(name).click()
+            assert lines.evaluate("one => one.scrollWidth <= one.clientWidth")
+            assert page.locator(".kl-source-line[aria-current]").evaluate(
+                """one => { const pane = one.parentElement.getBoundingClientRect();
+                const box = one.getBoundingClientRect();
+                return box.top >= pane.top - 1 && box.bottom <= pane.bottom + 1; }"""
+            )
+
+
+@pytest.mark.slow
 def test_a_fault_no_steps_one_element_odd_numbers_and_foreign_text(
     chromium: Browser, tmp_path: Path
 ) -> None:
@@ -495,6 +543,7 @@ def test_a_fault_no_steps_one_element_odd_numbers_and_foreign_text(
         expect(page.locator(".kl-root[data-ready]")).to_contain_text("There are no steps.")
 
 
+@pytest.mark.slow
 def test_kernels_without_a_line_and_tensors_without_elements(
     chromium: Browser, tmp_path: Path
 ) -> None:
@@ -518,6 +567,7 @@ def test_kernels_without_a_line_and_tensors_without_elements(
                 )
 
 
+@pytest.mark.slow
 def test_a_narrow_cell_shows_everything_by_scrolling(
     chromium: Browser, large: Trace, tmp_path: Path
 ) -> None:
@@ -531,6 +581,7 @@ def test_a_narrow_cell_shows_everything_by_scrolling(
             assert (box["x"] >= 0, box["x"] + box["width"] <= 400) == (True, True), place
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "height"), [(900, 800), (700, 600), (900, 300)])
 def test_what_a_step_did_stands_first_and_its_line_is_in_sight(
     chromium: Browser, tmp_path: Path, width: int, height: int
@@ -561,6 +612,7 @@ def test_what_a_step_did_stands_first_and_its_line_is_in_sight(
         assert line.evaluate(in_sight)
 
 
+@pytest.mark.slow
 def test_the_programs_of_a_large_grid_are_named_in_a_narrow_cell(
     chromium: Browser, tmp_path: Path
 ) -> None:
@@ -575,6 +627,7 @@ def test_the_programs_of_a_large_grid_are_named_in_a_narrow_cell(
             assert max(place.evaluate(sizes)) <= 0, "nothing of it is cut"
 
 
+@pytest.mark.slow
 def test_every_control_has_a_name_and_shows_its_focus(
     chromium: Browser, large: Trace, tmp_path: Path
 ) -> None:

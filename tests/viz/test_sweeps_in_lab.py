@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.support.notebook_session import ADD
@@ -36,6 +37,7 @@ tuning = replace(swept, trials=tuple(timed(one) for one in swept.trials))
 tuning.show()"""
 
 
+@pytest.mark.slow
 def test_a_click_on_a_point_opens_its_ir_in_jupyterlab(chromium: Browser, server: Jupyter) -> None:
     with server.run(chromium, SETUP, KERNEL, TIMED_SWEEP) as page:
         root = page.locator(".kl-tuning[data-ready]")
@@ -90,6 +92,7 @@ def swept_file(file: Path, more: str) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_the_source_of_a_file_runs_once_somebody_has_agreed(
     chromium: Browser, server: Jupyter, tmp_path: Path
 ) -> None:
@@ -98,7 +101,7 @@ def test_the_source_of_a_file_runs_once_somebody_has_agreed(
     show = f"import kernellab\nkernellab.load({str(file)!r}).show()"
     with server.run(chromium, "%load_ext kernellab", show) as page:
         expect(page.locator(".kl-tuning[data-ready]")).to_be_visible(timeout=90_000)
-        expect(page.locator(".kl-words").first).to_contain_text("the first one asks before")
+        expect(page.locator(".kl-words").first).to_contain_text("the first one needs your consent")
         points = page.locator(".kl-plot .kl-point circle")
         asks = page.get_by_role("alertdialog")
 
@@ -121,7 +124,7 @@ def test_the_source_of_a_file_runs_once_somebody_has_agreed(
         assert ran.read_text() == "x"
         page.keyboard.press("Escape")
 
-        # Nobody is asked twice, and the source does not run again.
+        # No one is asked twice, and the source does not run again.
         expect(page.locator(".kl-words").first).not_to_contain_text("asks before")
         points.nth(2).click(modifiers=["Shift"])
         expect(head).to_contain_text("config", timeout=60_000)
@@ -129,6 +132,7 @@ def test_the_source_of_a_file_runs_once_somebody_has_agreed(
         assert ran.read_text() == "x"
 
 
+@pytest.mark.slow
 def test_a_source_without_an_end_is_stopped_by_interrupting_the_kernel(
     chromium: Browser, server: Jupyter, tmp_path: Path
 ) -> None:

@@ -149,6 +149,7 @@ def test_sweeps_that_have_no_common_axis_are_shown_one_by_one() -> None:
 # Compilations
 
 
+@pytest.mark.slow
 def test_a_page_holds_the_fastest_what_was_compiled_and_what_was_asked_for() -> None:
     tuning = small()
     view: SweepView = tuning.show()
@@ -193,7 +194,7 @@ def test_the_kernel_answers_with_explorers_texts_and_lined_up_passes() -> None:
     assert len(pair.content["pairs"]) == len(tuning.compare(1, 2).passes)
     unknown = answer(sweep().show().handlers, {"kind": "config", "config": 0})
     assert unknown is not None
-    assert "was read from a file, which does not hold the kernel" in unknown.content["problem"]
+    assert "was read from a file, which does not contain the kernel" in unknown.content["problem"]
 
 
 def test_a_config_that_does_not_compile_opens_up_to_where_it_failed() -> None:
@@ -223,15 +224,15 @@ def test_what_cannot_be_shown_is_said(tuning: Any, options: dict[str, Any], word
 # Doors
 
 
-def test_load_recognises_sweeps_and_says_what_else_a_file_is(tmp_path: Path) -> None:
+def test_load_recognizes_sweeps_and_says_what_else_a_file_is(tmp_path: Path) -> None:
     assert repr(kernellab.load(RECORDED)).startswith("Tuning('matmul' for sm_90: 48 configs")
     assert isinstance(kernellab.load(SIZES), kernellab.Tunings)
     assert kernellab.show(kernellab.load(RECORDED)).data.title == "matmul"
     cut = tmp_path / "cut.json"
     cut.write_text(RECORDED.read_text()[:5000])
-    with pytest.raises(ArchiveError, match="its JSON breaks off or goes wrong at line"):
+    with pytest.raises(ArchiveError, match="its JSON ends early or is invalid at line"):
         kernellab.load(cut)
-    with pytest.raises(ArchiveError, match="no compilation that KernelLab saved"):
+    with pytest.raises(ArchiveError, match="not a compilation that KernelLab saved"):
         kernellab.load(SWEEPS / "memory_h200.json")
 
 
@@ -253,6 +254,7 @@ def test_the_still_is_the_card_and_the_plot() -> None:
     assert "<img" in kernellab.Tunings([sweep()]).show().still_html()
 
 
+@pytest.mark.slow
 def test_a_page_of_the_recorded_sweep_is_small(page_file: Path) -> None:
     assert page_file.stat().st_size < 1_500_000
 
@@ -275,6 +277,7 @@ def sweep_page(chromium: Browser, page_file: Path) -> Iterator[Page]:
         yield page
 
 
+@pytest.mark.slow
 def test_a_point_says_all_numbers_and_its_row_is_lit(
     sweep_page: Page, recorded: kernellab.Tuning
 ) -> None:
@@ -307,6 +310,7 @@ def test_a_point_says_all_numbers_and_its_row_is_lit(
     expect(tip).to_contain_text(str(recorded.ranked[5].candidate))
 
 
+@pytest.mark.slow
 def test_the_table_is_sorted_and_filtered_and_the_plots_follow(sweep_page: Page) -> None:
     page = sweep_page
     assert [float(one) for one in table_column(page, 3)] == sorted(
@@ -326,6 +330,7 @@ def test_the_table_is_sorted_and_filtered_and_the_plots_follow(sweep_page: Page)
     expect(page.locator(".kl-configs-head")).to_have_text("48 configs")
 
 
+@pytest.mark.slow
 def test_every_plot_draws_every_config_and_a_selection_is_one(sweep_page: Page) -> None:
     page = sweep_page
     row = page.locator("tbody tr").nth(3)
@@ -357,7 +362,8 @@ def test_every_plot_draws_every_config_and_a_selection_is_one(sweep_page: Page) 
     expect(page.locator(".kl-configs-head")).to_have_text("16 of 48 configs")
 
 
-def test_a_heat_map_names_its_unit_and_colours_as_the_still_does(
+@pytest.mark.slow
+def test_a_heat_map_names_its_unit_and_colors_as_the_still_does(
     sweep_page: Page, recorded: kernellab.Tuning
 ) -> None:
     page = sweep_page
@@ -374,11 +380,12 @@ def test_a_heat_map_names_its_unit_and_colours_as_the_still_does(
     still = [to_hex(SEQUENTIAL.reversed()(float(norm(us)))) for us in fastest.values()]
     cells = page.locator(".kl-cell rect:first-child").all()
     shown = [str(one.get_attribute("fill")).strip("rgb()").split(", ") for one in cells]
-    wanted = [[int(colour[at : at + 2], 16) for at in (1, 3, 5)] for colour in still]
-    for colour in shown:  # matplotlib's map has 256 steps
-        assert any(max(abs(int(a) - b) for a, b in zip(colour, one)) <= 4 for one in wanted)
+    wanted = [[int(color[at : at + 2], 16) for at in (1, 3, 5)] for color in still]
+    for color in shown:  # matplotlib's map has 256 steps
+        assert any(max(abs(int(a) - b) for a, b in zip(color, one)) <= 4 for one in wanted)
 
 
+@pytest.mark.slow
 def test_words_stand_over_no_point_and_a_click_in_the_table_leaves_none(sweep_page: Page) -> None:
     page = sweep_page
     for name in ("Times", "Resources"):
@@ -401,6 +408,7 @@ def test_words_stand_over_no_point_and_a_click_in_the_table_leaves_none(sweep_pa
     expect(row).to_have_attribute("aria-selected", "true")
 
 
+@pytest.mark.slow
 def test_a_narrow_cell_shows_times_and_the_whole_verdict(
     chromium: Browser, page_file: Path, recorded: kernellab.Tuning
 ) -> None:
@@ -422,6 +430,7 @@ def test_a_narrow_cell_shows_times_and_the_whole_verdict(
         )
 
 
+@pytest.mark.slow
 def test_without_times_the_table_says_what_was_checked_and_resources_are_drawn(
     chromium: Browser, tmp_path: Path
 ) -> None:
@@ -455,6 +464,7 @@ def test_without_times_the_table_says_what_was_checked_and_resources_are_drawn(
             assert page.locator(cells).evaluate("one => getComputedStyle(one).textAlign") == "left"
 
 
+@pytest.mark.slow
 def test_a_rectangle_selects_what_it_holds(sweep_page: Page) -> None:
     page = sweep_page
     boxes = [page.locator(".kl-plot .kl-point circle").nth(at).bounding_box() for at in (0, 3)]
@@ -469,6 +479,7 @@ def test_a_rectangle_selects_what_it_holds(sweep_page: Page) -> None:
     expect(page.locator('tr[aria-selected="true"]')).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_a_click_opens_the_ir_a_second_config_the_comparison_and_escape_leads_back(
     sweep_page: Page, recorded: kernellab.Tuning
 ) -> None:
@@ -503,6 +514,7 @@ def test_a_click_opens_the_ir_a_second_config_the_comparison_and_escape_leads_ba
     expect(words).to_contain_text(f"tuning.show(compilations=[{missing}])")
 
 
+@pytest.mark.slow
 def test_keys_go_from_config_to_config_and_open_one(
     chromium: Browser, page_file: Path, recorded: kernellab.Tuning
 ) -> None:
@@ -530,6 +542,7 @@ def test_keys_go_from_config_to_config_and_open_one(
         expect(page.locator(".kl-overview > .kl-help")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_sizes_lead_to_their_sweeps(chromium: Browser, tmp_path: Path) -> None:
     tunings = kernellab.Tunings.load(SIZES)
     page_file = tunings.show().to_html(tmp_path / "sizes.html")
@@ -548,6 +561,7 @@ def test_sizes_lead_to_their_sweeps(chromium: Browser, tmp_path: Path) -> None:
         expect(page.locator(".kl-words")).to_contain_text("tuning.with_kernel(matmul).show()")
 
 
+@pytest.mark.slow
 def test_few_configs_no_times_and_foreign_text(chromium: Browser, tmp_path: Path) -> None:
     evil = "</script><img src=x onerror=alert(1)>"
     odd = sweep(
@@ -595,6 +609,7 @@ def test_few_configs_no_times_and_foreign_text(chromium: Browser, tmp_path: Path
                 expect(page.locator(".kl-baseline-name")).to_contain_text(evil)
 
 
+@pytest.mark.slow
 def test_five_hundred_configs_are_drawn_and_sorted_at_once(
     chromium: Browser, tmp_path: Path
 ) -> None:

@@ -55,6 +55,7 @@ def views_sent(outcome: Outcome) -> list[dict[str, Any]]:
     return [one for one in outcome.opened if one["state"]["_model_name"] != "LayoutModel"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", VIEWS)
 def test_a_view_is_a_still_and_then_a_widget(lab: NotebookSession, cell: str) -> None:
     outcome = lab.run(cell)
@@ -97,6 +98,7 @@ def test_the_bundle_is_sent_once_for_all_views(lab: NotebookSession) -> None:
         assert second["bytes"] < data + 4_000
 
 
+@pytest.mark.slow
 def test_a_view_that_is_displayed_again_is_the_same_widget(lab: NotebookSession) -> None:
     lab.run(
         "kept = kernellab.show(kernellab.Layout.blocked(shape=(8,), size_per_thread=[1], "
@@ -105,7 +107,7 @@ def test_a_view_that_is_displayed_again_is_the_same_widget(lab: NotebookSession)
     first, second = lab.run("kept").displays[-1], lab.run("display(kept)").displays[-1]
     assert first[WIDGET] == second[WIDGET]
     # Somebody closed it: a fresh one, with a fresh bundle, since that was closed too.
-    lab.run("ipywidgets.Widget.close_all()")
+    assert not lab.run("import ipywidgets; ipywidgets.Widget.close_all()").error
     again = lab.run("kept")
     assert again.displays[-1][WIDGET] != first[WIDGET]
     assert len(views_sent(again)) == 2

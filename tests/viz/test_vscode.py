@@ -22,7 +22,7 @@ from tests.viz.vscode import (
     vscode_outputs,
 )
 
-pytestmark = needs_manager
+pytestmark = [needs_manager, pytest.mark.slow]
 
 SWEEP = (
     "import kernellab\n"

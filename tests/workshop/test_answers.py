@@ -9,7 +9,10 @@ import pytest
 import torch
 
 import kernellab
-from kernellab.errors import ArgumentError, OptionError
+from kernellab.common import upcalls
+from kernellab.errors import ArgumentError, CompileError, OptionError
+from kernellab.records import Compilation
+from kernellab.viz.launch_tabs import tabs_for
 from kernellab.workshop import answering
 from tests.workshop import solutions, wrong
 
@@ -55,7 +58,7 @@ def test_each_has_its_own_answer(
     assert kind in str(answer)
 
 
-def test_other_parameters_are_mended_by_the_stubs_own_first_line() -> None:
+def test_other_parameters_are_fixed_by_the_stubs_own_first_line() -> None:
     (said,) = kernellab.exercise("add", solutions.clamp).diagnostics
     assert said.advice is not None
     assert said.advice.endswith("def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):")
@@ -65,7 +68,7 @@ def test_a_kernel_that_an_installed_package_has_is_nobodys_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = answering.__file__.rpartition("/kernellab/")[0] + "/tests"
-    monkeypatch.setattr("kernellab.workshop.honesty._NOT_ONES_OWN", (folder,))
+    monkeypatch.setattr("kernellab.workshop.honesty._INSTALLED", (folder,))
     (said,) = kernellab.exercise("add", wrong.add_of_the_solution).diagnostics
     assert said.kind == "not-ones-own"
 
@@ -85,7 +88,9 @@ def test_the_first_difference_has_line_program_lane_and_the_values_behind_it() -
     assert [index for index, _ in behind.first] == [(row, 0), (row, 1), (row, 2)]
     assert behind.last is not None
     assert behind.last[0] == (row, columns - 1)
-    assert f"and {columns - 3} more, the last x_ptr[{row}, {columns - 1}] = " in str(answer)
+    assert f"and {columns - 3} more, the last of which is x_ptr[{row}, {columns - 1}] = " in str(
+        answer
+    )
     told = json.loads(answer.json())["first_difference"]["inputs"]
     assert told[0]["first"][0] == [[row, 0], behind.first[0][1]]
     assert answer.trace is not None
@@ -116,6 +121,49 @@ def test_lanes_that_take_turns_at_an_element_are_told_to_combine() -> None:
     assert "atomic of z_ptr" in said.why
 
 
+def test_the_card_of_an_unsafe_answer_leads_to_its_step_and_its_check() -> None:
+    answer = kernellab.exercise("add", wrong.add_without_mask)
+    assert answer.launch is not None
+    card: Any = upcalls.views().card(answer)
+    table = next(one for one in card.tables if one.title.startswith("out-of-bounds"))
+    assert [link.words for link in table.links] == ["step", "IR", "check"]
+    assert {table.rows[row][0] for row in table.code} == {"line", "values"}
+    tabs = tabs_for(answer)
+    assert tabs is not None
+    stepper, at = tabs.enter("steps", table.links[0].at)
+    assert stepper.data.steps[at["step"]].line == answer.diagnostics[0].line
+    findings, _ = tabs.enter("check", {})
+    assert "out-of-bounds" in repr(findings)
+
+
+def test_a_kernel_that_does_not_compile_was_not_launched() -> None:
+    for kernel in (wrong.add_that_does_not_compile, None):
+        assert "not launched" in str(kernellab.exercise("add", kernel))
+
+
+def test_an_error_of_the_compiler_in_a_later_launch_is_not_under_compiles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise CompileError("Triton cannot compile 'add'.")
+
+    monkeypatch.setattr(answering, "check", refuse)
+    answer = kernellab.exercise("add", solutions.add)
+    assert (answer.reached, answer.diagnostics[0].kind) == ("", "compile-error")
+    monkeypatch.undo()
+    monkeypatch.setattr(answering, "over_budget", refuse)
+    answer = kernellab.exercise("add", solutions.add)
+    assert (answer.reached, answer.diagnostics[0].kind) == ("", "compile-error")
+
+
+def test_an_answer_names_one_writer_of_the_wrong_element() -> None:
+    answer = kernellab.exercise("max_rows", wrong.max_rows_of_zeros_beyond)
+    assert answer.first_difference is not None
+    text = str(answer)
+    assert text.count("program (") == 1, text
+    assert f"by program {answer.first_difference.program}" in text
+
+
 def test_hints_go_step_by_step() -> None:
     answer = kernellab.exercise("add", torch.add)
     assert answer.hint() == answer.hint(1) != answer.hint(2)
@@ -124,10 +172,10 @@ def test_hints_go_step_by_step() -> None:
 
 
 def test_bad_names_and_seeds_are_told() -> None:
-    with pytest.raises(ArgumentError, match="there is no exercise 'sofmax'") as error:
+    with pytest.raises(ArgumentError, match="There is no exercise 'sofmax'") as error:
         kernellab.exercise("sofmax", solutions.softmax)
     assert "softmax" in error.value.advice
-    with pytest.raises(ArgumentError, match="names no exercise"):
+    with pytest.raises(ArgumentError, match="must be the name of an exercise"):
         kernellab.exercise(solutions.softmax, "softmax")
     with pytest.raises(OptionError, match="seed"):
         kernellab.exercise("add", solutions.add, seed="now")  # type: ignore[arg-type]
@@ -141,3 +189,14 @@ def test_the_list_of_exercises_is_a_table() -> None:
     assert "def add(x_ptr, y_ptr, z_ptr, n" in add.stub
     assert "`z[i] = x[i] + y[i]`" in add.task
     assert add.budget.traffic is not None
+
+
+def test_the_launch_behind_an_answer_is_checked_and_compiled_as_any_other() -> None:
+    answer = kernellab.exercise("max_rows", wrong.max_rows_of_zeros_beyond)
+    assert answer.trace is not None
+    launch = answer.trace.launch
+    assert launch is not None
+    assert set(kernellab.check(launch).kinds) == {"wrong-result"}
+    made = kernellab.compile(launch.kernel, **launch.keywords, target="sm_90")
+    assert isinstance(made, Compilation)
+    assert made.source_map.file == wrong.__file__

@@ -13,7 +13,7 @@ import pytest
 
 from kernellab.cli import doctor
 from kernellab.cli.main import main
-from kernellab.workshop import grading, progress
+from kernellab.workshop import answering, grading, progress
 from kernellab.workshop.chapters import EXERCISES
 from kernellab.workshop.folders import write_folder
 from kernellab.workshop.grading import Grades, grade_folder
@@ -69,7 +69,7 @@ def test_init_writes_the_course_and_the_exercises_and_keeps_what_is_there(
     assert len(exercises) == len({one.chapter for one in EXERCISES})
     found = [one.exercise for file in exercises for one in cells_of(file)]
     assert found == [one.name for one in EXERCISES]
-    assert not any(one.file for one in grade_folder(folder)), "nobody has answered anything"
+    assert not any(one.file for one in grade_folder(folder)), "no one has answered anything"
     exercises[0].write_text("mine")
     exercises[1].unlink()
     assert main(["workshop", "init", str(folder)]) == 0
@@ -88,10 +88,11 @@ def test_init_says_that_a_machine_is_not_ready(
     assert "2.13" not in said
 
 
+@pytest.mark.slow
 def test_each_answer_is_graded_and_what_is_untouched_is_none(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grading, "SECONDS", 1)
+    monkeypatch.setattr(answering, "SECONDS", 10)
     fill(folder, "add", source(solutions.add))
     fill(folder, "clamp", "import sys\nsys.exit(3)")
     fill(folder, "reverse", "def reverse(x): return x.flip(0)")
@@ -101,9 +102,10 @@ def test_each_answer_is_graded_and_what_is_untouched_is_none(
     assert main(["workshop", "check", "--json", str(folder)]) == 0
     grades = {one["exercise"]: one for one in json.loads(capsys.readouterr().out)["grades"]}
     assert grades["add"]["reached"] == "within budget"
-    assert (grades["clamp"]["kind"], grades["reverse"]["kind"]) == ("cell-error", "not-a-kernel")
+    kinds = grades["clamp"]["kind"], grades["reverse"]["kind"]
+    assert kinds == ("ended-process", "not-a-kernel")
     assert (grades["max_rows"]["reached"], grades["max_rows"]["kind"]) == ("safe", "wrong-result")
-    assert (grades["every_other"]["kind"], grades["outer_add"]["kind"]) == ("no-end", "cell-error")
+    assert (grades["every_other"]["kind"], grades["outer_add"]["kind"]) == ("no-end", "code-error")
     assert grades["softmax"]["file"] == ""
     text = str(Grades(tuple(grading.Grade(**one) for one in grades.values())))
     assert "1 of 43 done" in text
@@ -142,6 +144,25 @@ def test_a_notebook_that_cannot_be_read_costs_its_own_answers_alone(
     assert ["a.ipynb" in told["problems"][0], "c.ipynb" in told["problems"][1]] == [True, True]
 
 
+def test_an_answer_that_prints_a_verdict_and_exits_costs_itself_alone(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    head = "import triton\nimport triton.language as tl\n"
+    verdict = 'import json, os; print(json.dumps({"grades": []}), flush=True); os._exit(0)'
+    right = f"%%tileexercise add_one\n{head}{source(solutions.add_one)}"
+    fooling = source(solutions.clamp).replace(
+        "offsets =", f"tl.core.builtins.exec({verdict!r})\n    offsets =", 1
+    )
+    cells = [cell("code", f"%%tileexercise clamp\n{head}{fooling}"), cell("code", right)]
+    (tmp_path / "mine.ipynb").write_text(notebook_text(cells))
+    assert main(["workshop", "check", "--json", str(tmp_path)]) == 0
+    (line,) = capfd.readouterr().out.splitlines()
+    grades = {grade["exercise"]: grade for grade in json.loads(line)["grades"] if grade["file"]}
+    assert grades["clamp"]["kind"] == "ended-process"
+    assert grades["add_one"]["reached"] == "within budget"
+
+
+@pytest.mark.slow
 def test_a_class_at_a_glance(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -156,7 +177,18 @@ def test_a_class_at_a_glance(
     assert re.search(r"/bob +0 of 43 ", said)
     assert said.startswith("2 folders\n"), "one that is named twice counts once"
     assert "cannot be read as a notebook" in said
-    assert "add_one" in page.read_text()
+    assert "<span>1 of 43</span>" in page.read_text()
+    assert "cannot be read as a notebook" in page.read_text()
+
+
+def test_a_grade_has_the_line_that_the_student_wrote(tmp_path: Path) -> None:
+    text = source(wrong.add_without_mask).replace("add_without_mask", "add")
+    text = f"import triton\nimport triton.language as tl\n{text}"
+    cells = [cell("code", f"%%tileexercise add\n{text}")]
+    (tmp_path / "mine.ipynb").write_text(notebook_text(cells))
+    (grade,) = (one for one in grade_folder(tmp_path) if one.file)
+    assert grade.line is not None
+    assert grade.code == text.splitlines()[grade.line - 1].strip() != ""
 
 
 @pytest.mark.usefixtures("is_ready")
@@ -166,13 +198,13 @@ def test_what_is_no_folder_is_told(tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "recorded").touch()
     for command, words in (
-        (["check", str(tmp_path / "nobody")], "is no folder"),
+        (["check", str(tmp_path / "no one")], "is not a folder"),
         (["check", str(tmp_path / "empty")], "has no notebook"),
-        (["check", str(tmp_path / "file")], "is no folder"),
-        (["init", str(tmp_path / "file")], "cannot be a workshop's folder"),
-        (["init", str(tmp_path / "taken")], "cannot be a workshop's folder"),
-        (["init", "/proc/ann"], "cannot be a workshop's folder"),
-        (["init", "nul\0"], "cannot be a workshop's folder"),
+        (["check", str(tmp_path / "file")], "is not a folder"),
+        (["init", str(tmp_path / "file")], "cannot be created"),
+        (["init", str(tmp_path / "taken")], "cannot be created"),
+        (["init", "/proc/ann"], "cannot be created"),
+        (["init", "nul\0"], "cannot be created"),
     ):
         assert main(["workshop", *command]) != 0
         assert words in capsys.readouterr().err, command

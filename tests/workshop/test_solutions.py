@@ -8,10 +8,10 @@ from pathlib import Path
 import nbformat
 import pytest
 
-import kernellab
-from kernellab.workshop.chapters import EXERCISES
+from kernellab.workshop.answering import answered
+from kernellab.workshop.chapters import EXERCISES, exercise_named
 from kernellab.workshop.folders import write_folder
-from kernellab.workshop.grading import kernel_of
+from kernellab.workshop.grading import code_of
 from kernellab.workshop.student_cells import StudentCell, cells_of
 from tests.workshop import solutions
 from tools import solutions_notebook
@@ -23,9 +23,10 @@ def solved() -> list[StudentCell]:
     return list(cells_of(NOTEBOOK))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", solved(), ids=lambda cell: cell.exercise)
 def test_it_is_right_and_within_budget(cell: StudentCell) -> None:
-    answer = kernellab.exercise(cell.exercise, kernel_of(cell))
+    answer = answered(exercise_named(cell.exercise), code_of(cell))
     assert answer.is_done, f"{answer}\nseed {answer.seed}"
     assert answer.is_right
     assert answer.passed == answer.cases > 1

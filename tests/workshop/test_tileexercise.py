@@ -32,9 +32,13 @@ def said_by(session: NotebookSession, cell: str) -> str:
 
 @pytest.fixture(scope="module")
 def session(notebook: StartNotebook) -> NotebookSession:
-    return notebook("%load_ext kernellab")
+    """A notebook in which the process that starts confined ones runs already."""
+    started = notebook("%load_ext kernellab")
+    started.run("from kernellab.judging.submissions import wait_for_worker\nwait_for_worker()")
+    return started
 
 
+@pytest.mark.slow
 def test_a_finding_is_the_first_thing_that_a_notebook_displays(session: NotebookSession) -> None:
     """No view was displayed before, and no trace was made: the card of an answer is found."""
     outcome = session.run(KERNEL.format(options="", sign="+").replace(", mask=mask)", ")"))
@@ -84,5 +88,5 @@ def test_the_task_alone_adds_no_cell(session: NotebookSession) -> None:
 def test_a_cell_without_the_kernel_is_an_answer_and_a_wrong_name_an_error(
     session: NotebookSession,
 ) -> None:
-    assert "no Triton kernel" in said_by(session, "%%tileexercise clamp\nx = 1")
-    assert "there is no exercise 'ad'" in said_by(session, "%%tileexercise ad\nx = 1")
+    assert "not a Triton kernel" in said_by(session, "%%tileexercise clamp\nx = 1")
+    assert "There is no exercise 'ad'" in said_by(session, "%%tileexercise ad\nx = 1")

@@ -17,6 +17,7 @@ from kernellab.checker.detectors.index_overflow import IndexOverflow
 from kernellab.checker.detectors.lane_collision import LaneCollision
 from kernellab.checker.detectors.lost_update import LostUpdate
 from kernellab.checker.detectors.missing_other import MissingOther
+from kernellab.checker.detectors.nan_results import NanResults
 from kernellab.checker.detectors.narrow_overflow import NarrowOverflow
 from kernellab.checker.detectors.non_finite import NonFinite
 from kernellab.checker.detectors.order_dependence import OrderDependence
@@ -55,5 +56,9 @@ DETECTORS: tuple[type[Detector], ...] = (
     TruncatedStore,
     IgnoredStrides,
     WrongResult,
+    NanResults,
 )
-"""All that observe a run, in the order in which they do."""
+"""All detectors, in the order in which they observe a run."""
+
+WITHOUT_PROGRAMS: tuple[type[Detector], ...] = (WrongResult,)
+"""The detectors that can find something in a launch of no programs."""

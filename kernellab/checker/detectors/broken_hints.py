@@ -1,10 +1,11 @@
-"""Promises to the compiler that the values of a run do not keep:
-`tl.multiple_of`, `tl.max_contiguous`, `tl.max_constancy`, `tl.assume`.
+"""Find hints to the compiler that are false: `tl.multiple_of`, `tl.max_contiguous`,
+`tl.max_constancy`, `tl.assume`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,14 +18,17 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.checker.hint_calls import call_of_hint
-from kernellab.checker.naming import name_of_result
 from kernellab.checker.shadow.values import Array, lifted
 from kernellab.compiler.modules.pointers import underlying_argument
+from kernellab.interpreter.analyses.variable_names import variable_of
+from kernellab.interpreter.execution.per_code import per_code
+from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.interpreter.numerics.affine import AffineTile
 from kernellab.interpreter.numerics.bases import as_array
 from kernellab.interpreter.numerics.tiles import Value
-from kernellab.ir import llvm, scf
+from kernellab.ir import arith, llvm, scf
 from kernellab.ir.locations import locate
+from kernellab.ir.traits import GlobalAccess, has
 from kernellab.ir.types import is_pointer, shape
 
 _ATTRIBUTES = {
@@ -32,44 +36,38 @@ _ATTRIBUTES = {
     "tt.contiguity": "max_contiguous",
     "tt.constancy": "max_constancy",
 }
-"""What the IR calls a hint, and what triton.language does."""
+"""The attribute of a hint in the IR -> its function in triton.language; in the order of
+`_Promise.numbers`."""
 
 _ADVICE = (
-    "Correct the hint or leave it out. The compiler takes it for true: on a GPU, accesses that "
-    "rely on it read and write other elements, or are misaligned."
+    "Correct the hint or remove it. The compiler relies on it: on a GPU, accesses that depend on "
+    "it read and write other elements, or are misaligned."
 )
 
 
 @dataclass(frozen=True)
 class _Promise:
-    """What the hints of one value say, per dimension; a scalar has one dimension."""
+    """The hints for one value: by hint, a number for each dimension; a scalar has one dimension."""
 
     value: SSAValue
-    divisibility: tuple[int, ...]
-    contiguity: tuple[int, ...]
-    constancy: tuple[int, ...]
-
-    def numbers(self, hint: str) -> tuple[int, ...]:
-        """What one of the functions was given."""
-        match hint:
-            case "multiple_of":
-                return self.divisibility
-            case "max_contiguous":
-                return self.contiguity
-            case _:
-                return self.constancy
+    numbers: Mapping[str, tuple[int, ...]]
 
 
 class _Broken(NamedTuple):
-    """Lanes that break a promise: which hint, which dimension, where."""
+    """The elements of a tile for which a hint is false: which hint, which dimension, where."""
 
     hint: str
     dimension: int
-    lanes: Array
+    elements: Array
 
 
 class BrokenHints(Detector):
-    """Values that are not as a hint promises."""
+    """Compare values with the hints that were given for them.
+
+    Hints for indices that wrap, `offsets % n` of a matmul, count as far as the compiler
+    uses them: for vector accesses of 16 bytes. If n is a multiple of such a vector, every vector is
+    aligned and consecutive, also in the block that wraps.
+    """
 
     kinds = ("broken-hint",)
 
@@ -80,8 +78,8 @@ class BrokenHints(Detector):
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Assumptions, operations with a hint on their result, and loops with one
-        on what they carry, with their ends.
+        """Return whether the operation is an assumption, has a hint on its result, or is a loop
+        (or the end of one) with a hint on a value that it carries.
         """
         if isinstance(operation, llvm.AssumeOp):
             return True
@@ -92,7 +90,7 @@ class BrokenHints(Detector):
         return bool(_promises(operation))
 
     def computed(self, computed: Computed) -> None:
-        """See whether the promise is kept."""
+        """Check the hints of the operation."""
         op = computed.operation
         match op:
             case llvm.AssumeOp():
@@ -108,32 +106,34 @@ class BrokenHints(Detector):
 
     def _promises_of(self, op: Operation) -> tuple[_Promise, ...]:
         if op not in self._promises:
-            self._promises[op] = _promises(op)
+            promises = _promises(op)
+            if isinstance(op, _REMAINDERS) and not _is_divided(op.results[0]):
+                most = _elements_of_a_vector(self.run.code)
+                promises = tuple(_limited(promise, most) for promise in promises)
+            self._promises[op] = promises
         return self._promises[op]
 
     # Assumptions
 
     def _see_assumption(self, computed: Computed) -> None:
-        broken = ~numpy.asarray(computed.operands[0], numpy.bool_)
-        if computed.active is not None:
-            broken = broken & computed.active
+        broken = ~numpy.asarray(computed.operands[0], numpy.bool_) & computed.taking_part(0)
         if not broken.any():
             return
 
         def facts_of(_place: tuple[int, ...], _program: int) -> Mapping[str, Any]:
             advice = (
-                "Correct the assumption or leave it out. The compiler takes it for true: on a GPU "
-                "it may leave out what is only needed where it is false."
+                "Correct the assumption or remove it. The compiler relies on it: on a GPU, it may "
+                "remove code that is needed only if the condition is false."
             )
-            message = "what tl.assume promises is false"
+            message = "the condition of this tl.assume is false"
             return {"kind": "broken-hint", "message": message, "advice": advice}
 
         self.collector.report(computed, broken, 0, facts_of)
 
-    # Hints on what a loop carries
+    # Hints on the values that a loop carries
 
     def _see_iteration(self, computed: Computed) -> None:
-        """An iteration has ended: what the one before handed on was seen by it."""
+        """Check, at the end of an iteration, the values that the previous one passed to it."""
         loop = computed.operation.parent_op()
         assert loop is not None
         if loop in self._carried:
@@ -155,17 +155,13 @@ class BrokenHints(Detector):
         whole = _whole(value, extents)
         placed = self._in_bytes(promise.value, whole) if is_address else whole
         for broken in _broken(whole, placed, promise):
-            lanes = broken.lanes
-            if computed.active is not None:
-                lanes = lanes & computed.active.reshape((-1,) + (1,) * (lanes.ndim - 1))
-            if lanes.any():
+            elements = broken.elements & computed.taking_part(broken.elements.ndim - 1)
+            if elements.any():
                 shown = placed if broken.hint == "multiple_of" and placed is not None else whole
-                self._report(computed, broken._replace(lanes=lanes), shown, promise)
+                self._report(computed, broken._replace(elements=elements), shown, promise)
 
     def _in_bytes(self, pointer: SSAValue, offsets: Array) -> Array | None:
-        """Addresses of elements, counted from a place that is a multiple of every alignment;
-        None where nobody knows the argument.
-        """
+        """Return the addresses of elements; None if it is unknown which argument they are in."""
         tensor = self.run.call.values.get(underlying_argument(pointer))
         if not isinstance(tensor, torch.Tensor):
             return None
@@ -186,12 +182,12 @@ class BrokenHints(Detector):
                 "advice": _ADVICE,
                 "values": {},
             }
-            position = call_of_hint(self.run.kernel, broken.hint, location, name_of_result(about))
+            position = call_of_hint(self.run.kernel, broken.hint, location, variable_of(about))
             return facts if position is None else {**facts, "position": position}
 
         about_a_tile = bool(shape(about.type))
-        lanes = broken.lanes if about_a_tile else broken.lanes[:, 0]
-        self.collector.report(computed, lanes, len(shape(about.type)), facts_of, broken.hint)
+        faulty = broken.elements if about_a_tile else broken.elements[:, 0]
+        self.collector.report(computed, faulty, len(shape(about.type)), facts_of, broken.hint)
 
 
 def _numbers(attribute: Any) -> tuple[int, ...]:
@@ -201,28 +197,75 @@ def _numbers(attribute: Any) -> tuple[int, ...]:
 
 
 def _promises(op: Operation) -> tuple[_Promise, ...]:
-    """What the hints of an operation say: of its result, or of what a loop carries."""
+    """Return the hints of an operation: for its result, or for the values that a loop carries."""
     if isinstance(op, scf.ForOp):
         carried = ((value, f"_arg{value.index}") for value in op.block.args[1:])
-        found = [_promise(op, value, suffix) for value, suffix in carried]
+        promises = [_promise(op, value, suffix) for value, suffix in carried]
     else:
-        found = [_promise(op, value, "") for value in op.results[:1]]
-    return tuple(one for one in found if one is not None)
+        promises = [_promise(op, value, "") for value in op.results[:1]]
+    return tuple(promise for promise in promises if promise is not None)
 
 
 def _promise(op: Operation, value: SSAValue, suffix: str) -> _Promise | None:
-    found = {
-        hint: _numbers(op.attributes[name + suffix])
-        for name, hint in _ATTRIBUTES.items()
-        if name + suffix in op.attributes
-    }
     nothing = (1,) * max(len(shape(value.type)), 1)
-    hints = (found.get(hint, nothing) for hint in _ATTRIBUTES.values())
-    return _Promise(value, *hints) if found else None
+    numbers = {
+        hint: _numbers(op.attributes[name + suffix]) if name + suffix in op.attributes else nothing
+        for name, hint in _ATTRIBUTES.items()
+    }
+    has_hints = any(name + suffix in op.attributes for name in _ATTRIBUTES)
+    return _Promise(value, numbers) if has_hints else None
+
+
+_VECTOR_BYTES = 16
+"""The most bytes that one thread loads or stores at once, on NVIDIA and AMD GPUs."""
+
+_REMAINDERS = (arith.RemSIOp, arith.RemUIOp)
+_DIVISIONS = (*_REMAINDERS, arith.DivSIOp, arith.DivUIOp, arith.ShRSIOp, arith.ShRUIOp)
+
+
+@per_code
+def _elements_of_a_vector(code: ProgramCode) -> int:
+    """Return how many of the smallest elements that the code accesses are in a vector."""
+    types = (
+        getattr(value.type, "element_type", value.type)
+        for op in code.module.walk()
+        if has(op, GlobalAccess)
+        for value in (*op.operands, *op.results)
+    )
+    bits = [kind.bitwidth for kind in types if isinstance(kind, builtin.FixedBitwidthType)]
+    return 8 * _VECTOR_BYTES // min((size for size in bits if size >= 8), default=8)
+
+
+def _limited(promise: _Promise, most: int) -> _Promise:
+    """Return the hints for a tile with numbers of at most `most` elements."""
+    if not shape(promise.value.type):
+        return promise
+    numbers = {
+        hint: tuple(math.gcd(number, most) for number in each)
+        for hint, each in promise.numbers.items()
+    }
+    return dataclasses.replace(promise, numbers=numbers)
+
+
+def _is_divided(value: SSAValue) -> bool:
+    """Return whether a value is an operand of a division, which makes larger numbers of a hint
+    matter, possibly after additions and changes of shape.
+    """
+    seen, pending = set[SSAValue](), [value]
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for use in value.uses:
+            if isinstance(use.operation, _DIVISIONS):
+                return True
+            pending += use.operation.results
+    return False
 
 
 def _whole(value: Any, extents: tuple[int, ...]) -> Array:
-    """Every lane of a tile in place, programs first; a scalar as a tile of one."""
+    """Return a tile with all its elements, programs first; a scalar as a tile of one element."""
     array = lifted(value, len(extents))
     if not extents:
         return array.reshape(-1, 1)
@@ -230,83 +273,95 @@ def _whole(value: Any, extents: tuple[int, ...]) -> Array:
 
 
 def _keeps(tile: AffineTile, promise: _Promise, extents: tuple[int, ...]) -> bool:
-    """True where strides alone say that the promise is kept."""
+    """Return True if the strides alone show that the hints are true."""
+    divisibility, contiguity, constancy = promise.numbers.values()
     for d, (stride, extent) in enumerate(zip(tile.strides, extents)):
-        if promise.contiguity[d] > 1 and extent > 1 and stride != 1:
+        if contiguity[d] > 1 and extent > 1 and stride != 1:
             return False
-        if promise.constancy[d] > 1 and stride != 0:
+        if constancy[d] > 1 and stride != 0:
             return False
-    largest = max(promise.divisibility)
+    largest = max(divisibility)
     if largest == 1:
         return True
     return not (as_array(tile.base) % largest).any() and all(
-        stride % largest == 0 or (stride == 1 and promise.contiguity[d] % largest == 0)
+        stride % largest == 0 or (stride == 1 and contiguity[d] % largest == 0)
         for d, stride in enumerate(tile.strides)
     )
 
 
 def _broken(values: Array, placed: Array | None, promise: _Promise) -> list[_Broken]:
-    """The hints that lanes of a tile break; `placed` are its values as divisibility counts them."""
-    found = []
-    for d in range(values.ndim - 1):
-        lanes = numpy.moveaxis(values, d + 1, -1)
-        if promise.contiguity[d] > 1:
-            found.append(_Broken("max_contiguous", d, _breaks(lanes, promise.contiguity[d], 1, d)))
-        if promise.constancy[d] > 1:
-            found.append(_Broken("max_constancy", d, _breaks(lanes, promise.constancy[d], 0, d)))
-        if promise.divisibility[d] > 1 and placed is not None:
-            starts = _starts(lanes, promise.contiguity[d])
-            wrong = (numpy.moveaxis(placed, d + 1, -1) % promise.divisibility[d] != 0) & starts
-            found.append(_Broken("multiple_of", d, numpy.moveaxis(wrong, -1, d + 1)))
-    return [one for one in found if one.lanes.any()]
+    """Return the hints that are false for elements of a tile.
 
-
-def _breaks(lanes: Array, run: int, step: int, dimension: int) -> Array:
-    """Which lanes do not follow the one before them in a run by `step`;
-    the dimension in question is the last of `lanes`.
+    Args:
+        values: the tile, programs first.
+        placed: the numbers that must be divisible: the values, or their addresses in bytes.
+        promise: the hints.
     """
-    wrong = numpy.zeros(lanes.shape, numpy.bool_)
-    wrong[..., 1:] = lanes[..., 1:] - lanes[..., :-1] != step
+    divisibility, contiguity, constancy = promise.numbers.values()
+    broken = []
+    for d in range(values.ndim - 1):
+        rows = numpy.moveaxis(values, d + 1, -1)
+        if contiguity[d] > 1:
+            broken.append(_Broken("max_contiguous", d, _breaks(rows, contiguity[d], 1, d)))
+        if constancy[d] > 1:
+            broken.append(_Broken("max_constancy", d, _breaks(rows, constancy[d], 0, d)))
+        if divisibility[d] > 1 and placed is not None:
+            starts = _starts(rows, contiguity[d])
+            wrong = (numpy.moveaxis(placed, d + 1, -1) % divisibility[d] != 0) & starts
+            broken.append(_Broken("multiple_of", d, numpy.moveaxis(wrong, -1, d + 1)))
+    return [hint for hint in broken if hint.elements.any()]
+
+
+def _breaks(rows: Array, run: int, step: int, dimension: int) -> Array:
+    """Return which elements do not differ by `step` from the element before them in a run of `run`.
+
+    Args:
+        rows: the tile, with the dimension in question moved to its end.
+        dimension: where the dimension belongs in the result.
+    """
+    wrong = numpy.zeros(rows.shape, numpy.bool_)
+    wrong[..., 1:] = rows[..., 1:] - rows[..., :-1] != step
     wrong[..., ::run] = False
     return numpy.moveaxis(wrong, -1, dimension + 1)
 
 
-def _starts(lanes: Array, run: int) -> Array:
-    """Which lanes begin a run of neighbours: as promised, or where nothing is,
-    as the values have it.
+def _starts(rows: Array, run: int) -> Array:
+    """Return which elements begin a run of consecutive values: as the hint says, or if there is no
+    such hint, as the values are.
     """
-    first = numpy.ones(lanes.shape, numpy.bool_)
+    first = numpy.ones(rows.shape, numpy.bool_)
     if run > 1:
-        first[..., :] = numpy.arange(lanes.shape[-1]) % run == 0
+        first[..., :] = numpy.arange(rows.shape[-1]) % run == 0
     else:
-        first[..., 1:] = lanes[..., 1:] - lanes[..., :-1] != 1
+        first[..., 1:] = rows[..., 1:] - rows[..., :-1] != 1
     return first
 
 
 def _format_broken(
     broken: _Broken, values: Array, where: tuple[int, ...], promise: _Promise
 ) -> str:
-    """What was promised, and what is."""
-    what = name_of_result(promise.value) or "the value"
-    promised = promise.numbers(broken.hint)[broken.dimension]
-    found, is_tile = int(values[where]), bool(shape(promise.value.type))
+    """Return what the hint promises and what the value is."""
+    what = variable_of(promise.value) or "the value"
+    promised = promise.numbers[broken.hint][broken.dimension]
+    value, is_tile = int(values[where]), bool(shape(promise.value.type))
     if broken.hint == "multiple_of":
-        each = " where a run of neighbours begins" if is_tile else ""
         if is_pointer(promise.value.type):
+            multiple = f"a multiple of {promised} bytes"
+            actual = f"{value % promised} bytes past one"
+        else:
+            multiple, actual = f"a multiple of {promised}", f"{value:,}"
+        if is_tile:
             return (
-                f"tl.multiple_of promises that {what} is a multiple of {promised} bytes{each}, and "
-                f"it is {found % promised} beyond one"
+                f"tl.multiple_of promises that each run of consecutive values in {what} starts at "
+                f"{multiple}, but one starts at {actual}"
             )
-        return (
-            f"tl.multiple_of promises that {what} is a multiple of {promised}{each}, and it is "
-            f"{found:,}"
-        )
+        return f"tl.multiple_of promises that {what} is {multiple}, but it is {actual}"
     axis = broken.dimension + 1
     before = int(values[(*where[:axis], where[axis] - 1, *where[axis + 1 :])])
-    lane = where[1:] if len(where) > 2 else where[1]
+    place = where[1:] if len(where) > 2 else where[1]
     along = f" along dimension {broken.dimension}" if len(where) > 2 else ""
-    run = "neighbours" if broken.hint == "max_contiguous" else "equal elements"
+    run = "consecutive" if broken.hint == "max_contiguous" else "equal"
     return (
-        f"tl.{broken.hint} promises runs of {promised} {run}{along} in {what}, and element {lane} "
-        f"is {found:,} after {before:,}"
+        f"tl.{broken.hint} promises runs of {promised} {run} values{along} in {what}, but element "
+        f"{place} is {value:,} and the element before it is {before:,}"
     )

@@ -1,10 +1,9 @@
-"""Tensor descriptors that the copy engine (TMA) cannot take:
-where the tensor begins, and how far its rows are apart.
+"""Find tensor descriptors whose base address or strides are misaligned for TMA.
 
-Triton says so of `tl.make_tensor_descriptor` and leaves it to the caller; a descriptor that the
-host makes is refused by its own class. Nothing refuses one that the kernel makes: the copy engine
-keeps addresses and strides in units of 16 bytes, and a GPU moves other elements, or stops. GPUs
-without the engine load through pointers, which may be anywhere.
+Triton documents the requirement for `tl.make_tensor_descriptor` and leaves it to the caller. The
+class for descriptors made on the host checks it, but nothing checks a descriptor that the kernel
+makes: TMA keeps addresses and strides in units of 16 bytes, so a GPU moves other elements, or
+stops. GPUs without TMA load through pointers, which need no alignment.
 """
 
 from __future__ import annotations
@@ -17,85 +16,87 @@ from xdsl.ir import Operation
 from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.compiler.targets import has_copy_engine
+from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.descriptors import Descriptor
-from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.ir import tt
 from kernellab.records.layouts import Numbers
 
 UNIT = 16
-"""Bytes that addresses and strides are multiples of:
-CUDA driver API, cuTensorMapEncodeTiled (globalAddress, globalStrides)."""
-
-BASE = "base"
+"""Addresses and strides must be multiples of this many bytes: CUDA driver API,
+cuTensorMapEncodeTiled (globalAddress, globalStrides)."""
 
 
 class DescriptorAlignment(Detector):
-    """Looks at each descriptor that the kernel makes."""
+    """Check each descriptor that the kernel makes."""
 
     kinds = ("descriptor-alignment",)
 
     @classmethod
     def concerns(cls, run: CheckedRun) -> bool:
-        """GPUs without the copy engine follow pointers."""
+        """Return whether the target has TMA; other GPUs load through pointers."""
         return has_copy_engine(run.target)
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """What makes a descriptor."""
+        """Return whether the operation makes a descriptor."""
         return isinstance(operation, tt.MakeTensorDescOp)
 
     def computed(self, computed: Computed) -> None:
-        """Look at its first address and its strides."""
-        (made,) = computed.results
-        assert isinstance(made, Descriptor)
-        self._look(computed, BASE, _address(made), "it begins at an address")
-        for dimension, stride in enumerate(made.strides[:-1]):
-            distance = numpy.asarray(stride, numpy.int64) * made.dtype.itemsize
-            self._look(computed, dimension, distance, f"its stride along dimension {dimension} is")
+        """Check the descriptor's base address and its strides."""
+        (descriptor,) = computed.results
+        assert isinstance(descriptor, Descriptor)
+        self._check(computed, None, _address(descriptor))
+        for dimension, stride in enumerate(descriptor.strides[:-1]):
+            size = numpy.asarray(stride, numpy.int64) * descriptor.dtype.itemsize
+            self._check(computed, dimension, size)
 
-    def _look(self, computed: Computed, about: int | str, found: Numbers, words: str) -> None:
-        """Note bytes, one number for each program or one for all, that are no multiple of 16."""
-        faulty = found % UNIT != 0
-        if computed.active is not None:
-            faulty = faulty & computed.active
+    def _check(self, computed: Computed, dimension: int | None, sizes: Numbers) -> None:
+        """Report sizes in bytes that are not multiples of 16.
+
+        Args:
+            dimension: the dimension whose stride is checked; None for the base address.
+            sizes: one number for each program, or one for all.
+        """
+        faulty = (sizes % UNIT != 0) & computed.taking_part(0)
         if not faulty.any():
             return
-        made = computed.results[0]
+        descriptor = computed.results[0]
 
         def facts_of(_place: tuple[int, ...], program: int) -> dict[str, Any]:
-            size = int(found if found.ndim == 0 else found[program])
-            how_much = _behind(size) if about == BASE else _stride(size, made)
+            size = int(sizes if sizes.ndim == 0 else sizes[program])
+            if dimension is None:
+                problem = f"its base address is {size % UNIT} bytes past a multiple of {UNIT}"
+            else:
+                elements = size // descriptor.dtype.itemsize
+                problem = (
+                    f"its stride along dimension {dimension} is {elements:,} elements "
+                    f"({size:,} bytes), which is not a multiple of {UNIT} bytes"
+                )
             return {
                 "kind": self.kinds[0],
-                "argument": made.buffer.name if isinstance(made.buffer, Buffer) else "",
-                "message": f"the copy engine cannot take this descriptor: {words} {how_much}",
-                "advice": _ADVICE_ON_BASE if about == BASE else _ADVICE_ON_STRIDES,
+                "argument": descriptor.buffer.name if isinstance(descriptor.buffer, Buffer) else "",
+                "message": f"this tensor descriptor is misaligned for TMA: {problem}",
+                "advice": _BASE_ADVICE if dimension is None else _STRIDE_ADVICE,
             }
 
-        self.collector.report(computed, faulty, 0, facts_of, about)
+        self.collector.report(
+            computed, faulty, 0, facts_of, "base" if dimension is None else dimension
+        )
 
 
-def _address(made: Descriptor) -> Numbers:
-    """Where its tensor begins: an address, or as far from a multiple of 16 bytes as one."""
-    start = numpy.asarray(made.start, numpy.int64)
-    if not isinstance(made.buffer, Buffer):
+def _address(descriptor: Descriptor) -> Numbers:
+    """Return the base address, or a number with the same remainder modulo 16."""
+    start = numpy.asarray(descriptor.start, numpy.int64)
+    if not isinstance(descriptor.buffer, Buffer):
         return start
-    return start * made.dtype.itemsize + made.buffer.tensor.data_ptr() % UNIT
+    return start * descriptor.dtype.itemsize + descriptor.buffer.tensor.data_ptr() % UNIT
 
 
-def _behind(address: int) -> str:
-    return f"{address % UNIT} bytes behind a multiple of {UNIT}"
-
-
-def _stride(size: int, made: Descriptor) -> str:
-    elements = size // made.dtype.itemsize
-    return f"{elements:,} elements, {size:,} bytes, which is no multiple of {UNIT}"
-
-
-_ADVICE_ON_BASE = (
-    "Begin at an element that is aligned to 16 bytes, and add the rest to the indices of the block."
+_BASE_ADVICE = (
+    "Start the descriptor at an address that is a multiple of 16 bytes, and add the rest of the "
+    "offset to the indices of the block."
 )
-_ADVICE_ON_STRIDES = (
-    "Pad the tensor until this stride is a multiple of 16 bytes, or load through pointers with a "
+_STRIDE_ADVICE = (
+    "Pad the tensor so that this stride is a multiple of 16 bytes, or load through pointers with a "
     "mask."
 )

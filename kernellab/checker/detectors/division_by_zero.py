@@ -1,8 +1,8 @@
-"""Integers that are divided by 0, where that is stored, or says where an access goes, or decides
-what is done next: GPUs give some number, and go on.
+"""Find integer divisions by zero whose result is stored, is part of an address, or affects control
+flow: a GPU returns an arbitrary number and continues.
 
-The checked run only looks whether a divisor is 0. Where one is, the launch runs once more, and what
-nobody knows is followed.
+The checked run only looks for divisors that are 0. If there are any, the launch runs once more,
+and the undefined quotients are followed to what depends on them.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ import numpy
 from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import Computed
-from kernellab.checker.exact_run import ExactRun, Harm, Suspecting
 from kernellab.checker.naming import name_of
-from kernellab.checker.shadow.exact_values import Cause, Departure
+from kernellab.checker.numerics.exact_run import ExactRun, Harm
+from kernellab.checker.numerics.exact_values import Departure
 from kernellab.checker.shadow.values import Array
+from kernellab.checker.suspecting import Suspecting
 from kernellab.ir import arith
-
-_KINDS = ("division-by-zero",)
 
 _SIGNS: dict[type[Operation], str] = {
     arith.DivSIOp: "//",
@@ -31,49 +30,38 @@ _SIGNS: dict[type[Operation], str] = {
     arith.RemSIOp: "%",
     arith.RemUIOp: "%",
 }
-"""What divides integers, and how Triton writes it."""
+"""Integer divisions and remainders -> their operator in Triton."""
 
 
-class _Dividing(Cause):
-    """Divisors that are 0."""
+class QuotientEffects(ExactRun):
+    """Follow undefined quotients to what depends on them."""
 
+    kinds = ("division-by-zero",)
     undefined = True
 
-    def concerns(self, op: Operation) -> bool:
+    def may_depart(self, op: Operation) -> bool:
         return type(op) in _SIGNS
 
     def departs(
         self, computed: Computed, operands: Sequence[Array], result: Array, exact: Array
     ) -> tuple[Array, Array]:
-        del computed, exact
         lanes = numpy.broadcast_to(
             operands[1] == 0, numpy.broadcast_shapes(*map(numpy.shape, (*operands, result)))
         )
         return lanes, numpy.full((1,) * result.ndim, numpy.nan)
 
-
-class QuotientEffects(ExactRun):
-    """Follows quotients that nobody knows to what depends on them."""
-
-    kinds = _KINDS
-    tolerance = 0.0
-
-    def cause(self) -> Cause:
-        return _Dividing()
-
     def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
         op, lane = departure.computed.operation, departure.lane
         sign = _SIGNS[type(op)]
-        numbers = [f"{int(departure.at(one, lane)):,}" for one in departure.operands]
+        numbers = [f"{int(departure.at(operand, lane)):,}" for operand in departure.operands]
         names = [name_of(operand, op) for operand in op.operands]
-        with_names = f" {sign} ".join(name or one for name, one in zip(names, numbers))
+        with_names = f" {sign} ".join(name or number for name, number in zip(names, numbers))
         start = "" if not any(names) else f"{with_names} = "
         divisor = names[1] or "divisor"
         return {
             "kind": "division-by-zero",
             "message": (
-                f"{start}{numbers[0]} {sign} {numbers[1]} is no number: an integer is divided by 0"
-                f"{harm.effect}"
+                f"{start}{numbers[0]} {sign} {numbers[1]} divides an integer by zero{harm.effect}"
             ),
             "advice": _advice(divisor, is_tile=bool(lane[1:])),
         }
@@ -83,37 +71,28 @@ def _advice(divisor: str, *, is_tile: bool) -> str:
     instead = f"tl.where({divisor} == 0, 1, {divisor})"
     if is_tile:
         return (
-            f"Divide by {instead}, and leave these lanes out, by a mask or by a tl.where around "
-            "the quotient."
+            f"Divide by {instead}, and exclude these elements with a mask or with a tl.where "
+            "around the quotient."
         )
-    return f"Do not launch with 0 there, or divide by {instead} and choose what is then right."
+    return (
+        f"Do not launch the kernel with a divisor of 0, or divide by {instead} and handle that "
+        "case separately."
+    )
 
 
 class DivisionByZero(Suspecting):
-    """Notices that an integer is divided by 0."""
+    """Notice that an integer is divided by zero."""
 
-    kinds = _KINDS
+    kinds = QuotientEffects.kinds
     closer = QuotientEffects
-
-    def __init__(self, run: Any) -> None:
-        super().__init__(run)
-        self._astray: frozenset[Operation] = frozenset()
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Quotients and remainders of integers by what the source does not spell out."""
+        """Return whether the operation divides integers by a number that is not a constant."""
         if type(operation) not in _SIGNS:
             return False
         return not isinstance(operation.operands[1].owner, arith.ConstantOp)
 
     def suspects(self, computed: Computed) -> bool:
-        """Whether a divisor is 0."""
+        """Return whether a divisor is 0."""
         return not numpy.all(numpy.asarray(computed.operands[1]))
-
-    def told(self, closer: ExactRun) -> None:
-        super().told(closer)
-        self._astray = closer.harmed_places()
-
-    def explains(self) -> frozenset[Operation]:
-        """Whatever else is wrong with accesses that go where nobody knows."""
-        return self._astray

@@ -1,9 +1,9 @@
-"""Products of fp32 tiles in tf32 that are right to three digits, and cancel afterwards: distances
-as a^2 + b^2 - 2ab, whose last digits are all that is left.
+"""Find tf32 dots of fp32 tiles whose result cancels afterwards, as in distances computed as
+a^2 + b^2 - 2ab: the dot is right to three digits, and the difference consists of the others.
 
-The checked run only looks whether a sum or a difference with such a product is much smaller than
-the product. Where one is, the launch runs once more, and beside each value goes what it would be
-with products in ieee: the finding is floats that are stored otherwise, by more than is tolerated.
+The checked run only looks for sums and differences with such a dot that are much smaller than the
+dot. If there are any, the launch runs once more, and the value with ieee dots is computed beside
+each value: a finding is a stored float that differs by more than the tolerance.
 """
 
 from __future__ import annotations
@@ -25,52 +25,55 @@ from kernellab.checker.detectors.dot_precision import (
     norms,
     precision_of,
 )
-from kernellab.checker.exact_run import ExactRun, Harm, Suspecting
-from kernellab.checker.outcomes import texts
-from kernellab.checker.shadow.exact_values import Cause, Departure
-from kernellab.checker.shadow.finite import is_float
+from kernellab.checker.numerics.exact_run import ExactRun, Harm
+from kernellab.checker.numerics.exact_values import Departure
+from kernellab.checker.numerics.finite import is_float
 from kernellab.checker.shadow.values import Array, lifted
 from kernellab.checker.slices import behind, function_of
+from kernellab.checker.suspecting import Suspecting
+from kernellab.common.formatting import number_texts
 from kernellab.interpreter.numerics.numerics import FLOAT32
 from kernellab.ir import arith, math, tt
 from kernellab.ir.types import dtype, shape
 
-_KINDS = ("dot-precision",)
-
 _CANCELS = 1 / 8
-"""A result so much smaller than what it is made of has lost three bits: of tf32's error, 0.1 %,
-that makes about what is tolerated."""
+"""A result this much smaller than its operand has lost three bits: tf32's error of 0.1 % grows to
+about the tolerance."""
 
 
 def _rounds(op: Operation) -> bool:
-    """Whether an operation is a product of fp32 tiles in another precision."""
+    """Return whether an operation is a dot of fp32 tiles in another precision."""
     return precision_of(op) not in (None, "ieee")
 
 
 def cancelling(op: Operation) -> int | None:
-    """Which operand of a sum comes of such a product, where the other one does not."""
+    """Return which operand of a sum depends on such a dot, if exactly one does; else None."""
     return _cancelling(function_of(op)).get(op)
 
 
 @lru_cache(maxsize=32)
 def _cancelling(function: Operation) -> Mapping[Operation, int]:
-    products = {op.results[0] for op in function.walk() if _rounds(op)}
-    found: dict[Operation, int] = {}
-    for op in function.walk() if products else ():
-        if isinstance(op, arith.AddFOp | arith.SubFOp) and dtype(op.results[0].type) == FLOAT32:
-            come = [not products.isdisjoint(behind((one,), function)) for one in op.operands]
-            if sum(come) == 1:
-                found[op] = come.index(True)
-        elif isinstance(op, math.FmaOp) and dtype(op.results[0].type) == FLOAT32:
-            come = [not products.isdisjoint(behind((one,), function)) for one in op.operands]
-            if come[2] is not (come[0] or come[1]):
-                found[op] = 2 if come[2] else come.index(True)
-    return found
+    dots = {op.results[0] for op in function.walk() if _rounds(op)}
+    positions: dict[Operation, int] = {}
+    for op in function.walk() if dots else ():
+        if not isinstance(op, arith.AddFOp | arith.SubFOp | math.FmaOp):
+            continue
+        if dtype(op.results[0].type) != FLOAT32:
+            continue
+        depends = [not dots.isdisjoint(behind((operand,), function)) for operand in op.operands]
+        if isinstance(op, math.FmaOp):
+            if depends[2] is not (depends[0] or depends[1]):
+                positions[op] = 2 if depends[2] else depends.index(True)
+        elif sum(depends) == 1:
+            positions[op] = depends.index(True)
+    return positions
 
 
 @lru_cache(maxsize=32)
 def _takes_the_smallest(function: Operation) -> bool:
-    """Whether single lanes of a difference are all that goes on."""
+    """Return whether a function reduces to a minimum or by a comparison, so that single elements
+    of a difference decide the result.
+    """
     return any(
         isinstance(inner, arith.MinNumFOp | arith.MinimumFOp | arith.CmpFOp)
         for op in function.walk()
@@ -79,87 +82,78 @@ def _takes_the_smallest(function: Operation) -> bool:
     )
 
 
-class _Rounding(Cause):
-    """Products whose operands tf32 does not hold."""
+class ProductEffects(ExactRun):
+    """Follow the rounding errors of dots to the floats that are stored."""
 
+    kinds = ("dot-precision",)
+    tolerance = TOLERATED
     adds_up = True
 
-    def concerns(self, op: Operation) -> bool:
+    def may_depart(self, op: Operation) -> bool:
         return _rounds(op)
 
     def departs(
         self, computed: Computed, operands: Sequence[Array], result: Array, exact: Array
     ) -> tuple[Array, Array]:
-        del computed
-        if all(fits_tf32(one.astype(FLOAT32)) for one in operands[:2]):
+        if all(fits_tf32(operand.astype(FLOAT32)) for operand in operands[:2]):
             return numpy.zeros((1,) * result.ndim, numpy.bool_), exact
         return numpy.isfinite(result) & (exact != result), exact
 
-
-class ProductEffects(ExactRun):
-    """Follows what products lose to the floats that are stored."""
-
-    kinds = _KINDS
-    tolerance = TOLERATED
-
-    def cause(self) -> Cause:
-        return _Rounding()
-
     def look(self, access: Access, value: SSAValue, shadow: Array) -> None:
-        """As `ExactRun.look`; which of several places is the smallest may well change."""
+        """See `ExactRun.look`. Stored integers do not count: the index of a minimum may change."""
         if is_float(value):
             super().look(access, value, shadow)
 
     def is_off(self, stored: Array, exact: Array, on: Array) -> Array:
-        """Of programs whose tile is off by more of its norm than is tolerated, the lanes that
-        are.
+        """Return the elements that are off by more than the tolerance, in the programs whose tile
+        is off by more of its norm.
         """
         finite = on & numpy.isfinite(stored) & numpy.isfinite(exact)
         away = numpy.where(finite, exact - stored, 0.0)
         whole = numpy.where(finite, exact, 0.0)
         far = norms(away) > self.tolerance * norms(whole)
-        lanes = numpy.abs(away) > self.tolerance * numpy.abs(whole)
-        off: Array = lanes & far.reshape((-1,) + (1,) * (stored.ndim - 1))
+        elements = numpy.abs(away) > self.tolerance * numpy.abs(whole)
+        off: Array = elements & far.reshape((-1,) + (1,) * (stored.ndim - 1))
         return off
 
     def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
         op, lane = departure.computed.operation, departure.lane
         precision = precision_of(op) or ""
-        gives, instead = texts(
+        gives, instead = number_texts(
             departure.at(departure.result, lane), departure.at(departure.exact, lane)
         )
-        why = WHY.get(precision, "")
         return {
             "kind": "dot-precision",
             "message": (
-                f"in {precision} this product gives {gives} instead of {instead}, and what it is "
-                f"added to, or taken from, cancels the digits that are right{harm.effect}. {why}"
-            ).rstrip(),
+                f"in {precision}, this tl.dot gives {gives} instead of {instead}, and the sum or "
+                f"difference that uses it cancels the correct digits{harm.effect}"
+                f"{WHY.get(precision, '')}"
+            ),
             "advice": ADVICE,
         }
 
 
 class DotCancellation(Suspecting):
-    """Notices that a sum with a product is much smaller than the product."""
+    """Notice that a sum with a dot is much smaller than the dot."""
 
-    kinds = _KINDS
+    kinds = ProductEffects.kinds
     closer = ProductEffects
-    told_by = (DotPrecision,)
+    reported_by = (DotPrecision,)
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Sums of which one operand comes of a product in tf32."""
+        """Return whether the operation is a sum of which one operand depends on a tf32 dot."""
         return cancelling(operation) is not None
 
     def suspects(self, computed: Computed) -> bool:
-        """Whether little is left of that operand."""
+        """Return whether the sum is much smaller than that operand."""
         op = computed.operation
         position = cancelling(op)
         assert position is not None
         rank = len(shape(op.results[0].type))
         operand, result = (
-            numpy.abs(lifted(one, rank))
-            for one in (computed.operands[position], computed.results[0])
+            numpy.abs(lifted(value, rank))
+            for value in (computed.operands[position], computed.results[0])
         )
         with numpy.errstate(invalid="ignore"):
             if _takes_the_smallest(function_of(op)):

@@ -1,8 +1,7 @@
-"""Products of fp32 tiles that lose what matters:
-`tl.dot` computes them in tf32 unless it is told otherwise.
+"""Find dots of fp32 tiles that lose too many digits: `tl.dot` computes them in tf32 by default.
 
-Each is computed in fp32 too. Along a loop that adds products up the differences are added up
-as well, and held against what the loop gives.
+Each dot is also computed in fp32. In a loop that accumulates dots, the differences are accumulated
+too, and compared with the result of the loop.
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ from xdsl.ir import BlockArgument, Operation
 
 from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.detector import Detector
-from kernellab.checker.outcomes import texts
 from kernellab.checker.program_set import ProgramSet
 from kernellab.checker.shadow.values import Array, lifted
+from kernellab.common.formatting import number_texts
 from kernellab.interpreter.analyses.dataflow import yielded
 from kernellab.interpreter.numerics.numerics import FLOAT32, FLOAT64, cut_to_tf32
 from kernellab.ir import scf, tt
 from kernellab.ir.types import dtype, shape
 
 TOLERATED = 0.01
-"""The largest difference that is no finding, as a part of the product's norm.
+"""The largest difference that is not a finding, relative to the norm of the dot.
 
-tf32 keeps 11 bits of each number: where nothing cancels, that makes less than 0.1 %.
+tf32 keeps 11 bits of each number: without cancellation, the difference is below 0.1 %.
 """
 
 ADVICE = (
-    'Ask for input_precision="ieee", or for "tf32x3", which stays on tensor cores; or take away '
-    "what the operands have in common, a mean say, before the product."
+    'Pass input_precision="ieee", or "tf32x3", which stays on the tensor cores. Or subtract what '
+    "the operands have in common, such as a mean, before the tl.dot."
 )
 
 Facts = Mapping[str, Any]
@@ -40,12 +39,12 @@ Facts = Mapping[str, Any]
 
 @dataclass
 class _Sum:
-    """What a loop has added up so far, programs first.
+    """What a loop has accumulated so far, programs first.
 
     Attributes:
-        computed: the last product.
+        computed: the last dot.
         result: the sum.
-        error: how far it is from that of products in fp32.
+        error: its difference from the sum of fp32 dots.
     """
 
     computed: Computed
@@ -55,12 +54,12 @@ class _Sum:
 
 @dataclass
 class _Loss:
-    """The worst program of a product.
+    """The program in which a dot loses the most.
 
     Attributes:
-        part: of the norm.
-        facts: of the finding.
-        programs: linear ids of all that lose more than is tolerated.
+        part: the error relative to the norm.
+        facts: the fields of the finding.
+        programs: the linear ids of all programs that lose more than the tolerance.
     """
 
     part: float
@@ -69,7 +68,7 @@ class _Loss:
 
 
 class DotPrecision(Detector):
-    """Holds products against the same in fp32."""
+    """Compare dots with the same dots in fp32."""
 
     kinds = ("dot-precision",)
 
@@ -80,13 +79,13 @@ class DotPrecision(Detector):
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Products of fp32 in another precision, and the loops that add them up."""
+        """Return whether the operation is an fp32 dot in another precision, or a loop over dots."""
         if isinstance(operation, scf.ForOp):
             return any(_adds_up(op, operation) for op in operation.block.ops)
         return precision_of(operation) not in (None, "ieee")
 
     def computed(self, computed: Computed) -> None:
-        """Compare a product, or what a loop has added up."""
+        """Compare a dot, or what a loop has accumulated."""
         op = computed.operation
         if isinstance(op, scf.ForOp):
             for inner in op.block.ops:
@@ -95,8 +94,8 @@ class DotPrecision(Detector):
                     self._compare(added.computed, added.result, added.error)
             return
         result, error = _with_error(computed)
-        if computed.active is not None:  # a program that takes no part has no error
-            error = numpy.where(_takes_part(computed.active, error), error, FLOAT32.type(0))
+        # An inactive program has no error.
+        error = numpy.where(computed.taking_part(error.ndim - 1), error, FLOAT32.type(0))
         loop = op.parent_op()
         if isinstance(loop, scf.ForOp) and _adds_up(op, loop):
             self._add(computed, result, error)
@@ -104,18 +103,15 @@ class DotPrecision(Detector):
             self._compare(computed, result, error)
 
     def _add(self, computed: Computed, result: Array, error: Array) -> None:
-        """Another iteration of a loop; the result of programs that take no part
-        in it stays as it is.
-        """
+        """Add an iteration of a loop; the result of inactive programs does not change."""
         before = self._sums.get(computed.operation)
         if before is not None:
             error = before.error + error
-            if computed.active is not None:
-                result = numpy.where(_takes_part(computed.active, result), result, before.result)
+            result = numpy.where(computed.taking_part(result.ndim - 1), result, before.result)
         self._sums[computed.operation] = _Sum(computed, result, error)
 
     def _compare(self, computed: Computed, result: Array, error: Array) -> None:
-        """Note the programs in which the error is too large a part of the exact result."""
+        """Note the programs whose error is too large, relative to the exact result."""
         exact = result.astype(FLOAT64) - error
         parts = norms(error) / numpy.maximum(norms(exact), numpy.finfo(FLOAT64).tiny)
         loses = numpy.isfinite(parts) & (parts > TOLERATED)
@@ -132,24 +128,20 @@ class DotPrecision(Detector):
         self._losses[op].programs.update(computed.linear_ids(among))
 
     def end(self) -> None:
-        """Tell of each product."""
+        """Report each dot."""
         for op, loss in self._losses.items():
             self.collector.add((op, ""), loss.facts, loss.programs)
 
 
-def _takes_part(active: Array, tiles: Array) -> Array:
-    return active.reshape(-1, *(1,) * (tiles.ndim - 1))
-
-
 def precision_of(op: Operation) -> str | None:
-    """How a product of fp32 tiles is computed; None for anything else."""
+    """Return the precision of a dot of fp32 tiles; None for any other operation."""
     if not isinstance(op, tt.DotOp) or dtype(op.a.type) != FLOAT32 or op.input_precision is None:
         return None
     return tt.INPUT_PRECISIONS[op.input_precision.value.data]
 
 
 def _adds_up(op: Operation, loop: scf.ForOp) -> bool:
-    """Whether a loop carries nothing but the sum of a product's iterations."""
+    """Return whether the loop does nothing with this dot's result but accumulate it."""
     if precision_of(op) in (None, "ieee"):
         return False
     assert isinstance(op, tt.DotOp)
@@ -162,7 +154,7 @@ def _adds_up(op: Operation, loop: scf.ForOp) -> bool:
 
 
 def _with_error(computed: Computed) -> tuple[Array, Array]:
-    """The result, and by how much this product makes it differ from that of one in fp32."""
+    """Return the result, and its difference from the result of an fp32 dot."""
     op = computed.operation
     a, b, c, result = (
         _whole(value, operand.type)
@@ -182,43 +174,45 @@ def _whole(value: Any, type: Any) -> Array:
 
 
 def fits_tf32(tile: Array) -> bool:
-    """Whether tf32 holds every number of a tile."""
+    """Return whether tf32 can represent every number of a tile."""
     return bool((cut_to_tf32(numpy.ascontiguousarray(tile)) == tile).all())
 
 
 def norms(tiles: Array) -> Array:
-    """The root of the sum of squares of each program's tile."""
+    """Return the Frobenius norm of each program's tile."""
     wide = tiles.reshape(len(tiles), -1).astype(FLOAT64)
     norms: Array = numpy.sqrt(numpy.einsum("pi,pi->p", wide, wide))
     return norms
 
 
 def _facts(computed: Computed, part: float, exact: Array, error: Array) -> Facts:
-    """The finding, told of the lane with the largest error."""
+    """Return the fields of the finding, for the element with the largest error."""
     error = numpy.broadcast_to(error, exact.shape)
-    lane = tuple(int(i) for i in numpy.unravel_index(numpy.argmax(numpy.abs(error)), exact.shape))
-    right, wrong = float(exact[lane]), float(exact[lane] + error[lane])
-    gives, instead = texts(wrong, right)
-    calls, precision = computed.calls(), precision_of(computed.operation)
+    flat = numpy.argmax(numpy.abs(error))
+    place = tuple(int(i) for i in numpy.unravel_index(flat, exact.shape))
+    right, wrong = float(exact[place]), float(exact[place] + error[place])
+    gives, instead = number_texts(wrong, right)
+    precision = precision_of(computed.operation)
     return {
         "kind": "dot-precision",
-        "position": calls[-1] if calls else None,
-        "calls": calls[:-1],
-        "lane": lane,
+        "places": computed.calls(),
+        "lane": place,
         "message": (
-            f"in {precision} this product differs from the one in ieee by {_portion(part)} its "
-            f"norm; at lane {lane} it gives {gives} instead of {instead}. "
+            f"in {precision}, the result of this tl.dot differs from the ieee result by "
+            f"{_portion(part)} its norm; element {place} is {gives} instead of {instead}"
             f"{WHY.get(precision or '', '')}"
-        ).rstrip(),
+        ),
         "advice": ADVICE,
     }
 
 
 def _portion(part: float) -> str:
-    """ "2.9% of", "40 times"."""
+    """Return "2.9% of" or "40 times"."""
     return f"{part:.1%} of" if part < 2 else f"{part:,.0f} times"
 
 
 WHY = {
-    "tf32": "tf32 keeps 11 of the 24 bits of each number, and the leading ones cancel in the sum"
+    "tf32": "; tf32 keeps only 11 of the 24 significant bits of each number, and the leading bits "
+    "cancel in the sum"
 }
+"""The precision -> the end of the message, which says why it is not enough."""

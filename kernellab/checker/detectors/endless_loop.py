@@ -1,21 +1,25 @@
-"""`while` loops that do not end."""
+"""Find `while` loops that do not end, and `for` loops that take too long to run here."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from kernellab.checker.checked_run import Access, CheckedRun, Computed
+from kernellab.checker.checked_run import Access, CheckedRun, Computed, Event
 from kernellab.checker.detector import Detector, Stopped
+from kernellab.checker.loop_progress import counter_of, trip_count
 from kernellab.checker.loop_reads import LoopReads, asks_memory_alone
-from kernellab.checker.naming import name_of_result
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.interpreter.analyses.dataflow import yielded
 from kernellab.interpreter.analyses.spin_loops import is_spin_loop
+from kernellab.interpreter.analyses.variable_names import variable_of
+from kernellab.interpreter.execution.lane_values import LaneValues
 from kernellab.interpreter.numerics.tiles import Value, first_active
 from kernellab.ir import scf
 from kernellab.ir.locations import locate
@@ -23,22 +27,29 @@ from kernellab.ir.traits import global_effect, may_do_anything, touches_memory
 from kernellab.ir.types import is_pointer, shape
 
 _FREE_ITERATIONS = 32
-"""So many iterations are only counted: nearly every loop ends before."""
+"""This many iterations are only counted: nearly every loop ends before."""
 
 _PATIENCE = 2
-"""So many times the iterations of other loops one may take that waits for other programs:
-a deadlock is found before."""
+"""A loop that waits for other programs may take this many times the iterations of other loops: a
+deadlock is found before."""
+
+
+_FOR_PATIENCE = 10
+"""A `for` loop may have this many times the iterations of a `while` loop: it ends."""
+
+_LOOKS = 1_000
+"""After this many accesses, or iterations without one, the length of a `for` loop is looked up."""
 
 
 @dataclass
 class _Going:
-    """A loop that is under way.
+    """A running loop.
 
     Attributes:
         iterations: how many it has taken.
-        first: what it carries from iteration to iteration, after the first of them.
-        kept, kept_at: the same after some later iteration, to be compared with.
-        reads: what it has read since it is watched, where only that decides.
+        first: the values that it carries, after the first iteration.
+        kept, kept_at: the same after a later iteration, and its number, for comparisons.
+        reads: what it has read since it is watched, if only that decides whether it ends.
     """
 
     iterations: int = 0
@@ -48,18 +59,18 @@ class _Going:
     reads: LoopReads | None = None
 
     def forget(self) -> None:
-        """Memory is another one than it was."""
+        """Discard the earlier states: the memory changed."""
         self.kept, self.kept_at = (), 0
         if self.reads is not None:
             self.reads.stale_turns = 0
 
 
 class _Deciding(NamedTuple):
-    """What decides whether a loop goes on.
+    """What decides whether a loop continues.
 
     Attributes:
-        carried: which of the carried values do, in this iteration or a later one.
-        by_memory: whether what is loaded does.
+        carried: which of the carried values decide it, in this iteration or a later one.
+        by_memory: whether loaded values decide it.
         by_memory_alone: see `asks_memory_alone`.
     """
 
@@ -69,8 +80,8 @@ class _Deciding(NamedTuple):
 
 
 class EndlessLoop(Detector):
-    """Counts the iterations of `while` loops, and stops one that has come back to an earlier state,
-    that reads nothing new any more, or has taken too many.
+    """Count the iterations of `while` loops, and stop a loop that returns to an earlier state,
+    reads nothing new, or takes too many iterations.
     """
 
     kinds = ("endless-loop",)
@@ -80,25 +91,31 @@ class EndlessLoop(Detector):
         super().__init__(run)
         self._going: dict[tuple[Operation, int], _Going] = {}
         self._watched: dict[tuple[Operation, int], _Going] = {}
-        """Those that go on for long, and are decided by memory."""
+        """The loops that run for long and depend on memory."""
         self._before: Value | None = None
-        self._known: dict[Operation, _Deciding | None] = {}
         self._most: dict[Operation, int] = {}
+        self._for_events = 0
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
         if isinstance(operation, scf.YieldOp):
-            return isinstance(operation.parent_op(), scf.WhileOp)
+            loop = operation.parent_op()
+            if isinstance(loop, scf.ForOp):  # the others are noticed by their accesses
+                return not any(map(touches_memory, loop.walk()))
+            return isinstance(loop, scf.WhileOp)
         return isinstance(operation, scf.WhileOp)
 
     def computed(self, computed: Computed) -> None:
-        """A loop turns back, or has ended."""
+        """Count an iteration, or forget a loop that has ended."""
         key = id(computed.programs)
         if isinstance(computed.operation, scf.WhileOp):
             self._going.pop((computed.operation, key), None)
             self._watched.pop((computed.operation, key), None)
             return
         loop = computed.operation.parent_op()
+        if isinstance(loop, scf.ForOp):
+            self._look_at_for(computed)
+            return
         assert isinstance(loop, scf.WhileOp)
         going = self._going.setdefault((loop, key), _Going())
         going.iterations += 1
@@ -108,7 +125,9 @@ class EndlessLoop(Detector):
             self._most[loop] = self.run.most_turns * (_PATIENCE if is_spin_loop(loop) else 1)
         if going.iterations >= self._most[loop]:
             self._stop(computed, loop, going, circle=None)
-        deciding = self._deciding(loop)
+        if going.iterations == _FREE_ITERATIONS:
+            self._look_ahead(computed, loop, going)
+        deciding = _deciding(loop)
         if deciding is None:
             return
         if going.iterations > _FREE_ITERATIONS or not deciding.carried:
@@ -121,13 +140,13 @@ class EndlessLoop(Detector):
                 self._stop(computed, loop, going, circle=None)
 
     def before(self, access: Access) -> None:
-        """What a loop waits for may be about to change."""
+        """Record the memory that an access may change."""
+        self._look_at_for(access)
         if self._watched and access.action != "load":
             self._before = _held(access)
 
-    def after(self, access: Access, found: Value | None) -> None:
-        """A loop has read something, or memory has changed."""
-        del found
+    def after(self, access: Access, result: Value | None) -> None:
+        """Record what a loop read, or that the memory changed."""
         if not self._watched:
             return
         if access.action == "load":
@@ -138,10 +157,53 @@ class EndlessLoop(Detector):
             for going in self._watched.values():
                 going.forget()
 
+    def _look_ahead(self, computed: Computed, loop: scf.WhileOp, going: _Going) -> None:
+        """Stop a loop whose counter never ends it, or only after too many iterations."""
+        counter = _counter(loop)
+        if counter is None:
+            return
+        now = numpy.asarray(computed.operands[counter.carried]).reshape(-1)
+        programs = [0] if computed.active is None else numpy.flatnonzero(computed.active).tolist()
+        if computed.active is None and len(now) > 1:
+            programs = list(range(len(now)))
+        for program in programs[:_FEW_PROGRAMS]:
+            values = LaneValues(computed.frame, program, self.run.code, self.run.call)
+            left = counter.iterations_left(int(now[program if len(now) > 1 else 0]), values)
+            if left is not None and left > self._most[loop] - going.iterations:
+                how = counter.format(values)
+                message = f"this loop never ends: {how}"
+                if left < math.inf:
+                    message = f"this loop would end only after {int(left):,} more iterations: {how}"
+                self._stop(computed, loop, going, circle=None, message=message)
+
+    def _look_at_for(self, event: Event) -> None:
+        """Stop a `for` loop around an operation if it has too many iterations."""
+        self._for_events += 1
+        if self._for_events % _LOOKS:
+            return
+        most = _FOR_PATIENCE * self.run.most_turns
+        loop = event.operation.parent_op()
+        while loop is not None:
+            if isinstance(loop, scf.ForOp):
+                program = first_active(event.active)
+                values = LaneValues(event.frame, program, self.run.code, self.run.call)
+                number = trip_count(loop, values)
+                if number is not None and number > most:
+                    ids = sorted(event.linear_ids().tolist())
+                    self._raise(
+                        loop,
+                        f"this for loop has {number:,} iterations, and a check runs at most "
+                        f"{most:,}",
+                        f"Check the bounds of its range.{_MORE_TURNS}",
+                        ids,
+                        {},
+                    )
+            loop = loop.parent_op()
+
     def _look_for_circle(
         self, computed: Computed, loop: scf.WhileOp, going: _Going, deciding: Sequence[int]
     ) -> None:
-        """As `scheduler.py` does: compare with iterations 1, 2, 4, 8, ... (R. P.
+        """Compare the state with that of iterations 1, 2, 4, 8, ..., as `scheduler.py` does (R. P.
         Brent, BIT 20, 1980).
         """
         carried = _of_active(computed, deciding)
@@ -150,38 +212,54 @@ class EndlessLoop(Detector):
         if going.iterations & (going.iterations - 1) == 0:
             going.kept, going.kept_at = carried, going.iterations
 
-    def _deciding(self, loop: scf.WhileOp) -> _Deciding | None:
-        """What decides whether the loop goes on; None where other programs may."""
-        if loop not in self._known:
-            self._known[loop] = _deciding(loop)
-        return self._known[loop]
-
     def _stop(
-        self, computed: Computed, loop: scf.WhileOp, going: _Going, circle: int | None
+        self,
+        computed: Computed,
+        loop: scf.WhileOp,
+        going: _Going,
+        circle: int | None,
+        message: str = "",
     ) -> None:
-        frames = locate(loop.location).frames
         ids = sorted(computed.linear_ids().tolist())
         position = first_active(computed.active)
         carried = list(_carried(loop, going.first, computed.operands, position))
+        more = _MORE_TURNS if circle is None and "never ends" not in message else ""
+        self._raise(
+            loop,
+            message or _message(going, circle, carried),
+            _ADVICE + more,
+            ids,
+            {variable.name: variable.now for variable in carried},
+        )
+
+    def _raise(
+        self, loop: Operation, message: str, advice: str, ids: list[int], values: dict[str, Any]
+    ) -> None:
+        """Stop the run with a finding about a loop."""
         finding = Finding.of(
             kind="endless-loop",
-            message=_message(going, circle, carried),
-            advice=_ADVICE + (_MORE_TURNS if circle is None else ""),
-            position=frames[0] if frames else None,
-            calls=tuple(reversed(frames[1:])),
-            programs=tuple(self.run.program_id(one) for one in ids[:LISTED_PROGRAMS]),
+            message=message,
+            advice=advice,
+            places=locate(loop.location).frames[::-1],
+            programs=tuple(map(self.run.program_id, ids[:LISTED_PROGRAMS])),
             program_count=len(ids),
-            values={one.name: one.now for one in carried},
+            values=values,
         )
         raise Stopped(finding)
 
 
+_FEW_PROGRAMS = 256
+"""The counters of this many programs of a batch are looked at."""
+
+_counter = lru_cache(maxsize=32)(counter_of)
+
+
 _ADVICE = (
-    "Let each turn bring the loop nearer to its end: change what its condition asks (i += BLOCK), "
-    "in the right direction."
+    "Update a variable of the loop's condition in each iteration (i += BLOCK), in the direction "
+    "that ends the loop."
 )
 _MORE_TURNS = (
-    " Where a loop needs more turns than that, say how many: check(..., most_turns=...), or "
+    " If the loop needs more iterations, raise the limit: check(..., most_turns=...), or "
     "%tilecheck --most-turns N."
 )
 
@@ -199,33 +277,34 @@ class _Carried:
 def _carried(
     loop: scf.WhileOp, first: Sequence[Value], now: Sequence[Value], program: int
 ) -> Iterator[_Carried]:
-    """The scalars with names, for one program."""
-    asked = _made_of(yielded(loop.before.block)[0], loop)
+    """Yield the scalars with names, for one program."""
+    deciding = _made_of(yielded(loop.before.block)[0], loop)
     for argument, ended, before, after in zip(
         loop.before.block.args, yielded(loop.after.block), first, now
     ):
-        name = name_of_result(ended) or name_of_result(argument)
+        name = variable_of(ended) or variable_of(argument)
         if name is not None and not shape(argument.type) and not is_pointer(argument.type):
             then, at_last = _of_program(before, program), _of_program(after, program)
-            yield _Carried(name, then, at_last, argument in asked)
+            yield _Carried(name, then, at_last, argument in deciding)
 
 
 def _held(access: Access) -> Value:
-    """What memory holds where an access goes, lanes that are off among it."""
+    """Return the memory that an access goes to, masked elements included."""
     elements = access.buffer.elements
     return elements.take(access.index, mode="clip") if len(elements) else elements
 
 
+@lru_cache(maxsize=32)
 def _deciding(loop: scf.WhileOp) -> _Deciding | None:
-    """See `EndlessLoop._deciding`."""
+    """Return what decides whether the loop continues; None if other programs may decide it."""
     carried = list(loop.before.block.args)
     passed, ended = yielded(loop.before.block)[1:], yielded(loop.after.block)
-    found: set[SSAValue] = set()
+    sources: set[SSAValue] = set()
     by_memory = False
     pending = [yielded(loop.before.block)[0]]
     while pending:
-        for value in _made_of(pending.pop(), loop) - found:
-            found.add(value)
+        for value in _made_of(pending.pop(), loop) - sources:
+            sources.add(value)
             if isinstance(value, OpResult) and loop.is_ancestor(value.op):
                 memory = [op for op in value.op.walk() if touches_memory(op) or may_do_anything(op)]
                 if any(global_effect(op) != "load" for op in memory) or (
@@ -237,45 +316,53 @@ def _deciding(loop: scf.WhileOp) -> _Deciding | None:
                 pending.append(ended[value.index])
             elif isinstance(value, BlockArgument) and value.block is loop.after.block:
                 pending.append(passed[value.index])
-    numbers = [number for number, argument in enumerate(carried) if argument in found]
+    numbers = [number for number, argument in enumerate(carried) if argument in sources]
     return _Deciding(numbers, by_memory, by_memory and asks_memory_alone(loop))
 
 
 def _made_of(value: SSAValue, loop: scf.WhileOp) -> set[SSAValue]:
-    """What a value is computed from within an iteration of the loop, itself among it."""
-    found: set[SSAValue] = set()
+    """Return the values that a value is computed from within an iteration, itself included."""
+    sources: set[SSAValue] = set()
     pending = [value]
     while pending:
         value = pending.pop()
-        if value not in found:
-            found.add(value)
+        if value not in sources:
+            sources.add(value)
             if isinstance(value, OpResult) and loop.is_ancestor(value.op):
                 pending += [operand for op in value.op.walk() for operand in op.operands]
-    return found
+    return sources
 
 
 def _message(going: _Going, circle: int | None, carried: Sequence[_Carried]) -> str:
-    asked = [one for one in carried if one.decides]
-    still = [one for one in asked if _is_same(one.first, one.now)]
-    moving = [one for one in asked if one not in still]
+    deciding = [variable for variable in carried if variable.decides]
+    still = [variable for variable in deciding if _is_same(variable.first, variable.now)]
+    moving = [variable for variable in deciding if variable not in still]
     if circle == 1 and still and not moving:
-        names = " and ".join(f"{one.name} = {one.now}" for one in still)
-        return f"this loop never ends: no turn changes {names}, which its condition asks"
+        names = " and ".join(f"{variable.name} = {variable.now}" for variable in still)
+        return f"this loop never ends: no iteration changes {names}, which its condition uses"
     if circle == 1:
-        return "this loop never ends: no turn changes anything that its condition asks"
+        return "this loop never ends: no iteration changes anything that its condition uses"
     if circle is not None:
-        listed = f" ({', '.join(f'{one.name} = {one.now}' for one in asked)})" if asked else ""
-        return f"this loop never ends: every {circle} turns it comes back to where it was{listed}"
-    changes = [f"; {one.name} went from {one.first} to {one.now}" for one in moving]
-    changes += [f"; {one.name} = {one.now} did not change" for one in still]
+        state = ", ".join(f"{variable.name} = {variable.now}" for variable in deciding)
+        listed = f" ({state})" if state else ""
+        return (
+            f"this loop never ends: it returns to the same state every {circle} iterations{listed}"
+        )
+    changes = [
+        f"; {variable.name} went from {variable.first} to {variable.now}" for variable in moving
+    ]
+    changes += [f"; {variable.name} = {variable.now} did not change" for variable in still]
     if going.reads is not None and going.reads.stale_turns > 1:
-        stale = f"the last {going.reads.stale_turns:,} read nothing that none before had read"
-        changes.insert(0, f": {stale}, and what they find does not end it")
-    return f"this loop was stopped after {going.iterations:,} turns{''.join(changes)}"
+        changes.insert(
+            0,
+            f": the last {going.reads.stale_turns:,} iterations read only elements that earlier "
+            "iterations had read, and their values do not end the loop",
+        )
+    return f"this loop was stopped after {going.iterations:,} iterations{''.join(changes)}"
 
 
 def _of_program(value: Value, program: int) -> Any:
-    """A scalar's value for the program at a position in the batch."""
+    """Return a scalar's value for the program at a position in the batch."""
     array = numpy.asarray(value)
     if not array.ndim:
         return array.item()
@@ -283,9 +370,10 @@ def _of_program(value: Value, program: int) -> Any:
 
 
 def _of_active(computed: Computed, deciding: Sequence[int]) -> tuple[Value, ...]:
-    """What the loop carries and decides, of the programs that go on."""
+    """Return the carried values that decide, of the programs that are still in the loop."""
     active = computed.active
-    carried = [(computed.operands[one], computed.operation.operands[one]) for one in deciding]
+    operands = computed.operation.operands
+    carried = [(computed.operands[number], operands[number]) for number in deciding]
     if active is None:
         return tuple(value for value, _ in carried)
     return tuple(
@@ -296,11 +384,11 @@ def _of_active(computed: Computed, deciding: Sequence[int]) -> tuple[Value, ...]
     )
 
 
-def _is_same(one: Value, other: Value) -> bool:
-    """Whether two values are the same, bit for bit."""
-    if one is other:
+def _is_same(value: Value, other: Value) -> bool:
+    """Return whether two values are the same, bit for bit."""
+    if value is other:
         return True
-    first, second = numpy.asarray(one), numpy.asarray(other)
+    first, second = numpy.asarray(value), numpy.asarray(other)
     return (
         first.dtype == second.dtype
         and first.dtype.kind != "O"

@@ -1,4 +1,4 @@
-"""What a kernel asserts of its values, and is false."""
+"""Find assertions of a kernel that are false."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from kernellab.ir.types import shape
 
 
 class FailedAssertion(Detector):
-    """Lanes in which a `tl.device_assert` does not hold; the run goes on."""
+    """Report elements for which a `tl.device_assert` is false; the run continues."""
 
     kinds = ("failed-assertion",)
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Assertions."""
+        """Return whether the operation is an assertion."""
         return isinstance(operation, tt.AssertOp)
 
     def computed(self, computed: Computed) -> None:
-        """See whether it holds in every active program."""
+        """Check the assertion in every active program."""
         op = computed.operation
         assert isinstance(op, tt.AssertOp)
-        failed = ~numpy.asarray(computed.operands[0], numpy.bool_)
         rank = len(shape(op.condition.type))
-        if computed.active is not None:
-            failed = failed & computed.active.reshape((-1,) + (1,) * rank)
+        failed = ~numpy.asarray(computed.operands[0], numpy.bool_) & computed.taking_part(rank)
         if not failed.any():
             return
 
         def facts_of(_place: tuple[int, ...], _program: int) -> Mapping[str, Any]:
-            said = f": {op.message.data}" if op.message.data else ""
-            return {"kind": "failed-assertion", "message": f"an assertion is false{said}"} | _ADVICE
+            message = "this assertion is false"
+            if op.message.data:
+                message += f": {op.message.data}"
+            return {"kind": "failed-assertion", "message": message} | _ADVICE
 
         self.collector.report(computed, failed, rank, facts_of)
 
 
 _ADVICE = {
     "advice": (
-        "Look at the values that made the condition. Launched with debug=True (or TRITON_DEBUG=1) "
-        "a GPU stops here; without it, Triton leaves the assertion out and the kernel goes on."
+        "Check the values in the condition. With debug=True (or TRITON_DEBUG=1), a GPU stops here; "
+        "without it, Triton removes the assertion and the kernel continues."
     )
 }

@@ -1,9 +1,9 @@
-"""Arithmetic in fp16 and bf16 that overflows where nothing infinite reaches memory: the infinity is
-divided by, say, and what is stored is 0.
+"""Find arithmetic in fp16 and bf16 that overflows although no infinity reaches memory: for example,
+the kernel divides by the infinity and stores 0.
 
-The checked run only looks whether an operation on 16 bits makes infinity of finite numbers. Where
-one does, the launch runs once more, and beside each value goes what it would be had the operation
-been computed in fp64: the finding is what is stored otherwise for it.
+The checked run only looks for operations on 16 bits that compute infinity from finite numbers. If
+there are any, the launch runs once more, and the value for a computation in fp64 is computed
+beside each value: a finding is a stored value that differs.
 """
 
 from __future__ import annotations
@@ -16,21 +16,20 @@ from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import Computed
 from kernellab.checker.detectors.non_finite import NonFinite
-from kernellab.checker.exact_run import ExactRun, Harm, Suspecting
-from kernellab.checker.shadow.exact_values import Cause, Departure
-from kernellab.checker.shadow.finite import is_float, not_finite
-from kernellab.checker.shadow.origin_formatting import advice, message
-from kernellab.checker.shadow.origins import NARROWING, Origin
+from kernellab.checker.numerics.exact_run import ExactRun, Harm
+from kernellab.checker.numerics.exact_values import Departure
+from kernellab.checker.numerics.finite import is_float, not_finite
+from kernellab.checker.numerics.origin_formatting import advice, message
+from kernellab.checker.numerics.origins import NARROWING, Origin
 from kernellab.checker.shadow.values import Array, lifted, reach
+from kernellab.checker.suspecting import Suspecting
 from kernellab.ir import tt
 from kernellab.ir.traits import DotLike, Elementwise, MovesElements, RegionsOfElements, has
 from kernellab.ir.types import dtype, shape
 
-_KINDS = ("infinity", "float-overflow")
-
 
 def may_overflow(op: Operation) -> bool:
-    """Whether an operation computes floats of 16 bits, which something else than a store uses."""
+    """Return whether an operation computes floats of 16 bits, with other uses than stores."""
     if not has(op, Elementwise, DotLike, RegionsOfElements) or has(op, MovesElements):
         return False
     if len(op.results) != 1 or not is_float(op.results[0]):
@@ -41,36 +40,28 @@ def may_overflow(op: Operation) -> bool:
 
 
 def _of_finite(computed: Computed, bad: Array) -> Array:
-    """Which of the lanes of a result are computed from finite numbers."""
+    """Return which elements of a result are computed from finite numbers only."""
     op = computed.operation
     for position, (value, operand) in enumerate(zip(computed.operands, op.operands)):
         if is_float(operand):
-            lanes = lifted(not_finite(numpy.asarray(value)), len(shape(operand.type)))
-            bad = bad & ~reach(op, position, lanes)
+            elements = lifted(not_finite(numpy.asarray(value)), len(shape(operand.type)))
+            bad = bad & ~reach(op, position, elements)
     return bad
 
 
-class _Overflow(Cause):
-    """Infinite results of finite numbers whose exact ones are finite."""
+class HalfOverflowEffects(ExactRun):
+    """Follow overflowed values to what is stored."""
 
-    def concerns(self, op: Operation) -> bool:
+    kinds = ("infinity", "float-overflow")
+    tolerance = 0.01
+
+    def may_depart(self, op: Operation) -> bool:
         return may_overflow(op)
 
     def departs(
         self, computed: Computed, operands: Sequence[Array], result: Array, exact: Array
     ) -> tuple[Array, Array]:
-        del operands
         return _of_finite(computed, ~numpy.isfinite(result)) & numpy.isfinite(exact), exact
-
-
-class HalfOverflowEffects(ExactRun):
-    """Follows what overflowed to what is stored."""
-
-    kinds = _KINDS
-    tolerance = 0.01
-
-    def cause(self) -> Cause:
-        return _Overflow()
 
     def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
         op, lane = departure.computed.operation, departure.lane
@@ -86,19 +77,19 @@ class HalfOverflowEffects(ExactRun):
 
 
 class HalfOverflow(Suspecting):
-    """Notices that arithmetic of 16 bits makes infinity of finite numbers."""
+    """Notice that arithmetic on 16 bits computes infinity from finite numbers."""
 
-    kinds = _KINDS
+    kinds = HalfOverflowEffects.kinds
     closer = HalfOverflowEffects
-    told_by = (NonFinite,)
+    reported_by = (NonFinite,)
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Arithmetic and conversions that give floats of 16 bits."""
+        """Return whether the operation computes floats of 16 bits."""
         return may_overflow(operation)
 
     def suspects(self, computed: Computed) -> bool:
-        """Whether it overflowed."""
+        """Return whether it overflowed."""
         op = computed.operation
         bad = lifted(not_finite(numpy.asarray(computed.results[0])), len(shape(op.results[0].type)))
         return bool(bad.any()) and bool(_of_finite(computed, bad).any())

@@ -1,9 +1,9 @@
-"""Transposed and expanded tensors that a kernel reads as if their rows lay one after another: it is
-not told their strides.
+"""Find transposed and expanded tensors that a kernel reads as if they were contiguous, because it
+does not receive their strides.
 
-The checked run notes how the kernel walks through such a tensor. Where it takes none of the steps
-that only the strides have, the launch runs once more, on contiguous copies: where that gives
-another result, the kernel takes other elements than the tensor has there.
+The checked run records the distances between the elements that the kernel accesses in such a
+tensor. If none of them is one of the tensor's strides, the launch runs once more with contiguous
+copies: if the result changes, the kernel accesses the wrong elements.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from kernellab.checker.restrided import strides_for
 from kernellab.checker.written_storages import unchanged_storages
 from kernellab.errors import KernelFault
 from kernellab.interpreter.memory.address_space import Elements
-from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.buffers import Buffer
 
 if TYPE_CHECKING:
     from kernellab.checker.session import CheckSession
 
 _LARGEST = 64 * 1024 * 1024
-"""Bytes of a tensor that is copied to see what comes of it."""
+"""Bytes of the largest tensor that is copied to see whether the result changes."""
 
 
 class IgnoredStrides(Detector):
-    """Follows tensors whose strides no parameter passes on."""
+    """Check tensors whose strides are not passed to the kernel."""
 
     kinds = ("ignored-strides",)
 
@@ -48,14 +48,14 @@ class IgnoredStrides(Detector):
 
     @classmethod
     def concerns(cls, run: CheckedRun) -> bool:
-        return any(not one.is_contiguous() for one in run.tensors.values()) and bool(_suspects(run))
+        return any(not tensor.is_contiguous() for tensor in run.tensors.values()) and bool(
+            _suspects(run)
+        )
 
     def outside_tensor(self, access: Access, outside: numpy.ndarray, view: Buffer) -> None:
-        del outside, view
         self._left(access)
 
     def outside_memory(self, access: Access, wild: numpy.ndarray, elements: Elements) -> None:
-        del wild, elements
         self._left(access)
 
     def _left(self, access: Access) -> None:
@@ -71,19 +71,19 @@ class IgnoredStrides(Detector):
             self._suspects.discard(name)
 
     def _steps(self, access: Access) -> set[int]:
-        """How far apart neighbours lie: lanes, programs, and turns of a loop."""
+        """Return the distances between neighboring elements, programs, and iterations of a loop."""
         index = access.index
         start = int(index.flat[0]) if index.size else 0
-        found = {
+        steps = {
             abs(int(index.take(1, axis).flat[0]) - start)
             for axis in range(index.ndim)
             if index.shape[axis] > 1 and index.size
         }
-        found.add(abs(start - self._starts.get(access.operation, start)))
+        steps.add(abs(start - self._starts.get(access.operation, start)))
         self._starts[access.operation] = start
-        return found
+        return steps
 
-    def ask(self, session: CheckSession) -> None:
+    def investigate(self, session: CheckSession) -> None:
         names = [name for name in self._first if name in self._suspects]
         if not names:
             return
@@ -104,57 +104,53 @@ class IgnoredStrides(Detector):
     def _report(self, name: str, access: Access, apart: Apart) -> None:
         tensor = self.run.tensors[name]
         passed = {*strides_for(name, [*self.run.tensors], self.run.call.values)}
-        lacking = sorted(_needed(tensor) - passed)
-        positions = access.calls()
-        effect = (
-            f"; {apart.element} is {apart.one_text}, and {apart.other_text} where {name} is "
-            "contiguous"
-        )
+        missing = sorted(_needed(tensor) - passed)
+        values = f"{apart.value_text}, but {apart.other_text} if {name} is contiguous"
+        effect = f"; {apart.element} is {values}"
         facts: dict[str, Any] = {
             "kind": self.kinds[0],
             "argument": name,
-            "position": positions[-1] if positions else None,
-            "calls": positions[:-1],
+            "places": access.calls(),
             "message": (
-                f"{_VERBS[access.action]} {name} as if it were contiguous: its shape is "
-                f"{tuple(tensor.shape)} and its strides are {tensor.stride()}, and the kernel is "
-                f"not told its stride of {' or '.join(map(str, lacking))}"
+                f"this {access.action} {_VERBS[access.action]} {name} as if it were contiguous: "
+                f"its shape is {tuple(tensor.shape)} and its strides are {tensor.stride()}, but "
+                f"the kernel does not receive the stride {' or '.join(map(str, missing))}"
                 f"{'' if passed else effect}"
             ),
             "advice": (
-                f"Launch with .contiguous() of what is given as {name}{_NEW[bool(passed)]}; or "
-                "pass its .stride(0), .stride(1), ... to the kernel, and multiply each index by "
-                "its own."
+                f"Pass a contiguous copy as {name} (.contiguous()){_NEW[bool(passed)]}. Or pass "
+                "its .stride(0), .stride(1), ... to the kernel, and multiply each index by its "
+                "stride."
             ),
         }
         self.collector.add(name, facts)
 
 
 _VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
-_NEW = {True: ", and with the strides of that", False: ""}
+_NEW = {True: ", and the strides of that copy", False: ""}
 
 
 def _suspects(run: CheckedRun) -> list[str]:
-    """Tensors without holes that are not contiguous, of whose strides one is no parameter's."""
+    """Return the non-contiguous tensors without gaps that have a stride that is not passed."""
     tensors = run.tensors
     values = run.call.values
-    starts = [one.untyped_storage().data_ptr() for one in tensors.values()]
+    starts = [tensor.untyped_storage().data_ptr() for tensor in tensors.values()]
     kept = unchanged_storages(run) if any(map(_is_rearranged, tensors.values())) else frozenset()
-    found = []
+    suspects = []
     for name, tensor in tensors.items():
         start = tensor.untyped_storage().data_ptr()
         if (
             _is_rearranged(tensor)
             and isinstance(values.get(name), torch.Tensor)
             and (starts.count(start) == 1 or start in kept)
-            and not _is_told(name, tensor, tensors, values)
+            and not _receives_strides(name, tensor, tensors, values)
         ):
-            found.append(name)
-    return found
+            suspects.append(name)
+    return suspects
 
 
 def _is_rearranged(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is all of some memory, in another order or repeated."""
+    """Return whether a tensor covers a block of memory completely, in another order or repeated."""
     if tensor.is_contiguous() or tensor.numel() * tensor.element_size() > _LARGEST:
         return False
     axes = [(step, size) for step, size in zip(tensor.stride(), tensor.shape) if size > 1 and step]
@@ -167,39 +163,39 @@ def _is_rearranged(tensor: torch.Tensor) -> bool:
 
 
 def _needed(tensor: torch.Tensor) -> set[int]:
-    """The strides without which nobody finds its elements."""
+    """Return the strides that are needed to address the elements of a tensor."""
     return {step for step, size in zip(tensor.stride(), tensor.shape) if size > 1 and step != 1}
 
 
 def _foreign(tensor: torch.Tensor) -> set[int]:
-    """Steps that lead through the tensor, and through no contiguous one of its shape."""
+    """Return the strides of a tensor that a contiguous tensor of its shape does not have."""
     sizes = [*tensor.shape[1:], 1]
     rows = {*itertools.accumulate(reversed(sizes), lambda a, b: a * b)}
     return _needed(tensor) - rows - {0}
 
 
-def _is_told(
+def _receives_strides(
     name: str,
     tensor: torch.Tensor,
     tensors: Mapping[str, torch.Tensor],
     values: Mapping[str, Any],
 ) -> bool:
-    """Whether parameters have all of its strides: such as are called so, or such as have a value
-    that is no size of a tensor.
+    """Return whether the kernel receives all strides of a tensor: in parameters that are named as
+    strides, or in any that has the value of a stride and not of a size.
     """
     needed = _needed(tensor)
     if needed <= {*strides_for(name, [*tensors], values)}:
         return True
-    sizes = {size for one in tensors.values() for size in (*one.shape, one.numel())}
-    numbers = {one for one in values.values() if type(one) is int}
+    sizes = {size for other in tensors.values() for size in (*other.shape, other.numel())}
+    numbers = {value for value in values.values() if type(value) is int}
     return bool(needed & (numbers - sizes))
 
 
 def _made_contiguous(
     session: CheckSession, names: Sequence[str], outside: set[Operation]
 ) -> CheckedRun:
-    """The launch on contiguous copies of some tensors; accesses that leave their tensors then are
-    added to `outside`.
+    """Run the launch with contiguous copies of some tensors, and add the accesses that leave their
+    tensors to `outside`.
     """
     launch = session.launch
     rows = {name: launch.call.values[name].detach().contiguous() for name in names}
@@ -213,14 +209,11 @@ def _made_contiguous(
 
 
 class _Leaving(Detector):
-    """Hears which accesses leave their tensors."""
-
-    kinds = ()
+    """Record which accesses leave their tensors."""
 
     def __init__(self, run: CheckedRun, outside: set[Operation]) -> None:
         super().__init__(run)
-        self._found = outside
+        self._outside = outside
 
     def outside_tensor(self, access: Access, outside: numpy.ndarray, view: Buffer) -> None:
-        del outside, view
-        self._found.add(access.operation)
+        self._outside.add(access.operation)

@@ -1,4 +1,4 @@
-"""Stores whose lanes write different values to one element, inside one program."""
+"""Find stores of one program that write different values to the same element."""
 
 from __future__ import annotations
 
@@ -8,26 +8,25 @@ import numpy
 
 from kernellab.checker.checked_run import Access
 from kernellab.checker.detector import Detector
-from kernellab.checker.outcomes import texts
+from kernellab.common.formatting import number_texts
 from kernellab.interpreter.memory.layers import Store
 from kernellab.interpreter.numerics.tiles import Value
 
 
 class LaneCollision(Detector):
-    """Looks at what a store left behind: where that is not what a lane stored,
-    another lane stored something else there.
+    """Compare memory after a store with the tile that was stored: if an element differs, another
+    element of the tile was stored to the same place.
     """
 
     kinds = ("lane-collision",)
 
-    def after(self, access: Access, found: Value | None) -> None:
-        del found
+    def after(self, access: Access, result: Value | None) -> None:
         request = access.request
         if not isinstance(request, Store) or not len(access.buffer.elements):
             return
         if is_apart(access, request.value):
             return
-        index, stored, on = lanes_of(access, request.value)
+        index, stored, on = elements_of(access)
         left = access.buffer.elements.take(index, mode="clip")
         lost = bits_of(left) != bits_of(stored)
         if on is not None:
@@ -53,25 +52,26 @@ class LaneCollision(Detector):
             same = (index[where] == target) & (
                 True if on is None else numpy.broadcast_to(on, index.shape)[where]
             )
-            lanes = [tuple(int(i) for i in lane) for lane in numpy.argwhere(same)]
-            values = [stored[(*where, *lane)] for lane in lanes]
+            places = [tuple(int(i) for i in row) for row in numpy.argwhere(same)]
+            values = [stored[(*where, *at)] for at in places]
             element = access.element(faulty, place, program)
             other = next(
                 i for i, value in enumerate(values) if bits_of(value) != bits_of(values[0])
             )
-            one, another = texts(values[0], values[other])
+            first, second = number_texts(values[0], values[other])
             return {
                 "kind": "lane-collision",
                 "argument": name,
                 "index": element,
                 "message": (
-                    f"lanes {lane_text(lanes[0])} and {lane_text(lanes[other])} of one program "
-                    f"both store to {access.named(element)}: {one} and {another}; which of them "
-                    "stays is left open"
+                    f"elements {place_text(places[0])} and {place_text(places[other])} of one tile "
+                    f"both store to {access.named(element)}, the values {first} and {second}; "
+                    "which one remains is undefined"
                 ),
                 "advice": (
-                    "Give each lane an element of its own, let only one of them store (a mask), "
-                    "combine the values first (tl.sum, tl.max), or add them by tl.atomic_add."
+                    "Give each element of the tile a different destination, let only one of them "
+                    "store (with a mask), combine the values first (tl.sum, tl.max), or add them "
+                    "with tl.atomic_add."
                 ),
             }
 
@@ -79,24 +79,19 @@ class LaneCollision(Detector):
 
 
 def is_apart(access: Access, value: Value) -> bool:
-    """True where it is known, without looking at every lane, that no two lanes
-    of a program store different values to one element.
+    """Return True if it is clear, without a look at every element, that no two elements of a tile
+    store different values to the same place.
     """
     box = access.box
     if box is None or not box.is_disjoint(numpy.zeros(1, numpy.int64), box.all_lanes):
         return False
-    lanes = numpy.shape(value)[-access.rank :] if access.rank else ()
-    return all(had <= extent for had, extent in zip(lanes[::-1], box.extents[::-1]))
+    sizes = numpy.shape(value)[-access.rank :] if access.rank else ()
+    return all(size <= extent for size, extent in zip(sizes[::-1], box.extents[::-1]))
 
 
-def lanes_of(
-    access: Access, value: Value
-) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray | None]:
-    """Index, value and whether it is on, of each lane, in one shape."""
-    stored = numpy.asarray(value)
-    if stored.dtype != access.buffer.elements.dtype:
-        stored = stored.view(access.buffer.elements.dtype)
-    arrays = [access.index, stored, *([] if access.on is None else [access.on])]
+def elements_of(access: Access) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray | None]:
+    """Return the indices, the values and the mask of a tile, broadcast to one shape."""
+    arrays = [access.index, access.written, *([] if access.on is None else [access.on])]
     index, stored, *on = numpy.broadcast_arrays(*arrays)
     return index, stored, on[0] if on else None
 
@@ -104,23 +99,32 @@ def lanes_of(
 def _collisions(
     index: numpy.ndarray, stored: numpy.ndarray, on: numpy.ndarray | None, rank: int
 ) -> numpy.ndarray:
-    """Which lanes store to the element of an earlier lane of their program, and something else."""
+    """Return which elements store another value to the place of an earlier element of the tile."""
     faulty = numpy.zeros(index.shape, numpy.bool_)
     taking_part = numpy.ones(index.shape, numpy.bool_) if on is None else on
-    targets, values = index[taking_part], bits_of(stored[taking_part])
-    if index.ndim > rank:  # elements of different programs are different ones
-        programs = numpy.arange(len(index)).reshape((-1,) + (1,) * rank)
-        span = int(targets.max()) - int(targets.min()) + 1
-        targets = targets + numpy.broadcast_to(programs * span, index.shape)[taking_part]
+    targets, values = targets_of(index, taking_part, rank), bits_of(stored[taking_part])
     _, first, which = numpy.unique(targets, return_index=True, return_inverse=True)
     faulty[taking_part] = values != values[first][which]
     return faulty
 
 
+def targets_of(index: numpy.ndarray, chosen: numpy.ndarray, rank: int) -> numpy.ndarray:
+    """Return a number for the place that each chosen element is stored to, different for each
+    program; at least one is chosen.
+    """
+    targets: numpy.ndarray = index[chosen]
+    if index.ndim > rank:
+        programs = numpy.arange(len(index)).reshape((-1,) + (1,) * rank)
+        span = int(targets.max()) - int(targets.min()) + 1
+        targets = targets + numpy.broadcast_to(programs * span, index.shape)[chosen]
+    return targets
+
+
 def bits_of(values: Any) -> Any:
-    """What is compared: NaN equals itself, and -0.0 is not 0.0."""
+    """Return the bits of floats, for a comparison in which NaN equals NaN and -0.0 is not 0.0."""
     return values.view(f"u{values.dtype.itemsize}")
 
 
-def lane_text(lane: tuple[int, ...]) -> str:
-    return str(lane[0]) if len(lane) == 1 else str(lane)
+def place_text(place: tuple[int, ...]) -> str:
+    """Return a position in a tile as text: "3", "(3, 4)"."""
+    return str(place[0]) if len(place) == 1 else str(place)

@@ -1,14 +1,14 @@
-"""Lanes of one program that add to one element by a load and a store: all of them add to what was
-there before, and one sum stays.
+"""Find updates that are lost because several elements of one tile add to the same element in memory
+with a load and a store: each adds to the old value, and only one sum remains.
 
-Looked at are stores of sums whose one term was loaded from the same elements. Where lanes store
-equal numbers to one element, they may mean it: a place that is cut to the end of its tensor is
-taken several times. They do not where the place was loaded, or is a quotient.
+The detector looks at stores of sums of which one term was loaded from the same elements. If tile
+elements store equal numbers to the same place, this may be intended: indices that are clamped to
+the end of a tensor repeat the last one. It is not intended if the index was loaded or is a
+quotient.
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,15 +21,17 @@ from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.lane_collision import (
     LaneCollision,
     bits_of,
+    elements_of,
     is_apart,
-    lane_text,
-    lanes_of,
+    place_text,
+    targets_of,
 )
 from kernellab.checker.naming import name_of
-from kernellab.checker.outcomes import as_text
 from kernellab.checker.slices import behind
+from kernellab.common.formatting import number_text
 from kernellab.interpreter.analyses.pointers import underlying_objects
-from kernellab.interpreter.execution.program import ProgramCode
+from kernellab.interpreter.execution.per_code import per_code
+from kernellab.interpreter.execution.program import ProgramCode, entry_of
 from kernellab.interpreter.memory.layers import Load, Store
 from kernellab.interpreter.numerics.tiles import Value
 from kernellab.ir import arith, tt
@@ -42,8 +44,8 @@ class _Update:
     """A store of sums.
 
     Attributes:
-        loads: where a term comes from, in the argument that it stores to.
-        scatters: True where the place was loaded, or is a quotient.
+        loads: the loads of its terms, from the argument that it stores to.
+        scatters: True if the index was loaded, or is a quotient.
     """
 
     loads: frozenset[Operation]
@@ -52,30 +54,30 @@ class _Update:
 
 @dataclass(frozen=True)
 class _Read:
-    """What a load gave last, lane by lane."""
+    """The latest indices and values of a load, element by element."""
 
     index: numpy.ndarray
-    found: numpy.ndarray
+    values: numpy.ndarray
 
 
 class LostUpdate(Detector):
-    """Looks at stores of sums to the elements that a term was loaded from."""
+    """Check stores of sums to the elements that a term was loaded from."""
 
     kinds = ("lost-update",)
 
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)
         self._updates = _updates(run.code)
-        self._loads = {load for one in self._updates.values() for load in one.loads}
+        self._loads = {load for update in self._updates.values() for load in update.loads}
         self._reads: dict[Operation, _Read] = {}
         self._collisions: Sequence[Detector] = ()
 
     def meet(self, others: Sequence[Detector]) -> None:
-        self._collisions = [one for one in others if isinstance(one, LaneCollision)]
+        self._collisions = [other for other in others if isinstance(other, LaneCollision)]
 
-    def after(self, access: Access, found: Value | None) -> None:
+    def after(self, access: Access, result: Value | None) -> None:
         if isinstance(access.request, Load) and access.operation in self._loads:
-            read = _Read(access.index, numpy.asarray(found))
+            read = _Read(access.index, numpy.asarray(result))
             self._reads[access.operation] = read
 
     def before(self, access: Access) -> None:
@@ -84,11 +86,11 @@ class LostUpdate(Detector):
             return
         if not len(access.buffer.elements) or is_apart(access, request.value):
             return
-        index, stored, on = lanes_of(access, request.value)
+        index, stored, on = elements_of(access)
         for load in update.loads:
             read = self._reads.get(load)
             if read is not None and _same(read.index, access.index):
-                lost = _lost(index, stored, read.found, on, access.rank, update.scatters)
+                lost = _lost(index, stored, read.values, on, access.rank, update.scatters)
                 if lost.any():
                     self._note(access, index, stored, lost)
 
@@ -100,17 +102,17 @@ class LostUpdate(Detector):
         def facts_of(place: tuple[int, ...], program: int) -> Mapping[str, Any]:
             where = (program,) if lost.ndim > access.rank else ()
             same = lost[where] & (index[where] == index[(*where, *place)])
-            one, other = (tuple(int(i) for i in lane) for lane in numpy.argwhere(same)[:2])
+            first, second = (tuple(int(i) for i in row) for row in numpy.argwhere(same)[:2])
             element = access.element(lost, place, program)
-            numbers = " and ".join(as_text(stored[(*where, *lane)]) for lane in (one, other))
+            numbers = " and ".join(number_text(stored[(*where, *at)]) for at in (first, second))
             return {
                 "kind": "lost-update",
                 "argument": name,
                 "index": element,
                 "message": (
-                    f"lanes {lane_text(one)} and {lane_text(other)} of one program both load "
-                    f"{access.named(element)}, add to it, and store what they got, {numbers}: what "
-                    "one of them added is lost"
+                    f"elements {place_text(first)} and {place_text(second)} of one tile both load "
+                    f"{access.named(element)}, add to it, and store the sums {numbers}: one of the "
+                    "two updates is lost"
                 ),
                 "advice": _advice(access.operation, name),
             }
@@ -118,17 +120,17 @@ class LostUpdate(Detector):
         self.collector.report(access, lost, access.rank, facts_of, name)
 
     def end(self) -> None:
-        """What lanes of one element store is told here."""
-        for one in self._collisions:
+        """Remove the collisions that are reported here as lost updates."""
+        for detector in self._collisions:
             for op in self.collector.operations():
-                one.collector.forget(op)
+                detector.collector.forget(op)
 
 
-def _same(one: numpy.ndarray, other: numpy.ndarray) -> bool:
-    """Whether lanes go to the same elements."""
+def _same(index: numpy.ndarray, other: numpy.ndarray) -> bool:
+    """Return whether two accesses go to the same elements."""
     try:
-        return bool(numpy.all(one == other))
-    except ValueError:  # tiles of another shape
+        return bool(numpy.all(index == other))
+    except ValueError:  # the tiles have different shapes
         return False
 
 
@@ -140,18 +142,14 @@ def _lost(
     rank: int,
     scatters: bool,
 ) -> numpy.ndarray:
-    """Which lanes change an element that another lane of their program changes too."""
+    """Return which tile elements change a place that another element of the tile changes too."""
     changes = bits_of(stored) != bits_of(numpy.broadcast_to(before, index.shape))
     if on is not None:
         changes = changes & on
     lost = numpy.zeros(index.shape, numpy.bool_)
-    targets, values = index[changes], bits_of(stored[changes])
-    if not len(targets):
+    if not changes.any():
         return lost
-    if index.ndim > rank:  # elements of different programs are different ones
-        programs = numpy.arange(len(index)).reshape((-1,) + (1,) * rank)
-        span = int(targets.max()) - int(targets.min()) + 1
-        targets = targets + numpy.broadcast_to(programs * span, index.shape)[changes]
+    targets, values = targets_of(index, changes, rank), bits_of(stored[changes])
     _, first, which, counts = numpy.unique(
         targets, return_index=True, return_inverse=True, return_counts=True
     )
@@ -172,27 +170,17 @@ def _advice(store: Operation, name: str) -> str:
         if isinstance(added.pointer, OpResult) and isinstance(added.pointer.op, tt.SplatOp):
             place = name_of(added.offset, added)
     counts = dtype(store.value.type).kind == "i"
-    histogram = ", by tl.histogram say" if counts else ""
+    histogram = ", for example with tl.histogram" if counts else ""
     return (
-        f"Give what each lane adds to tl.atomic_add({name} + {place or 'index'}, ...), or add up "
-        f"what goes to one element first{histogram}."
+        f"Use tl.atomic_add({name} + {place or 'index'}, ...) for the update, or add up the values "
+        f"for each element first{histogram}."
     )
 
 
-# Which stores are updates
-
-
-_kept: weakref.WeakKeyDictionary[ProgramCode, dict[Operation, _Update]] = (
-    weakref.WeakKeyDictionary()
-)
-
-
+@per_code
 def _updates(code: ProgramCode) -> dict[Operation, _Update]:
-    """The stores of a kernel that are, looked up once."""
-    if code not in _kept:
-        function = next(op for op in code.module.ops if isinstance(op, tt.FuncOp) and op.is_kernel)
-        _kept[code] = dict(_updates_of(function))
-    return _kept[code]
+    """Return the stores of a kernel that are updates."""
+    return dict(_updates_of(entry_of(code.module)))
 
 
 def _updates_of(function: tt.FuncOp) -> Iterator[tuple[Operation, _Update]]:
@@ -202,35 +190,36 @@ def _updates_of(function: tt.FuncOp) -> Iterator[tuple[Operation, _Update]]:
             continue
         target = objects.get(op.pointer)
         loads = frozenset(
-            one
-            for one in _terms(op.value)
-            if isinstance(one, tt.LoadOp) and objects.get(one.pointer) is target is not None
+            load
+            for load in _terms(op.value)
+            if isinstance(load, tt.LoadOp) and objects.get(load.pointer) is target is not None
         )
         if loads:
             yield op, _Update(loads, _scatters(op.pointer, function))
 
 
 def _terms(value: SSAValue) -> Iterator[Operation]:
-    """What loads the terms of a sum, element by element."""
+    """Yield the accesses that load the terms of a sum, element by element."""
     pending, seen = [(value, False)], set[tuple[SSAValue, bool]]()
     while pending:
-        one, is_term = pending.pop()
-        if (one, is_term) in seen or not isinstance(one, OpResult):
+        operand, is_term = pending.pop()
+        if (operand, is_term) in seen or not isinstance(operand, OpResult):
             continue
-        seen.add((one, is_term))
-        if has(one.op, GlobalAccess):
+        seen.add((operand, is_term))
+        op = operand.op
+        if has(op, GlobalAccess):
             if is_term:
-                yield one.op
-        elif has(one.op, Elementwise, KeepsElements):
-            adds = isinstance(one.op, arith.AddFOp | arith.AddIOp | arith.SubFOp | arith.SubIOp)
-            pending += [(operand, is_term or adds) for operand in one.op.operands]
+                yield op
+        elif has(op, Elementwise, KeepsElements):
+            adds = isinstance(op, arith.AddFOp | arith.AddIOp | arith.SubFOp | arith.SubIOp)
+            pending += [(source, is_term or adds) for source in op.operands]
 
 
 def _scatters(pointer: SSAValue, function: tt.FuncOp) -> bool:
-    """Whether several lanes may have one place because data say so."""
-    for one in behind((pointer,), function):
-        if isinstance(one, OpResult):
-            divides = isinstance(one.op, arith.DivSIOp | arith.DivUIOp | arith.ShRSIOp)
-            if divides or has(one.op, GlobalAccess):
+    """Return whether the index was loaded or is a quotient, so that it may repeat in a tile."""
+    for value in behind((pointer,), function):
+        if isinstance(value, OpResult):
+            divides = isinstance(value.op, arith.DivSIOp | arith.DivUIOp | arith.ShRSIOp)
+            if divides or has(value.op, GlobalAccess):
                 return True
     return False

@@ -1,4 +1,4 @@
-"""Masked loads without `other` whose lanes that are off reach a result."""
+"""Find masked loads without `other` whose masked elements affect a result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernellab.checker.access_forms import Form, form_of
 from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector, PendingFinding, Stopped
 from kernellab.checker.events import Change
-from kernellab.checker.outcomes import differences
+from kernellab.checker.outcomes import Apart, differences
 from kernellab.checker.shadow.undefined_lanes import loads_with_undefined_lanes
 from kernellab.compiler.targets import may_leave_masked_lanes_open
 from kernellab.errors import KernelFault
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 class MissingOther(Detector):
-    """Runs the launch again with other values in lanes that loads leave open,
-    and looks whether a result changes.
+    """Run the launch again with other values in the elements that loads leave undefined, and see
+    whether a result changes.
 
     The first run has zeros there.
     """
@@ -50,15 +50,12 @@ class MissingOther(Detector):
     def before(self, access: Access) -> None:
         if access.operation not in self._undefined:
             return
-        # lanes that the mask switches off; not those that were switched off
-        # for leaving their tensor
-        mask = (access.request if access.asked is None else access.asked).mask
+        # The kernel's own mask: the request may also mask elements outside the tensor.
+        mask = (access.request if access.original is None else access.original).mask
         on = global_memory.lanes_on(mask, None if access.is_shared else access.active, access.rank)
         if on is None:
             return
-        off = ~on
-        if access.active is not None:
-            off = off & access.active.reshape((-1,) + (1,) * access.rank)
+        off = ~on & access.taking_part(access.rank)
         if not off.any():
             return
         off = full(off, shape(access.operation.results[0].type))
@@ -76,7 +73,7 @@ class MissingOther(Detector):
             access, off, access.rank, facts_of, name
         )
 
-    def ask(self, session: CheckSession) -> None:
+    def investigate(self, session: CheckSession) -> None:
         suspects = frozenset(self._off)
         guilty: dict[Operation, str] = {}
         if suspects and (effect := self._effect(session, suspects)) is not None:
@@ -84,7 +81,7 @@ class MissingOther(Detector):
                 alone = effect if len(suspects) == 1 else self._effect(session, frozenset((op,)))
                 if alone is not None:
                     guilty[op] = alone
-            if not guilty:  # several together make the difference
+            if not guilty:  # only several loads together change a result
                 guilty = dict.fromkeys(suspects, effect)
         for op, pending in self._off.items():
             if op in guilty:
@@ -96,12 +93,12 @@ class MissingOther(Detector):
     def _facts(
         self, session: CheckSession, op: Operation, pending: PendingFinding, effect: str
     ) -> dict[str, Any]:
-        """What is said of a load whose open lanes have an effect, and how bad it is: where the
-        target leaves zeros in them, the launch gives what the run gave.
+        """Return the message and the severity for a load whose undefined elements have an effect:
+        if the target leaves zeros in them, the launch gives the same results as the run.
         """
         target, name = self.run.target, pending.facts["argument"]
-        lacks = _WORDS[form_of(op)].lacks
-        start = f"this load of {name} has no {lacks} reach a result: "
+        missing = _WORDS[form_of(op)].missing
+        start = f"this load of {name} has no {missing} affect a result: "
         if may_leave_masked_lanes_open(target):
             return {"message": start + effect, "why": _OPEN.format(target=target)}
         deciding = self._decided_by_zeros(session, op)
@@ -110,40 +107,37 @@ class MissingOther(Detector):
             return {"message": start + effect, "why": why, "severity": "note"}
         return {
             "message": start + deciding,
-            "why": f"On {target} these lanes hold zeros, and the zeros take part.",
+            "why": f"On {target}, these elements hold zeros, and the zeros affect the result.",
         }
 
     def _decided_by_zeros(self, session: CheckSession, op: Operation) -> str | None:
-        """What zeros in the open lanes of a load change, compared with numbers that nothing shows
-        of: as a maximum shows nothing of low ones, or the sum of a softmax. None where they
-        change nothing so, as zeros in a sum.
+        """Return the effect of zeros in the undefined elements of a load, compared with neutral
+        numbers, which do not affect the result: small ones for a maximum or the sum of a softmax.
+        None if zeros have no effect, as in a sum.
         """
         kind = dtype(op.results[0].type)
-        for one, two in _NEUTRAL:
-            if one.of(kind) == two.of(kind):
+        for filling, farther in _NEUTRAL:
+            if filling.of(kind) == farther.of(kind):
                 continue
             try:
                 low, lower = (
-                    session.repeat(change=_filled(frozenset((op,)), filling)).results
-                    for filling in (one, two)
+                    session.repeat(change=_filled(frozenset((op,)), number)).results
+                    for number in (filling, farther)
                 )
             except (Stopped, KernelFault):
                 continue
-            showing = {apart.name for apart in differences(low, lower)}
+            affected = {apart.name for apart in differences(low, lower)}
             for apart in differences(self.run.results, low):
-                if apart.name not in showing and math.isfinite(apart.other):
-                    return (
-                        f"{apart.element} is {apart.one_text} with zeros in them, and "
-                        f"{apart.other_text} with {one.words}"
-                    )
+                if apart.name not in affected and math.isfinite(apart.other):
+                    return _comparison(apart, filling.words)
         return None
 
     def end(self) -> None:
-        """What was seen is no fault yet."""
+        """Report nothing yet: the further runs decide what is a fault."""
 
     def _effect(self, session: CheckSession, loads: frozenset[Operation]) -> str | None:
-        """What other values in the lanes that these loads leave open change;
-        None where they change nothing.
+        """Return what changes with other values in the elements that these loads leave undefined;
+        None if nothing does.
         """
         kinds = {dtype(op.results[0].type).kind in "iub" for op in loads}
         for filling in _FILLINGS:
@@ -151,66 +145,73 @@ class MissingOther(Detector):
             try:
                 run = session.repeat(change=_filled(loads, filling))
             except Stopped as stopped:
-                return f"with {words} in them, {stopped.finding.message}"
+                return f"if they hold {words}, {stopped.finding.message}"
             except KernelFault as fault:
-                return f"with {words} in them, the kernel fails: {fault.what}"
+                return f"if they hold {words}, the kernel fails: {fault.what}"
             for apart in differences(self.run.results, run.results):
-                return (
-                    f"{apart.element} is {apart.one_text} with zeros in them, and "
-                    f"{apart.other_text} with {words}"
-                )
+                return _comparison(apart, words)
         return None
 
     def findings(self, explained: Any = frozenset()) -> Iterator[Any]:
-        """What it found; nothing where the launch was not run again."""
+        """Yield the findings; none if the launch was not run again."""
         return iter(()) if self._off else super().findings(explained)
+
+
+def _comparison(apart: Apart, words: str) -> str:
+    """Return a result with zeros and with another value in the undefined elements, as text."""
+    return (
+        f"{apart.element} is {apart.value_text} if they hold zeros, and {apart.other_text} if they "
+        f"hold {words}"
+    )
 
 
 @dataclass(frozen=True)
 class _Words:
-    """What is said of loads of one form.
+    """The words for loads of one form.
 
     Attributes:
-        lacks: what the load does not say, and which lanes that leaves open.
+        missing: the missing parameter, and which elements are undefined without it.
         advice: what to write.
     """
 
-    lacks: str
+    missing: str
     advice: str
 
 
 _WORDS: Mapping[Form, _Words] = {
     "pointers": _Words(
-        "other=, and the lanes that its mask switches off",
-        "Say what these lanes shall hold: other=0.0 for a sum, other=1.0 for a product, "
-        "other=-float('inf') for a maximum, other=float('inf') for a minimum; or mask what is made "
-        "of them: the store, or tl.where before a reduction.",
+        "other=, and the elements that its mask switches off",
+        "Set the value of these elements: other=0.0 for a sum, other=1.0 for a product, "
+        "other=-float('inf') for a maximum, other=float('inf') for a minimum. Or mask what is "
+        "computed from them: in the store, or with tl.where before a reduction.",
     ),
     "block pointer": _Words(
-        "padding_option=, and the lanes beyond the boundary that it checks",
-        'Say what these lanes shall hold: padding_option="zero" for a sum; for a maximum or a '
-        "minimum, put -float('inf') or float('inf') in their place with tl.where; where they only "
-        "go on to a store, give that the same boundary_check=.",
+        "padding_option=, and the elements beyond the boundaries that it checks",
+        'Set the value of these elements: padding_option="zero" for a sum; for a maximum or a '
+        "minimum, replace them with -float('inf') or float('inf') by tl.where. If they only go on "
+        "to a store, give the store the same boundary_check=.",
     ),
 }
-"""Loads by a descriptor leave no lane open: they fill with its padding."""
+"""Loads through a descriptor leave no element undefined: they fill in its padding."""
 
 _ZEROS = (
-    "On {target} they hold zeros, since Triton clears the registers before such a load and its "
-    "asynchronous copies fill with zeros: the launch gives what it gives with zeros. Triton's "
-    "language promises nothing, and asynchronous copies on AMD's CDNA 3 and 4 leave there what "
-    "shared memory held."
+    "On {target}, they hold zeros, because Triton clears the registers before such a load and its "
+    "asynchronous copies fill in zeros: the launch gives the results for zeros. The Triton "
+    "language does not guarantee this, and on AMD's CDNA 3 and 4 asynchronous copies leave the "
+    "previous contents of shared memory there."
 )
 _OPEN = (
-    "On {target} they hold zeros where the load goes through registers, and what shared memory "
-    "held before where it becomes an asynchronous copy (TRITON_HIP_USE_ASYNC_COPY)."
+    "On {target}, they hold zeros if the load goes through registers, and the previous contents of "
+    "shared memory if it becomes an asynchronous copy (TRITON_HIP_USE_ASYNC_COPY)."
 )
 
 
 @dataclass(frozen=True)
 class _Filling:
-    """What to put in lanes that are left open: a float, and an integer where elements are
-    integers; each as near to it as the type goes (of floats, a quarter of the way).
+    """A value for undefined elements: a float, and an integer for elements that are integers.
+
+    A value that the type cannot hold is clipped: an integer to the limits of its type, a float to
+    a quarter of its largest number.
     """
 
     words: str
@@ -218,12 +219,12 @@ class _Filling:
     integer: int
 
     def format_for(self, are_integers: Set[bool]) -> str:
-        """ "NaN", "12,345"; both where some loads are of floats and some of integers."""
+        """Return "NaN" or "12,345", or both if some loads are of floats and some of integers."""
         integer = f"{self.integer:,}"
-        return " and ".join(integer if one else self.words for one in sorted(are_integers))
+        return " and ".join(integer if flag else self.words for flag in sorted(are_integers))
 
     def of(self, kind: numpy.dtype) -> Any:
-        """As an element of that type."""
+        """Return the value as an element of that type."""
         if kind.kind == "b":
             return numpy.True_
         if kind.kind in "iu":
@@ -240,18 +241,17 @@ _FILLINGS = (
     _Filling("a large number", numpy.inf, 12_345),
     _Filling("a large negative number", -numpy.inf, -12_345),
 )
-"""NaN shows in sums and products; maxima and minima may pass over it,
-and show a number on their side."""
+"""NaN changes sums and products; maxima and minima may ignore it, but not a large number."""
 
 _NEUTRAL = (
     (_Filling("-12,345", -12_345.0, -12_345), _Filling("-24,690", -24_690.0, -24_690)),
     (_Filling("12,345", 12_345.0, 12_345), _Filling("24,690", 24_690.0, 24_690)),
 )
-"""Two numbers each: what shows nothing of either is no sum, and no product."""
+"""Pairs of numbers: if neither affects a result, the result is not a sum or a product of them."""
 
 
 def _filled(loads: frozenset[Operation], filling: _Filling) -> Change:
-    """Accesses with a filling in the lanes that these loads leave open."""
+    """Return a change of accesses that fills in the elements that these loads leave undefined."""
 
     def change(access: Access) -> MemoryAccess:
         request = access.request
@@ -260,10 +260,10 @@ def _filled(loads: frozenset[Operation], filling: _Filling) -> Change:
         if request.mask is None or request.other is not None:
             return request
         other = filling.of(access.buffer.elements.dtype)
-        if access.asked is not None:  # lanes beyond the tensor are 0 in every run
-            if access.asked.mask is None:
+        if access.original is not None:  # elements outside the tensor are 0 in every run
+            if access.original.mask is None:
                 return request
-            other = numpy.where(numpy.asarray(access.asked.mask), other.dtype.type(0), other)
+            other = numpy.where(numpy.asarray(access.original.mask), other.dtype.type(0), other)
         return dataclasses.replace(request, other=other)
 
     return change

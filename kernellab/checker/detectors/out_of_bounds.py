@@ -1,7 +1,8 @@
-"""Accesses outside the tensor that an argument is, or outside the storage behind it."""
+"""Find accesses outside an argument's tensor, or outside the storage behind it."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy
@@ -9,24 +10,45 @@ import torch
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from kernellab.checker.access_forms import form_of
-from kernellab.checker.checked_run import Access
+from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector
+from kernellab.checker.records import Proposal
 from kernellab.checker.remainders import negative_remainder
 from kernellab.interpreter.execution.bounds_advice import Extents, bounds_advice
 from kernellab.interpreter.execution.lane_values import LaneValues
 from kernellab.interpreter.memory.address_space import Elements
-from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.ir import tt
-from kernellab.ir.locations import argument_name
+from kernellab.ir.locations import argument_name, locate
 from kernellab.ir.traits import KeepsElements, PointerAccess, has, trait_of
 
 
 class OutOfBounds(Detector):
-    """Lanes that are on and leave their tensor; see `BoundsPolicy` for what becomes of them."""
+    """Report elements that leave their tensor; `BoundsPolicy` says what happens to them.
+
+    A load of the element after, or before, the one that another load reads is not a fault if it
+    leaves a view and stays in the memory that the view is a part of: `crow[row]` and
+    `crow[row + 1]` with `crow = crow_indices[:-1]`. A note says so.
+    """
 
     kinds = ("out-of-bounds",)
 
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        self._loads: dict[Operation, Access] = {}
+        """The latest access of each load from a view."""
+
+    def before(self, access: Access) -> None:
+        if access.action == "load" and _is_view(access.buffer):
+            self._loads[access.operation] = access
+
     def outside_tensor(self, access: Access, outside: numpy.ndarray, view: Buffer) -> None:
+        is_in_storage = _is_in_storage(access, outside)
+        beside = self._beside(access, outside, view) if is_in_storage else None
+        if beside is not None:
+            self.notes = tuple(dict.fromkeys((*self.notes, _neighbors(access, beside))))
+            return
+
         def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
             where = (program, *place) if outside.ndim > access.rank else place
             index = int(numpy.broadcast_to(access.index, outside.shape)[where]) - view.origin
@@ -35,12 +57,32 @@ class OutOfBounds(Detector):
                 "argument": view.name,
                 "index": (index,),
                 "message": (
-                    f"{_WORDS[access.action]} {view.name}[{index}], but {_extent(view, index)}"
+                    f"this {access.action} {_WORDS[access.action]} {view.name}[{index}], but "
+                    f"{_extent(view, index)}"
                 ),
-                "advice": _advice(access, view, index, place, program),
+                **_advice(access, view, index, place, program),
+                "severity": "warning" if is_in_storage else "error",
             }
 
         self.collector.report(access, outside, access.rank, facts_of, view.name)
+
+    def _beside(self, access: Access, outside: numpy.ndarray, view: Buffer) -> Access | None:
+        """Return another load of the same programs, at a constant distance from this one, that
+        stays inside the view where this one leaves it.
+        """
+        for other in self._loads.values():
+            if other.operation is access.operation or other.programs is not access.programs:
+                continue
+            if other.buffer.tensor is not access.buffer.tensor or other.rank != access.rank:
+                continue
+            with suppress(ValueError):  # tiles of other shapes
+                mine, theirs = numpy.broadcast_arrays(access.index, other.index)
+                apart = mine - theirs
+                if apart.size and apart.flat[0] and (apart == apart.flat[0]).all():
+                    leaves = outside & view.is_outside(theirs)
+                    if not leaves.any():
+                        return other
+        return None
 
     def outside_memory(self, access: Access, wild: numpy.ndarray, elements: Elements) -> None:
         def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
@@ -52,63 +94,97 @@ class OutOfBounds(Detector):
             address = int(addresses[where])
             return {
                 "kind": "out-of-bounds",
-                "message": f"{_WORDS[access.action]} {elements.described(address)}",
-                "advice": f"{_of_addresses(access)} {_SWITCHED_OFF}",
+                "message": (
+                    f"this {access.action} {_WORDS[access.action]} {elements.described(address)}"
+                ),
+                "advice": _address_advice(access),
+                "why": _SKIPPED,
             }
 
         self.collector.report(access, wild, access.rank, facts_of, "an address")
+
+
+def _is_view(buffer: Buffer) -> bool:
+    tensor = buffer.tensor
+    return bool(tensor.nbytes < tensor.untyped_storage().nbytes())
+
+
+def _is_in_storage(access: Access, outside: numpy.ndarray) -> bool:
+    """Return whether a load stays in the storage, also where it leaves the tensor."""
+    index = access.index
+    beyond = outside & ((index < 0) | (index >= len(access.buffer.elements)))
+    return access.action == "load" and not beyond.any()
+
+
+def _neighbors(access: Access, other: Access) -> str:
+    """Return, as text, that a load reads next to what another one reads, beyond a view."""
+    frames, others = locate(access.operation.location).frames, locate(other.operation.location)
+    place = f" on line {frames[0].line}" if frames else ""
+    known = f" on line {others.frames[0].line}" if others.frames else ""
+    name = access.buffer.name
+    return (
+        f"The load{place} reads elements beyond the view {name}, next to those that the load"
+        f"{known} reads. They are in the memory that {name} is a view of, so that this is not a "
+        "fault. If it is not intended, mask them."
+    )
 
 
 _WORDS = {"load": "reads", "store": "writes", "atomic": "updates"}
 
 
 def _described(view: Buffer) -> str:
-    """ "float32, shape (98, 4), strides (8, 1)"."""
+    """Return "float32, shape (98, 4), strides (8, 1)"."""
     tensor: torch.Tensor = view.tensor
     text = f"{str(tensor.dtype).removeprefix('torch.')}, shape {tuple(tensor.shape)}"
     return text if tensor.is_contiguous() else f"{text}, strides {tensor.stride()}"
 
 
 def _extent(view: Buffer, index: int) -> str:
-    """What the access should have stayed inside."""
+    """Return, as text, the limits that the access exceeds."""
     if view.first == view.stop:
         return f"{view.name} has no elements ({_described(view)})"
     first, last = view.first - view.origin, view.stop - 1 - view.origin
     if first <= index <= last:
         return (
-            f"that lies between the elements of {view.name} ({_described(view)}), in memory that "
-            "is not its own"
+            f"that is between the elements of {view.name} ({_described(view)}), in memory that "
+            "does not belong to it"
         )
-    held = f"{view.name} has elements {first} to {last} ({_described(view)})"
+    limits = f"{view.name} has elements {first} to {last} ({_described(view)})"
     if 0 <= index + view.origin < len(view.elements):
         return (
-            f"{held}; what is there belongs to another part of the storage that "
+            f"{limits}; the memory there belongs to another part of the storage that "
             f"{view.name} is a view of"
         )
-    return held
+    return limits
 
 
-def _advice(access: Access, view: Buffer, index: int, place: tuple[int, ...], program: int) -> str:
-    """What to try, in the words of what the access goes through."""
+def _advice(
+    access: Access, view: Buffer, index: int, place: tuple[int, ...], program: int
+) -> dict[str, Any]:
+    """Return what to try, depending on how the kernel wrote the access."""
+    is_skipped = not 0 <= index + view.origin < len(view.elements)
     sign = negative_remainder(access, place, program) if index < 0 else None
     if sign is not None:
-        return f"{sign} {_SWITCHED_OFF}" if index + view.origin < 0 else sign
-    if 0 <= index + view.origin < len(view.elements):
-        what = _BESIDE[form_of(access.operation)]
-        reads = "it reads" if access.action == "load" else "it changes"
-        return f"{what}: a GPU raises no error here, {reads} what is stored beside the view."
+        hint, proposals = sign
+        why = _SKIPPED if is_skipped else ""
+        return {"advice": hint, "why": why, "proposals": proposals}
+    if not is_skipped:
+        what = _IN_STORAGE[form_of(access.operation)]
+        effect = "reads" if access.action == "load" else "changes"
+        words = f"A GPU does not report an error here: it {effect} the memory beside the view."
+        return {"advice": f"{what}. {words}"}
     match form_of(access.operation):
         case "block pointer":
-            how = _of_block_pointer(access)
+            how = _block_pointer_advice(access)
         case "descriptor":
-            how = _OF_DESCRIPTOR
+            how = _DESCRIPTOR_ADVICE
         case _:
-            how = _of_pointers(access, view, index, place, program)
-    return f"{how} {_SWITCHED_OFF}"
+            return _pointer_advice(access, view, index, place, program)
+    return {"advice": how, "why": _SKIPPED}
 
 
-def _of_addresses(access: Access) -> str:
-    """What to try where a pointer was cast to elements of another size, or loaded from memory."""
+def _address_advice(access: Access) -> str:
+    """Return what to try if a pointer was cast to elements of another size, or loaded."""
     trait = trait_of(access.operation, PointerAccess)
     pointer = None if trait is None else trait.indices_of(access.operation)[0]
     while pointer is not None and (step := _pointer_before(pointer)) is not None:
@@ -117,19 +193,19 @@ def _of_addresses(access: Access) -> str:
     tensor = access.run.tensors.get(name or "")
     if tensor is None or pointer is None:
         return (
-            "An address must lie in an argument, or in another torch tensor on the CPU that is "
-            "still alive: mask the lanes beyond it, and keep the tensors whose data_ptr() you pass."
+            "An address must be in an argument, or in another torch tensor on the CPU that still "
+            "exists. Mask the elements beyond it, and keep a reference to each tensor whose "
+            "data_ptr() you pass."
         )
     elements = tensor.numel() * tensor.element_size()
     return (
-        f"{name} was cast to elements of another size: its {tensor.numel():,} elements are "
-        f"{elements:,} bytes. Mask the lanes beyond them, counted in the elements that it was cast "
-        "to."
+        f"{name} was cast to elements of another size: its {tensor.numel():,} elements have "
+        f"{elements:,} bytes. Mask the elements beyond them, counted in the new size."
     )
 
 
 def _pointer_before(pointer: SSAValue) -> SSAValue | None:
-    """What a pointer is made of by a step, or a cast."""
+    """Return the pointer that a pointer was computed from, by an offset or a cast."""
     op = pointer.owner
     if isinstance(op, tt.AddPtrOp):
         return op.pointer
@@ -138,34 +214,44 @@ def _pointer_before(pointer: SSAValue) -> SSAValue | None:
     return None
 
 
-_SWITCHED_OFF = "These lanes were switched off, and the run went on."
+_SKIPPED = "The check skipped these elements and continued."
 
 
-_BESIDE = {
-    "pointers": "Mask these lanes, or check the strides that are passed",
-    "block pointer": "Check shape and strides that tl.make_block_ptr was given",
-    "descriptor": "Check shape and strides that the descriptor was given",
+_IN_STORAGE = {
+    "pointers": "Mask these elements, or check the strides that you pass",
+    "block pointer": "Check the shape and the strides of the tl.make_block_ptr",
+    "descriptor": "Check the shape and the strides of the descriptor",
 }
 
-_OF_DESCRIPTOR = (
-    "A descriptor keeps to the shape that it was given, and that is larger than the tensor: give "
-    "it the tensor's own sizes and strides."
+_DESCRIPTOR_ADVICE = (
+    "The shape that was given to the descriptor is larger than the tensor: pass the tensor's own "
+    "sizes and strides."
 )
 
 
-def _of_pointers(
+def _pointer_advice(
     access: Access, view: Buffer, index: int, place: tuple[int, ...], program: int
-) -> str:
+) -> dict[str, Any]:
     values = LaneValues(access.frame, program, access.run.code, access.run.call)
-    mend = bounds_advice(access.operation, place, values, Extents.of(view), index)
-    return mend or "Mask these lanes, or check the sizes and strides that are passed."
+    known = bounds_advice(access.operation, place, values, Extents.of(view), index)
+    if known is None:
+        return {"advice": _ANY, "why": _SKIPPED}
+    proposals: tuple[Proposal, ...] = ()
+    if known.bound:
+        proposals = (Proposal(known.change, known.bound, known.strict),)
+    elif known.condition:
+        proposals = (Proposal(known.change, "", known.condition),)
+    return {"advice": known.facts, "why": _SKIPPED, "proposals": proposals}
 
 
-def _of_block_pointer(access: Access) -> str:
+_ANY = "Mask these elements, or check the sizes and strides that you pass."
+
+
+def _block_pointer_advice(access: Access) -> str:
     if access.request.mask is not None:
         return (
-            "A dimension that boundary_check= leaves out is not checked, and where all are, the "
-            "shape that tl.make_block_ptr was given is larger than the tensor."
+            "Add the missing dimensions to boundary_check=. If it has all of them, correct the "
+            "shape of the tl.make_block_ptr, which is larger than the tensor."
         )
     padding = ', padding_option="zero"' if access.action == "load" else ""
-    return f"Have the boundaries checked: boundary_check={tuple(range(access.rank))}{padding}."
+    return f"Check the boundaries: pass boundary_check={tuple(range(access.rank))}{padding}."

@@ -1,5 +1,5 @@
-"""Races: two programs that touch one element, one of them by a plain store,
-with nothing that orders them.
+"""Find races: two programs access the same element, at least one of them with a plain store, and
+nothing orders the two accesses.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector, Stopped
-from kernellab.checker.outcomes import as_text, texts
 from kernellab.checker.races.conflicts import ShadowMemory
 from kernellab.checker.races.discarded import Repeatable, with_effect
 from kernellab.checker.races.happens_before import orders_programs, weakness
@@ -32,9 +31,10 @@ from kernellab.checker.races.tracking import (
 from kernellab.checker.schedules import BACKWARDS, IN_ORDER, Schedule
 from kernellab.checker.shadow.memory import Storages
 from kernellab.checker.written_storages import storages_of
+from kernellab.common.formatting import number_text, number_texts
 from kernellab.errors import KernelFault, SourcePosition
 from kernellab.interpreter.analyses.memory_effects import EVERYTHING, memory_effects
-from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.ir.locations import locate
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
 
 class Race(Detector):
-    """Looks which elements are touched by several programs;
-    where there are some, the launch runs again, program by program, to see what orders them.
+    """Find the elements that several programs access. If there are any, run the launch again,
+    program by program, to see what orders the accesses.
 
     Attributes:
-        shared: True where programs see what others left in memory, in order or not.
-        suspects: elements that several programs touch, and one of them stores to.
+        shared: True if a program sees what another one left in memory, ordered or not.
+        suspects: the elements that several programs access and at least one stores to.
     """
 
     kinds = ("race",)
@@ -76,26 +76,26 @@ class Race(Detector):
 
     def end(self) -> None:
         for shadow in self._shadows.by_start.values():
-            found = None if shadow is None else shadow.conflicts()
-            if found is not None:
-                races, shown = found
-                self.shared = self.shared or bool(shown.any())
+            conflicts = None if shadow is None else shadow.conflicts()
+            if conflicts is not None:
+                races, visible = conflicts
+                self.shared = self.shared or bool(visible.any())
                 if races.any():
                     key = self.run.storage_of(shadow.storage.tensor)
                     self.suspects[key] = shadow.storage, races
         self.shared = self.shared or bool(self.suspects)
 
-    def ask(self, session: CheckSession) -> None:
+    def investigate(self, session: CheckSession) -> None:
         for schedule in (IN_ORDER, BACKWARDS) if self.suspects else ():
             self._follow(session, schedule, self.suspects)
             if self._reported:
                 return
 
     def look_again(self, session: CheckSession, schedule: Schedule) -> CheckedRun | None:
-        """Run the launch in another schedule, and look for suspects there too.
+        """Run the launch with another schedule, and look for suspects there too.
 
         Returns:
-            The run, its tensors as it has left them; None where a race was seen.
+            The run, with its tensors as it left them; None if it had a race.
 
         Raises:
             Stopped, KernelFault: as `CheckSession.repeat`.
@@ -110,7 +110,7 @@ class Race(Detector):
             return [*seen, *trackers]
 
         try:
-            run = schedule.run(session, watch)
+            run = session.repeat(watch, schedule)
         except (Stopped, KernelFault):
             self._conclude(trackers)
             raise
@@ -122,7 +122,7 @@ class Race(Detector):
         return None if self._reported else run
 
     def _follow(self, session: CheckSession, schedule: Schedule, suspects: Suspects) -> None:
-        """Run the launch program by program, and see what orders them."""
+        """Run the launch program by program, and track what orders the accesses."""
         trackers: list[Tracker] = []
         preempted = schedule.preemption is not None
 
@@ -131,61 +131,71 @@ class Race(Detector):
             return trackers
 
         again = None
-        with suppress(Stopped, SeenEnough):  # what was seen until then counts
-            run = schedule.run(session, track, one_by_one=True)
+        with suppress(Stopped, SeenEnough):  # the accesses up to this point still count
+            run = session.repeat(track, schedule, one_by_one=True)
             again = Repeatable(session, schedule, run) if preempted else None
         self._conclude(trackers, again)
 
     def _conclude(self, trackers: Sequence[Tracker], again: Repeatable | None = None) -> None:
-        """Report what trackers saw; where they saw it is run `again`, only what has an effect."""
+        """Report the races that trackers saw; those of a repeatable run only if they have an
+        effect.
+        """
         for tracker in trackers:
             if tracker.is_cut_off:
-                self.notes = (
-                    f"Programs share elements of memory. In which order they reach them was "
-                    f"followed through {MOST_FOLLOWED:,} of the {self.run.programs:,} programs.",
+                self._add_note(
+                    f"Programs share elements of memory. What orders their accesses was followed "
+                    f"for only {MOST_FOLLOWED:,} of the {self.run.programs:,} programs."
                 )
             for together in joined(tracker.summaries):
+                if all(pair.same for pair in together):
+                    self._add_note(_harmless(together[0].example))
+                    continue
                 counting = together if again is None else with_effect(together, again)
                 if counting:
                     self._report(counting)
+
+    def _add_note(self, note: str) -> None:
+        self.notes = tuple(dict.fromkeys((*self.notes, note)))
 
     @property
     def _reported(self) -> bool:
         return any(self.findings())
 
     def _report(self, together: list[PairSummary]) -> None:
-        """One finding for operations that race with each other, at the last store among them."""
+        """Report operations that race with each other once, at the last store among them."""
         stores = [
             element_access.operation
-            for one in together
-            for element_access in _element_accesses(one.example)
+            for pair in together
+            for element_access in _element_accesses(pair.example)
             if element_access.kind == "write"
         ]
         here = max(stores, key=_line)
         summary = max(
-            (one for one in together if _is_among(here, one.example)),
-            key=lambda one: one.example.second.operation is here,
+            (pair for pair in together if _is_among(here, pair.example)),
+            key=lambda pair: pair.example.second.operation is here,
         )
         example = summary.example
-        mine, _ = _told(example, here)
-        frames = locate(here.location).frames
+        mine, _ = _ordered(example, here)
         facts: dict[str, Any] = {
             "kind": "race",
             "argument": mine.name,
             "index": mine.index,
-            "position": frames[0] if frames else None,
-            "calls": tuple(reversed(frames[1:])),
+            "places": locate(here.location).frames[::-1],
             "values": example.values if example.second.operation is here else {},
             "message": _message(self.run, example, here) + _blame(summary.weak),
-            "advice": _advice(summary, any(map(orders_programs, self.run.code.module.walk()))),
+            "advice": _advice(
+                summary,
+                any(map(orders_programs, self.run.code.module.walk())),
+                _depends_on_program(self.run, example),
+            ),
         }
-        programs = {program for one in together for program in one.programs}
-        self.collector.add(here, facts, sorted(programs), sum(one.count for one in together))
+        programs = {program for pair in together for program in pair.programs}
+        self.collector.add(here, facts, sorted(programs), sum(pair.count for pair in together))
 
 
 def _watched(run: CheckedRun) -> frozenset[str | int] | None:
-    """The storages that plain stores may write, or atomics while plain loads read them,
-    see `CheckedRun.storage_of`; EVERYTHING where nobody knows.
+    """Return the storages that plain stores may write, and those that atomics may write while
+    plain loads read them (see `CheckedRun.storage_of`); EVERYTHING if that is unknown.
     """
     effects = memory_effects(run.code)
     stored, updated, loaded = effects.stored, effects.updated, effects.loaded
@@ -193,6 +203,18 @@ def _watched(run: CheckedRun) -> frozenset[str | int] | None:
         return EVERYTHING
     storages = [storages_of(run, arguments) for arguments in (stored, updated, loaded)]
     return storages[0] | (storages[1] & storages[2])
+
+
+def _harmless(example: AccessPair) -> str:
+    """Return, as text, that programs store the same value, so that their order does not matter."""
+    store = example.second
+    position = _position(store.operation)
+    place = f" on line {position.line}" if position else ""
+    value = "" if store.value is None else f", {number_text(store.value)},"
+    return (
+        f"Several programs store the same value{value} to {_element(store)}{place}. Nothing orders "
+        "these stores, and their order does not matter."
+    )
 
 
 def _element_accesses(example: AccessPair) -> tuple[ElementAccess, ElementAccess]:
@@ -218,44 +240,46 @@ def _position(operation: Operation) -> SourcePosition | None:
 _VERBS = {"read": "reads", "write": "writes", "update": "updates"}
 
 
-def _told(example: AccessPair, here: Operation) -> tuple[ElementAccess, ElementAccess]:
-    """The store that the finding stands at, and the other access."""
+def _ordered(example: AccessPair, here: Operation) -> tuple[ElementAccess, ElementAccess]:
+    """Return the store that the finding is reported at, then the other access."""
     first, second = _element_accesses(example)
     return (second, first) if second.operation is here else (first, second)
 
 
 def _message(run: CheckedRun, example: AccessPair, here: Operation) -> str:
-    mine, other = _told(example, here)
+    mine, other = _ordered(example, here)
     which = _element(mine)
     if mine.operation is other.operation:
         first, second = _element_accesses(example)
-        both = " and ".join(texts(first.value, second.value))
-        values = "" if first.value is None else f": {both}"
-        programs = sorted(run.program_id(one.program) for one in (first, second))
+        both = " and ".join(number_texts(first.value, second.value))
+        values = "" if first.value is None else f" (the values {both})"
+        programs = sorted(run.program_id(access.program) for access in (first, second))
         return (
             f"programs {programs[0]} and {programs[1]} both write {which}{values}, and "
-            "nothing orders them"
+            "nothing orders the two writes"
         )
     position = _position(other.operation)
     place = f" on line {position.line}" if position else ""
-    how = " by an atomic" if other.kind == "update" else ""
+    how = " with an atomic" if other.kind == "update" else ""
     shared = mine.name != other.name
     what = _element(other) if shared else "it"
-    same = f"; {mine.name} and {other.name} share memory, and these are one element" * shared
+    same = f"; {mine.name} and {other.name} share memory, and this is the same element" * shared
+    written = "" if mine.value is None else f" = {number_text(mine.value)}"
+    value = "" if other.value is None else f" (value {number_text(other.value)})"
     return (
-        f"program {run.program_id(mine.program)} writes {which}{_held(mine)}, and program "
-        f"{run.program_id(other.program)} {_VERBS[other.kind]} {what}{how}{_held(other)}{place}"
-        f"{same}; nothing orders the two"
+        f"program {run.program_id(mine.program)} writes {which}{written}, and program "
+        f"{run.program_id(other.program)} {_VERBS[other.kind]} {what}{how}{place}{value}"
+        f"{same}; nothing orders the two accesses"
     )
 
 
-def _element(one: ElementAccess) -> str:
-    """ "x_ptr[3, 4]"."""
-    return f"{one.name or 'memory'}[{', '.join(map(str, one.index))}]"
+def _element(access: ElementAccess) -> str:
+    """Return the element as text: "x_ptr[3, 4]"."""
+    return f"{access.name or 'memory'}[{', '.join(map(str, access.index))}]"
 
 
 def _blame(weak: Sequence[Operation]) -> str:
-    """ "; the atomic on line 7 does not, with sem="relaxed""."""
+    """Return ': the atomic on line 7 with sem="relaxed" does not', or ""."""
     named = sorted({_weak_words(op) for op in weak})
     if not named:
         return ""
@@ -269,47 +293,65 @@ def _weak_words(op: Operation) -> str:
     return f"the atomic{place} with {weakness(op)}"
 
 
-def _held(element_access: ElementAccess) -> str:
-    return "" if element_access.value is None else f" = {as_text(element_access.value)}"
-
-
 _OF_LOCKS = (
-    " Here atomics order some of it: a lock orders those programs that take the same one, and a "
-    "flag hands on only what its program stored before it set the flag."
+    " The atomics of this kernel order only some accesses: a lock orders the programs that take "
+    "the same lock, and a flag publishes only what its program stored before it set the flag."
 )
 
 
-def _advice(summary: PairSummary, has_ordering: bool) -> str:
-    """What to try; `has_ordering` of a kernel with atomics that order something."""
+_OR_ONE = (
+    "let only one program store, or combine the values with an atomic: tl.atomic_add, "
+    "tl.atomic_max."
+)
+_OWN_ELEMENTS = {
+    True: "The offsets depend on tl.program_id, and those of different programs overlap: the "
+    "distance between two programs, or between two rows, is smaller than what each of them "
+    f"writes. Correct what the ids and rows are multiplied by, {_OR_ONE}",
+    False: "Give each program its own elements (offsets that depend on tl.program_id along each "
+    f"axis of the grid), {_OR_ONE}",
+}
+
+
+def _depends_on_program(run: CheckedRun, pair: AccessPair) -> bool:
+    """Return whether the index is made of the program id of each axis along which they differ."""
+    ids = [run.program_id(access.program) for access in (pair.first, pair.second)]
+    axes = [axis for axis, (mine, other) in enumerate(zip(*ids, strict=True)) if mine != other]
+    return all(f"tl.program_id({axis})" in pair.values for axis in axes)
+
+
+def _advice(summary: PairSummary, has_ordering: bool, depends_on_program: bool) -> str:
+    """Return what to try.
+
+    Args:
+        has_ordering: whether the kernel has atomics that order programs.
+        depends_on_program: whether the index depends on the program id of each axis along which
+            the two programs differ.
+    """
     example = summary.example
     if summary.weak:
-        said = sorted({str(weakness(op)) for op in summary.weak})
+        options = sorted({str(weakness(op)) for op in summary.weak})
         return (
-            f"Leave {' and '.join(said)} out: by default an atomic acquires and releases for all "
-            'programs of the GPU (sem="acq_rel", scope="gpu"), and so hands on what its program '
-            "did before."
+            f"Remove {' and '.join(options)}: by default, an atomic acquires and releases for all "
+            'programs on the GPU (sem="acq_rel", scope="gpu"), so that other programs see what its '
+            "program wrote before."
         )
     first, second = _element_accesses(example)
     if first.name != second.name:
         return (
-            f"Pass tensors that share no memory as {first.name} and {second.name} (a clone of "
-            "one), or let each program touch what is its own in both."
+            f"Pass tensors that do not share memory as {first.name} and {second.name} (clone one "
+            "of them), or let each program access only its own elements of both."
         )
     kinds = {element_access.kind for element_access in _element_accesses(example)}
     if kinds == {"write"}:
-        return (
-            "Give every program elements of its own (offsets that depend on tl.program_id along "
-            "each axis of the grid), let one program store, or combine the values by an atomic: "
-            "tl.atomic_add, tl.atomic_max."
-        ) + _OF_LOCKS * has_ordering
+        return _OWN_ELEMENTS[depends_on_program] + _OF_LOCKS * has_ordering
     if "update" in kinds:
         return (
-            "An atomic protects an element only where all of them are atomic: use tl.atomic_xchg "
-            "for this store, or keep the element out of the others' reach until they are ordered."
+            "An atomic protects an element only if all accesses to it are atomic. Use "
+            "tl.atomic_xchg for this store, or keep other programs from the element until "
+            "something orders them."
         )
     return (
-        "Write to another tensor than the one that is read, or launch twice; programs of one "
-        "launch are ordered by "
-        "atomics alone: a lock or a flag whose atomics acquire and release "
-        '(sem="acq_rel", the default).'
+        "Write to a different tensor than the one that is read, or split the kernel into two "
+        "launches. Within one launch, only atomics order programs: a lock or a flag whose atomics "
+        'acquire and release (sem="acq_rel", the default).'
     ) + _OF_LOCKS * has_ordering

@@ -1,4 +1,4 @@
-"""Floats that a store cuts to integers, since the tensor that it writes holds integers."""
+"""Find floats that a store truncates, because the tensor that it writes holds integers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.checker.naming import name_of
-from kernellab.checker.outcomes import as_text
+from kernellab.common.formatting import number_text
 from kernellab.interpreter.numerics.numerics import widen
 from kernellab.ir import arith
 from kernellab.ir.traits import GlobalAccess, KeepsElements, has, trait_of
@@ -20,8 +20,8 @@ from kernellab.ir.types import dtype, shape
 
 
 def _stores_of(conversion: Operation) -> Iterator[Operation]:
-    """The stores and atomics that a conversion is a part of: it stands where they do. One that the
-    kernel's author wrote has a place of its own.
+    """Yield the stores and atomics that a conversion belongs to, which have the same location. A
+    conversion that the kernel's author wrote has a different location.
     """
     pending = [*conversion.results[0].uses]
     while pending:
@@ -34,8 +34,8 @@ def _stores_of(conversion: Operation) -> Iterator[Operation]:
 
 
 class TruncatedStore(Detector):
-    """Keeps what the latest conversion in front of a store has cut off, and looks which of these
-    lanes are stored.
+    """Keep the elements that the conversion before a store truncates, and see which of them are
+    stored.
     """
 
     kinds = ("truncated-store",)
@@ -46,7 +46,7 @@ class TruncatedStore(Detector):
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Conversions of floats to integers that a store makes by itself."""
+        """Return whether the operation is an implicit float-to-integer conversion of a store."""
         if not isinstance(operation, arith.FPToSIOp | arith.FPToUIOp):
             return False
         return next(_stores_of(operation), None) is not None
@@ -62,7 +62,7 @@ class TruncatedStore(Detector):
             if not cut.any():
                 continue
             value = trait_of(store, GlobalAccess).value_of(store)  # type: ignore[union-attr]
-            assert value is not None, "what is converted is stored"
+            assert value is not None, "the converted value is stored"
             more = (1,) * (len(shape(value.type)) - rank if cut.ndim > rank else 0)
             of_tile = numbers.shape + more
             self._cut[store] = op.operands[0], numbers.reshape(of_tile), cut.reshape(of_tile)
@@ -90,9 +90,9 @@ class TruncatedStore(Detector):
                 "argument": buffer.name,
                 "index": index,
                 "message": (
-                    f"{'' if name is None else f'{name} = '}{as_text(number)} goes to "
+                    f"{'' if name is None else f'{name} = '}{number_text(number)} is stored to "
                     f"{access.named(index)}, whose elements are {integers}: the store keeps "
-                    f"{int(number)}, and cuts the rest off"
+                    f"{int(number)} and discards the fraction"
                 ),
                 "advice": _advice(source, buffer.name, name, integers),
             }
@@ -108,7 +108,7 @@ def _advice(source: SSAValue, tensor: str, name: str | None, integers: str) -> s
     floats = str(kind) if str(kind) == "bfloat16" else str(_FLOATS[max(kind.itemsize, 2)])
     value = name or "value"
     return (
-        f"Make {tensor} a tensor of floats, dtype=torch.{floats.removeprefix('torch.')}; or say "
-        f"that integers are meant: {value}.to(tl.{integers}) cuts, "
+        f"Make {tensor} a tensor of floats, dtype=torch.{floats.removeprefix('torch.')}. If "
+        f"integers are intended, convert explicitly: {value}.to(tl.{integers}) truncates, "
         f"tl.floor({value} + 0.5).to(tl.{integers}) rounds."
     )

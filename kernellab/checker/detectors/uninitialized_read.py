@@ -1,4 +1,4 @@
-"""Reads of memory that nobody has written: of arguments wrapped in `kernellab.uninitialized`."""
+"""Find reads of uninitialized memory, in arguments wrapped in `kernellab.uninitialized`."""
 
 from __future__ import annotations
 
@@ -9,21 +9,19 @@ import numpy
 from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.shadow.memory import ShadowArray, Storage, Storages
-from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.numerics.tiles import Value
 
 
 class UninitializedRead(Detector):
-    """Notes beside each storage of a marked argument which elements were written;
-    a lane that is on and reads another is a fault.
-    """
+    """Record which elements of each marked storage were written; reading another one is a fault."""
 
     kinds = ("uninitialized-read",)
 
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)
         marked = [run.tensors[name] for name in run.uninitialized]
-        self._marked = {one.untyped_storage().data_ptr(): one for one in marked}
+        self._marked = {tensor.untyped_storage().data_ptr(): tensor for tensor in marked}
         self._storages = Storages(self._begin)
 
     @classmethod
@@ -52,8 +50,7 @@ class UninitializedRead(Detector):
             unwritten = unwritten & access.on
         self._note(access, unwritten)
 
-    def after(self, access: Access, found: Value | None) -> None:
-        del found
+    def after(self, access: Access, result: Value | None) -> None:
         known = self._storages[access.buffer]
         if known is None or access.action == "load":
             return
@@ -71,12 +68,13 @@ class UninitializedRead(Detector):
                 "argument": name,
                 "index": index,
                 "message": (
+                    f"this {access.action} "
                     f"{'reads' if access.action == 'load' else 'updates'} {access.named(index)}, "
-                    "which nothing has written before"
+                    "which has not been written before"
                 ),
                 "advice": (
-                    f"Initialise {name} before the launch (torch.zeros instead of "
-                    "torch.empty), store to it first, or mask these lanes: a GPU reads "
+                    f"Initialize {name} before the launch (torch.zeros instead of "
+                    "torch.empty), store to it first, or mask these elements: a GPU reads "
                     "whatever was in that memory."
                 ),
             }

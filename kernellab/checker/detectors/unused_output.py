@@ -1,5 +1,7 @@
-"""Launches whose results go nowhere: nothing is stored, no lane of a store is ever on, or an input
-is written in place of a parameter that is called as outputs are.
+"""Find launches whose results are lost: the kernel has no store, every store is masked off, or the
+kernel writes to an input instead of a parameter with the name of an output.
+
+A kernel whose stores were removed by a constexpr is not at fault: a note says so.
 """
 
 from __future__ import annotations
@@ -10,9 +12,11 @@ from typing import Any
 
 from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector
+from kernellab.checker.source_stores import conditional_stores, removed_note
 from kernellab.interpreter.analyses.memory_effects import EVERYTHING, memory_effects
 from kernellab.interpreter.execution.launcher import argument_names
-from kernellab.interpreter.execution.program import entry_of
+from kernellab.interpreter.execution.per_code import per_code
+from kernellab.interpreter.execution.program import ProgramCode, entry_of
 from kernellab.interpreter.numerics.tiles import Value
 from kernellab.ir import tt
 from kernellab.ir.locations import locate
@@ -20,12 +24,12 @@ from kernellab.ir.traits import GlobalWrite, has
 from kernellab.triton_api import definition_of
 
 _OUTPUT = re.compile(r"(.*_)?(o|y|z|c|out|output|dst|dest|res|result)s?(_?ptr|_?pointer)?", re.I)
-"""What outputs are called: out, y_ptr, ZPtr, grad_out_ptr."""
+"""The usual names of outputs: out, y_ptr, ZPtr, grad_out_ptr."""
 
 
 class UnusedOutput(Detector):
-    """Waits for the first lane that writes. Launches that name their `outputs` are looked at
-    closer, element by element, by another.
+    """Look for an element that is written. `UnwrittenOutput` checks launches that name their
+    `outputs`, element by element.
     """
 
     kinds = ("unwritten-output",)
@@ -36,24 +40,28 @@ class UnusedOutput(Detector):
 
     @classmethod
     def concerns(cls, run: CheckedRun) -> bool:
-        sizes = [one.numel() for one in run.tensors.values()]
-        return not run.outputs and not run.expected and any(sizes) and _is_known(run)
+        sizes = [tensor.numel() for tensor in run.tensors.values()]
+        return not run.outputs and not run.expected and any(sizes) and _is_known(run.code)
 
-    def after(self, access: Access, found: Value | None) -> None:
-        del found
+    def after(self, access: Access, result: Value | None) -> None:
         if not self._wrote and access.action != "load":
             self._wrote = access.on is None or bool(access.on.any())
 
     def end(self) -> None:
         stores = [op for op in entry_of(self.run.code.module).body.walk() if has(op, GlobalWrite)]
-        forgotten, instead = _forgotten(self.run)
-        if forgotten:
-            self._report(forgotten, _FORGOTTEN.format(forgotten, " and ".join(instead)))
+        unused, written = _unused_output(self.run)
+        if unused:
+            self._report(unused, _UNUSED.format(unused, " and ".join(written)))
         elif not stores:
-            self._report([*self.run.tensors][-1], _NO_STORE)
+            removed = conditional_stores(self.run.kernel)
+            outputs = removed.keys() & self.run.tensors.keys()
+            if outputs:
+                self.notes = tuple(removed_note(name, removed[name]) for name in sorted(outputs))
+            else:
+                self._report([*self.run.tensors][-1], _NO_STORE)
         elif not self._wrote:
             place = locate(stores[0].location).frames
-            where = f" (line {place[-1].line})" if place else ""
+            where = f" (the first is on line {place[-1].line})" if place else ""
             self.notes = (_ALL_OFF.format(where),)
 
     def _report(self, argument: str, message: str) -> None:
@@ -68,37 +76,36 @@ class UnusedOutput(Detector):
         self.collector.add(argument, facts)
 
 
-_FORGOTTEN = (
-    "no line of the kernel uses {0}: what it stores goes to {1}, which it also reads, and the "
-    "launch leaves {0} as it is"
+_UNUSED = (
+    "the kernel never uses {0}: it stores its results to {1}, which it also reads, and {0} does "
+    "not change"
 )
-_NO_STORE = (
-    "no line of the kernel stores anything: the launch leaves every tensor as it is, and what is "
-    "computed goes nowhere"
-)
+_NO_STORE = "the kernel never stores anything: no tensor changes, and its results are lost"
 _ADVICE = (
-    "Store the result: tl.store({0} + offsets, value, mask=...). What a kernel returns is lost."
+    "Store the result: tl.store({0} + offsets, value, mask=...). The value that a kernel returns "
+    "is discarded."
 )
 _ALL_OFF = (
-    "The launch stores nothing: in no program is a lane of its first store{0}, or of another, on. "
-    "Look at the mask, at what it compares with, and at an if or a return in front of it."
+    "The launch stores nothing: no program reaches a store with an element that is not masked "
+    "off{0}. Check the masks, the values that they compare, and any if or return before the stores."
 )
 
 
-def _is_known(run: CheckedRun) -> bool:
-    """Whether what the code writes is known, and writing is what it is for."""
-    effects = memory_effects(run.code)
+@per_code
+def _is_known(code: ProgramCode) -> bool:
+    """Return whether the effects of the code on memory are known, and are its only effects."""
+    effects = memory_effects(code)
     if EVERYTHING in (effects.stored, effects.updated, effects.loaded):
         return False
-    return not any(isinstance(op, _SPEAKS) for op in run.code.module.walk())
+    return not any(isinstance(op, _OTHER_EFFECTS) for op in code.module.walk())
 
 
-_SPEAKS = (tt.PrintOp, tt.AssertOp, tt.ElementwiseInlineAsmOp)
+_OTHER_EFFECTS = (tt.PrintOp, tt.AssertOp, tt.ElementwiseInlineAsmOp)
 
 
-def _forgotten(run: CheckedRun) -> tuple[str, list[str]]:
-    """A parameter that is called as outputs are and stands nowhere in the kernel's source, "" where
-    there is none; and the inputs that the kernel stores to, which is all that it writes.
+def _unused_output(run: CheckedRun) -> tuple[str, list[str]]:
+    """Return a parameter with the name of an output that the kernel's source never uses, and the
+    inputs that the kernel stores to; "" and [] if the kernel also writes something else.
     """
     effects = memory_effects(run.code)
     stored, updated = effects.stored or frozenset(), effects.updated or frozenset()
@@ -106,7 +113,7 @@ def _forgotten(run: CheckedRun) -> tuple[str, list[str]]:
         return "", []
     names = argument_names(run.call, run.code)
     body = run.kernel.parse().body[0].body
-    said = {one.id for part in body for one in ast.walk(part) if isinstance(one, ast.Name)}
-    unused = (one for one in run.tensors if one in run.kernel.arg_names and one not in said)
-    found = next((one for one in unused if _OUTPUT.fullmatch(one)), "")
-    return found, [names[one] for one in sorted(stored)]
+    used = {node.id for part in body for node in ast.walk(part) if isinstance(node, ast.Name)}
+    unused = (name for name in run.tensors if name in run.kernel.arg_names and name not in used)
+    output = next((name for name in unused if _OUTPUT.fullmatch(name)), "")
+    return output, [names[number] for number in sorted(stored)]

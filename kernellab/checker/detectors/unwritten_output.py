@@ -1,4 +1,4 @@
-"""Elements of outputs that no program writes."""
+"""Find elements of outputs that no program writes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.shadow.memory import Storages
 from kernellab.checker.shadow.written import WrittenElements
+from kernellab.checker.source_stores import conditional_stores, removed_note
 from kernellab.errors import SourcePosition
-from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.analyses.memory_effects import EVERYTHING, memory_effects
+from kernellab.interpreter.execution.launcher import argument_names
+from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.numerics.tiles import Value
 from kernellab.ir.locations import locate
 from kernellab.triton_api import definition_of
 
 
 class UnwrittenOutput(Detector):
-    """Notes which elements of the arguments named in `outputs` were written,
-    and looks for others when the run is over.
+    """Record which elements of the arguments in `outputs` are written, and report the others at the
+    end of the run.
     """
 
     kinds = ("unwritten-output",)
@@ -42,8 +45,7 @@ class UnwrittenOutput(Detector):
         is_output = buffer.tensor.untyped_storage().data_ptr() in self._starts
         return WrittenElements(buffer) if is_output else None
 
-    def after(self, access: Access, found: Value | None) -> None:
-        del found
+    def after(self, access: Access, result: Value | None) -> None:
         if access.action == "load":
             return
         written: WrittenElements | None = self._storages[access.buffer]
@@ -52,7 +54,12 @@ class UnwrittenOutput(Detector):
             written.add(access)
 
     def end(self) -> None:
+        removed = _removed_stores(self.run)
+        notes = []
         for name, tensor in self._outputs.items():
+            if name in removed:
+                notes.append(removed_note(name, removed[name]))
+                continue
             written = self._storages.by_start.get(tensor.untyped_storage().data_ptr())
             missing = (
                 (tensor.numel(), (0,) * tensor.ndim)
@@ -61,38 +68,55 @@ class UnwrittenOutput(Detector):
             )
             if missing is not None and tensor.numel():
                 self._report(name, tensor, *missing)
+        self.notes = tuple(notes)
 
     def _report(self, name: str, tensor: torch.Tensor, count: int, first: tuple[int, ...]) -> None:
-        frames = self._position(name)
         which = f"{name}[{', '.join(map(str, first))}]"
-        described = f"{count:,} of its {math.prod(tensor.shape):,} elements"
+        message = f"no program writes {which}"
+        if count > 1:
+            size = math.prod(tensor.shape)
+            message = (
+                f"no program writes {count:,} of the {size:,} elements of {name}, the first of "
+                f"which is {which}"
+            )
         facts: dict[str, Any] = {
             "kind": "unwritten-output",
             "argument": name,
             "index": first,
-            "position": frames[0],
-            "calls": tuple(reversed(frames[1:])),
-            "message": f"no program writes {which}"
-            + (f", nor {count - 1:,} more: {described}" if count > 1 else ""),
+            "places": self._position(name)[::-1],
+            "message": message,
             "advice": _advice(self.run, count == math.prod(tensor.shape), name in self._writers),
         }
         self.collector.add(name, facts, count=count)
 
     def _position(self, name: str) -> tuple[SourcePosition, ...]:
-        """The first store to the argument; the kernel's definition where there is none."""
+        """Return the first store to the argument; the kernel's definition if there is none."""
         writer = self._writers.get(name)
         frames = () if writer is None else locate(writer.location).frames
         return frames or (definition_of(self.run.kernel),)
 
 
+def _removed_stores(run: CheckedRun) -> dict[str, SourcePosition]:
+    """Return the outputs that the kernel's source stores to and its compiled code does not."""
+    effects = memory_effects(run.code)
+    if effects.stored is EVERYTHING or effects.updated is EVERYTHING:
+        return {}
+    names = argument_names(run.call, run.code)
+    written = {names[number] for number in effects.stored | effects.updated}
+    in_source = conditional_stores(run.kernel) if set(run.outputs) - written else {}
+    return {name: place for name, place in in_source.items() if name not in written}
+
+
 def _advice(run: CheckedRun, all_of_it: bool, stored: bool) -> str:
     x, y, z = run.grid
     if not stored:
-        return "The launch never stores there: is it the right argument, and is the store reached?"
+        return (
+            "The launch never stores to it. Check the argument, and whether the store is reached."
+        )
     if all_of_it:
-        return "Every store to it is masked off everywhere: look at the mask."
+        return "Every store to it is masked off for all elements: check the mask."
     return (
-        f"Look at the grid, which has {x} x {y} x {z} programs (triton.cdiv(n, BLOCK) rounds up), "
-        "at the offsets, at the store's mask, and at what may keep a program from the store (an "
-        "if, a return)."
+        f"Check the grid, which has {x} x {y} x {z} programs (triton.cdiv(n, BLOCK) rounds up), "
+        "the offsets, the mask of the store, and any if or return that may keep a program from the "
+        "store."
     )

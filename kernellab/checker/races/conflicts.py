@@ -24,17 +24,17 @@ from kernellab.checker.shadow.memory import (
     Storage,
 )
 from kernellab.common.sparse import sparse_zeros
-from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.buffers import Buffer
 
 Touch = Literal["read", "write", "update"]
 """What an access does to an element: a plain load, a plain store, an atomic."""
 
 _TOUCHES: tuple[Touch, ...] = ("write", "read", "update")
 
-NOBODY = -1
+NO_ONE = -1
 
 _UNMARKED = 0
-"""A mark is a program's id and 1, or SEVERAL and 1: memory that nobody touches is none."""
+"""A mark is a program's id and 1, or SEVERAL and 1: memory that no one touches is none."""
 
 _MOST_LISTED = 100_000
 """So many accesses are listed; with more, elements are marked at once."""
@@ -75,10 +75,10 @@ class ShadowMemory:
                 self._mark(kind, part)
                 continue
             self._listed.append((kind, part))
-            if not self._is_told_by_boxes(part) or len(self._listed) > _MOST_LISTED:
+            if not self._is_decided_by_boxes(part) or len(self._listed) > _MOST_LISTED:
                 self._mark_all()
 
-    def _is_told_by_boxes(self, part: Part) -> bool:
+    def _is_decided_by_boxes(self, part: Part) -> bool:
         """Whether what was listed, this part too, says who touches what without a mark for each
         element: boxes do, and so do single elements as long as they are few.
         """
@@ -101,7 +101,7 @@ class ShadowMemory:
             return None
         length = self.storage.length
         races, shown = (sparse_zeros(length, numpy.bool_) for _ in range(2))
-        found = False
+        has_conflicts = False
         for piece in self._marked_pieces(length):
             nothing = numpy.zeros(piece.stop - piece.start, self._ids)
             wrote, read, updated = (
@@ -110,8 +110,8 @@ class ShadowMemory:
             )
             race, show = _conflicts_of(wrote, read, updated)
             if race.any() or show.any():
-                races[piece], shown[piece], found = race, show, True
-        return (races, shown) if found else None
+                races[piece], shown[piece], has_conflicts = race, show, True
+        return (races, shown) if has_conflicts else None
 
     def _mark_all(self) -> None:
         listed, self._listed = self._listed or [], None
@@ -128,8 +128,8 @@ class ShadowMemory:
         pieces = self._marked
         if self._unit != self.storage.unit:  # the marks are about bytes by now
             pieces = set(range(-(-length // PIECE)))
-        for one in sorted(pieces):
-            yield slice(one * PIECE, min((one + 1) * PIECE, length))
+        for piece in sorted(pieces):
+            yield slice(piece * PIECE, min((piece + 1) * PIECE, length))
 
     def _mark(self, kind: Touch, part: Part) -> None:
         marks = self._marks_of(kind)
@@ -153,8 +153,8 @@ class ShadowMemory:
         rows = part.stretches()
         first, last = rows.starts // PIECE, (rows.stops - 1) // PIECE
         self._marked.update(numpy.unique(first).tolist())
-        for one, other in zip(first[last > first].tolist(), last[last > first].tolist()):
-            self._marked.update(range(one, other + 1))
+        for begin, end in zip(first[last > first].tolist(), last[last > first].tolist()):
+            self._marked.update(range(begin, end + 1))
 
 
 def _conflicts_of(
@@ -170,22 +170,22 @@ def _conflicts_of(
     return races, (updated != _UNMARKED) & _by_another(read, updated)
 
 
-def _by_another(marks: numpy.ndarray, one: numpy.ndarray) -> numpy.ndarray:
-    """Where a program other than `one` has left its mark, or several have."""
-    found: numpy.ndarray = (marks != _UNMARKED) & ((marks != one) | (marks == SEVERAL + 1))
-    return found
+def _by_another(marks: numpy.ndarray, program: numpy.ndarray) -> numpy.ndarray:
+    """Return where several programs, or a program other than `program`, have left a mark."""
+    others: numpy.ndarray = (marks != _UNMARKED) & ((marks != program) | (marks == SEVERAL + 1))
+    return others
 
 
 def _are_rows_apart(parts: Sequence[Part]) -> bool:
-    """True where no two programs touch one row of neighbours, as tiles of a matrix have them."""
+    """True where no two programs touch one row of neighbors, as tiles of a matrix have them."""
     rows = [part.stretches() for part in parts]
-    if not rows or sum(len(one.starts) for one in rows) > _MOST_ROWS:
+    if not rows or sum(len(row.starts) for row in rows) > _MOST_ROWS:
         return not rows
-    if any(numpy.ndim(one.ids) == 0 and one.ids == SEVERAL for one in rows):
+    if any(numpy.ndim(row.ids) == 0 and row.ids == SEVERAL for row in rows):
         return False
-    ids = numpy.concatenate([numpy.broadcast_to(one.ids, one.starts.shape) for one in rows])
-    starts = numpy.concatenate([one.starts for one in rows])
-    stops = numpy.concatenate([one.stops for one in rows])
+    ids = numpy.concatenate([numpy.broadcast_to(row.ids, row.starts.shape) for row in rows])
+    starts = numpy.concatenate([row.starts for row in rows])
+    stops = numpy.concatenate([row.stops for row in rows])
     order = numpy.lexsort((starts, ids))
     ids, starts, stops = ids[order], starts[order], stops[order]
     # How far each program has come, rows of different programs kept apart by large steps.

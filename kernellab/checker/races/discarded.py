@@ -1,7 +1,8 @@
-"""Reads that race and come to nothing: of a program that looks at a version again, and throws away
-what it read where another has begun to write.
+"""Find racing reads without an effect: a program reads a version number again, and discards what it
+read if another program has begun to write.
 
-Whether one comes to something is tried: the run is repeated with other values in what it read.
+The run is repeated with other values in place of those that were read, to see whether a result
+changes.
 """
 
 from __future__ import annotations
@@ -34,25 +35,25 @@ class Repeatable:
 
 
 def with_effect(together: Sequence[PairSummary], again: Repeatable) -> list[PairSummary]:
-    """The access pairs that have an effect: two stores, and reads that come to something."""
-    stores = [one for one in together if not one.reads]
-    if len(stores) == len(together) or not _come_to_something(together, again):
+    """Return the access pairs with an effect: pairs of stores, and reads that affect a result."""
+    stores = [pair for pair in together if not pair.reads]
+    if len(stores) == len(together) or not _have_an_effect(together, again):
         return stores
-    reading = [one for one in together if one.reads]
-    alone = [one for one in reading if _come_to_something([one], again)]
+    reading = [pair for pair in together if pair.reads]
+    alone = [pair for pair in reading if _have_an_effect([pair], again)]
     return stores + (alone or reading)
 
 
-def _come_to_something(together: Sequence[PairSummary], again: Repeatable) -> bool:
-    """Whether what is read in these pairs matters."""
-    reads = {number: op for one in together for number, op in one.reads.items()}
+def _have_an_effect(together: Sequence[PairSummary], again: Repeatable) -> bool:
+    """Return whether the values read in these pairs affect a result."""
+    reads = {number: op for pair in together for number, op in pair.reads.items()}
     return any(_changes(again, _Other(reads, values)) for values in (_far_off, _near))
 
 
 def _changes(again: Repeatable, other: _Other) -> bool:
     """Whether other values change a result, or cannot be put where they belong."""
     try:
-        run = again.schedule.run(again.session, change=other)
+        run = again.session.repeat(schedule=again.schedule, change=other)
     except (Stopped, KernelFault):
         return True
     return bool(other.reads) or any(True for _ in differences(again.run.results, run.results))

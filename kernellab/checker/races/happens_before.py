@@ -13,6 +13,7 @@ hand of it, so that all clocks together stay small; two of them may then look or
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Container, Iterator
 
 import numpy
@@ -43,7 +44,9 @@ class Clocks:
         self.time = 0
         self._as_if_strong = as_if_strong
         self._hands_of_each = max(16, min(_MOST_HANDS, _ALL_HANDS // programs))
-        self._of_program: dict[int, numpy.ndarray] = {}
+        self._of_program: dict[int, numpy.ndarray] = defaultdict(
+            lambda: numpy.full(self._hands_of_each, -1)
+        )
         self._of_place: dict[Place, numpy.ndarray] = {}
         self._storages: set[int] = set()
 
@@ -82,20 +85,16 @@ class Clocks:
 
     def _acquire(self, program: int, place: Place) -> None:
         if place in self._of_place:
-            numpy.maximum(self._hands(program), self._of_place[place], out=self._hands(program))
+            hands = self._of_program[program]
+            numpy.maximum(hands, self._of_place[place], out=hands)
 
     def _release(self, program: int, place: Place) -> None:
-        hands = self._hands(program)
+        hands = self._of_program[program]
         hands[program % self._hands_of_each] = self.time
         if place in self._of_place:
             numpy.maximum(self._of_place[place], hands, out=self._of_place[place])
         else:
             self._of_place[place] = hands.copy()
-
-    def _hands(self, program: int) -> numpy.ndarray:
-        if program not in self._of_program:
-            self._of_program[program] = numpy.full(self._hands_of_each, -1)
-        return self._of_program[program]
 
 
 def orders_programs(op: Operation) -> bool:
@@ -107,22 +106,22 @@ def weakness(op: Operation) -> str | None:
     """What the source says of an atomic that orders less than it would by default:
     `sem="relaxed"`; None for any other operation.
     """
-    order, scope = op.properties.get("sem"), op.properties.get("scope")
-    if isinstance(scope, builtin.IntegerAttr) and scope.value.data == _OF_THE_BLOCK:
+    order = _number(op, "sem")
+    if _number(op, "scope") == _OF_THE_BLOCK:
         return 'scope="cta"'
-    if not isinstance(order, builtin.IntegerAttr) or order.value.data == _BOTH:
+    if order is None or order == _BOTH:
         return None
-    return f'sem="{_ORDERS.get(int(order.value.data), "relaxed")}"'
+    return f'sem="{_ORDERS.get(order, "relaxed")}"'
 
 
 def _meaning(op: Operation) -> int | None:
     """What an atomic orders; None for an operation that is none,
     and one that other programs do not see in order.
     """
-    order, scope = op.properties.get("sem"), op.properties.get("scope")
-    if not isinstance(order, builtin.IntegerAttr):
-        return None
-    if isinstance(scope, builtin.IntegerAttr) and scope.value.data == _OF_THE_BLOCK:
-        return None
-    number = int(order.value.data)
-    return None if number == _RELAXED else number
+    order = _number(op, "sem")
+    return None if order == _RELAXED or _number(op, "scope") == _OF_THE_BLOCK else order
+
+
+def _number(op: Operation, name: str) -> int | None:
+    attribute = op.properties.get(name)
+    return int(attribute.value.data) if isinstance(attribute, builtin.IntegerAttr) else None

@@ -1,11 +1,9 @@
-"""A second look at elements that several programs touch:
-who touches each after whom, and whether anything orders the two.
-"""
+"""Track the accesses to elements that several programs touch, and what orders them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -14,20 +12,21 @@ from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import Access, CheckedRun, place_in
 from kernellab.checker.detector import Detector
-from kernellab.checker.races.conflicts import NOBODY, Touch
+from kernellab.checker.races.conflicts import NO_ONE, Touch
 from kernellab.checker.races.happens_before import Clocks, orders_programs, weakness
+from kernellab.checker.races.same_values import depend_on_places_alone, stores_the_same
 from kernellab.checker.shadow.memory import Storage, Storages, either, has_more
 from kernellab.common.distinct import distinct
-from kernellab.interpreter.memory.global_memory import Buffer
-from kernellab.interpreter.memory.layers import CompareAndSwap, Load, Store
+from kernellab.interpreter.memory.buffers import Buffer
+from kernellab.interpreter.memory.layers import Load, Store
 from kernellab.ir.traits import Atomic, has
 
 _ENOUGH = 4096
-"""So many programs show what there is to be seen, where no atomic could order them."""
+"""This many programs are enough if no atomic could order them."""
 
 
 MOST_FOLLOWED = 1 << 20
-"""So many programs are followed at most: each takes some twenty microseconds and some memory."""
+"""The most programs that are followed: each takes about 20 us and some memory."""
 
 
 class SeenEnough(Exception):
@@ -35,26 +34,28 @@ class SeenEnough(Exception):
 
 
 Suspects = dict[str | int, tuple[Storage, numpy.ndarray]]
-"""Storages (see `CheckedRun.storage_of`) with the elements that are looked at,
-true in a shadow array."""
+"""Storages (see `CheckedRun.storage_of`) with the suspect elements, which are True in a shadow
+array."""
 
 
-def is_more(found: Suspects, known: Suspects) -> bool:
-    """Whether there are suspects among those found that are not known."""
+def is_more(suspects: Suspects, known: Suspects) -> bool:
+    """Return whether some suspects are not known."""
     return any(
         key not in known or not like.is_like(known[key][0]) or has_more(here, known[key][1])
-        for key, (like, here) in found.items()
+        for key, (like, here) in suspects.items()
     )
 
 
-def union(one: Suspects, other: Suspects) -> Suspects:
-    """The suspects of both; of a storage whose notes are about other elements, the latter's."""
+def union(suspects: Suspects, other: Suspects) -> Suspects:
+    """Return the suspects of both; for a storage with notes in another unit, those of `other`."""
     return {
-        **one,
+        **suspects,
         **{
             key: (
                 like,
-                either(here, one[key][1]) if key in one and like.is_like(one[key][0]) else here,
+                either(here, suspects[key][1])
+                if key in suspects and like.is_like(suspects[key][0])
+                else here,
             )
             for key, (like, here) in other.items()
         },
@@ -103,6 +104,7 @@ class PairSummary:
         weak: atomics that would order those of the first if they acquired and released.
         reads: of pairs one of which reads, those reads: which access of the run, and its operation;
             see `Tracker`.
+        same: whether all of them store the same bits, whatever the data are.
     """
 
     example: AccessPair
@@ -110,6 +112,7 @@ class PairSummary:
     programs: set[int]
     weak: tuple[Operation, ...] = ()
     reads: dict[int, Operation] = field(default_factory=dict)
+    same: bool = True
 
 
 class Tracker(Detector):
@@ -119,8 +122,6 @@ class Tracker(Detector):
         summaries: the access pairs, by their operations.
         is_cut_off: whether it left the rest of the programs out, since they are too many.
     """
-
-    kinds = ()
 
     def __init__(self, run: CheckedRun, suspects: Suspects, *, keeps_reads: bool = False) -> None:
         """`keeps_reads`: whether summaries shall have the reads, each of them."""
@@ -181,7 +182,7 @@ class Tracker(Detector):
         for other in _OPPOSITES[kind] if suspect.size else ():
             trace = history.traces[other]
             others, times = trace.programs[suspect], trace.times[suspect]
-            met = (others != NOBODY) & ~self._clocks.know(program, others, times)
+            met = (others != NO_ONE) & ~self._clocks.know(program, others, times)
             for number in numpy.unique(trace.operations[suspect][met]).tolist():
                 both = met & (trace.operations[suspect] == number)
                 self._add_pair(access, kind, program, history, other, suspect[both])
@@ -205,6 +206,11 @@ class Tracker(Detector):
             weak = self._weak_between(program, others[:1], trace.times[elements[:1]])
             self.summaries[key] = PairSummary(example, 0, set(), weak)
         summary = self.summaries[key]
+        summary.same = (
+            summary.same
+            and before == kind == "write"
+            and self._is_same(access, history, elements, key, (program, *others.tolist()))
+        )
         summary.count += len(elements)
         summary.programs.update((program, *others.tolist()))
         if self._keeps_reads and kind == "read":
@@ -212,8 +218,23 @@ class Tracker(Detector):
         elif self._keeps_reads and _KIND[before] == "read":
             times, numbers = trace.times[elements].tolist(), trace.operations[elements].tolist()
             summary.reads.update(
-                (time, history.operations[one]) for time, one in zip(times, numbers)
+                (time, history.operations[number]) for time, number in zip(times, numbers)
             )
+
+    def _is_same(
+        self,
+        access: Access,
+        history: _ElementHistory,
+        elements: numpy.ndarray,
+        operations: frozenset[Operation],
+        programs: Sequence[int],
+    ) -> bool:
+        """Whether a store writes the bits that earlier stores of other programs have written to
+        these elements, and must do so.
+        """
+        if not depend_on_places_alone(self.run, operations, programs):
+            return False
+        return stores_the_same(access, history.lanes_at(access, elements))
 
     def _weak_between(
         self, program: int, other: numpy.ndarray, time: numpy.ndarray
@@ -244,10 +265,10 @@ def _clocks_if_strong(run: CheckedRun) -> dict[Operation | None, Clocks]:
     weak = frozenset(op for op in run.code.module.walk() if weakness(op) is not None)
     if not weak:
         return {}
-    found: dict[Operation | None, Clocks] = {None: Clocks(run.programs, as_if_strong=weak)}
+    clocks: dict[Operation | None, Clocks] = {None: Clocks(run.programs, as_if_strong=weak)}
     if 1 < len(weak) <= _MOST_LEFT_OUT:
-        found |= {one: Clocks(run.programs, as_if_strong=weak - {one}) for one in weak}
-    return found
+        clocks |= {op: Clocks(run.programs, as_if_strong=weak - {op}) for op in weak}
+    return clocks
 
 
 _Trace = str
@@ -290,7 +311,7 @@ class _Latest:
 
     @staticmethod
     def of(count: int) -> _Latest:
-        return _Latest(*(numpy.full(count, NOBODY) for _ in range(3)))
+        return _Latest(*(numpy.full(count, NO_ONE) for _ in range(3)))
 
     def set(self, elements: numpy.ndarray, *facts: Any) -> None:
         for array, fact in zip((self.programs, self.times, self.operations), facts):
@@ -320,6 +341,16 @@ class _ElementHistory:
             return self.elements
         numbers = numpy.minimum(numpy.searchsorted(self.elements, index), len(self.elements) - 1)
         return distinct(numbers[self.elements[numbers] == index])
+
+    def lanes_at(self, access: Access, elements: numpy.ndarray) -> numpy.ndarray:
+        """Which enabled elements of an access's tile are among the elements of these numbers."""
+        first = self.storage.index_in(access.index, access.buffer)
+        units = range(access.buffer.itemsize // self.storage.unit)
+        wanted = self.elements[elements]
+        lanes: numpy.ndarray = numpy.any(
+            [numpy.isin(first + unit, wanted) for unit in units], axis=0
+        )
+        return lanes if access.on is None else numpy.asarray(lanes & access.on)
 
     def note(
         self, kind: Touch, suspect: numpy.ndarray, program: int, time: int, access: Access
@@ -381,16 +412,12 @@ def _access_pair(
 
 
 def _stored(access: Access, shape: tuple[int, ...], place: tuple[int, ...]) -> Any:
-    """What a lane stores; None where the access is no store."""
-    request = access.request
-    if not isinstance(request, Store) or isinstance(request, CompareAndSwap):
+    """Return the value that an element of a store writes; None for another access."""
+    if not isinstance(access.request, Store):
         return None
-    stored = numpy.asarray(request.value)
-    if stored.dtype != access.buffer.elements.dtype:
-        stored = stored.view(access.buffer.elements.dtype)
-    shape = numpy.broadcast_shapes(shape, stored.shape)
+    shape = numpy.broadcast_shapes(shape, access.written.shape)
     place = (0,) * (len(shape) - len(place)) + place
-    return cast(Any, numpy.broadcast_to(stored, shape)[place])
+    return cast(Any, numpy.broadcast_to(access.written, shape)[place])
 
 
 def joined(summaries: Mapping[frozenset[Operation], PairSummary]) -> Iterator[list[PairSummary]]:

@@ -1,5 +1,5 @@
-"""What happens inside the functions of `tl.reduce`, `tl.associative_scan` and
-`tl.map_elementwise`: which of their own operations made something that is not finite.
+"""Find the operations that compute NaN or infinity inside the functions of `tl.reduce`,
+`tl.associative_scan` and `tl.map_elementwise`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _MOST_KEPT = 256
 
 
 def _is_users(op: Operation) -> bool:
-    """Whether an operation stands on a line that is not Triton's own."""
+    """Return whether an operation is on a line of the user's code."""
     frames = locate(op.location).frames
     return bool(frames) and users_line(frames) == frames[0]
 
 
 def calls_of_combiner(op: Operation) -> tuple[SourcePosition, ...] | None:
-    """Where the function of a reduction or a scan stands that does nothing but combine two
-    elements by one operation, the kernel's own line first; None where that is Triton's, or more.
+    """Return the position of the combining function of a reduction or a scan, the kernel's own line
+    first; None if it is Triton's own, or has more than one operation.
     """
     if not isinstance(op, tt.ReduceOp | tt.ScanOp):
         return None
@@ -69,7 +69,7 @@ class ElementEvents:
         if len(seen) >= _MOST_KEPT or not _is_users(computed.operation):
             return
         given = (*computed.operands, *computed.results)
-        values = [numpy.ravel(one) for one in numpy.broadcast_arrays(*given)]
+        values = [numpy.ravel(array) for array in numpy.broadcast_arrays(*given)]
         count = len(computed.operands)
         by_element = dataclasses.replace(
             computed, active=None, operands=values[:count], results=values[count:]
@@ -85,22 +85,25 @@ class ElementEvents:
 def behind(
     events: Sequence[ElementEvent], outer: Computed, kind: str, lane: tuple[int, ...]
 ) -> tuple[ElementEvent, int] | None:
-    """The event, and its element, that a result in a lane (the program first) comes of: the
-    first of the kind, else the first of any, among those of its own row; None where none is.
+    """Return the event, and its element, that a result was computed from: the first of the kind in
+    the row of the result, or else the first of any kind; None if there is none.
+
+    Args:
+        lane: the place of the result, program first.
     """
     column, columns = _column(outer, lane)
-    found = []
+    matches = []
     for event in events:
         here = event.lanes & (numpy.arange(len(event.lanes)) % columns == column)
         if len(event.lanes) % columns == 0 and here.any():
-            found.append((event, int(numpy.argmax(here))))
-    same = [one for one in found if one[0].kind == kind]
-    return next(iter([*same, *found]), None)
+            matches.append((event, int(numpy.argmax(here))))
+    same = [match for match in matches if match[0].kind == kind]
+    return next(iter([*same, *matches]), None)
 
 
 def _column(outer: Computed, lane: tuple[int, ...]) -> tuple[int, int]:
-    """Where the elements stand that a result comes of: of so many columns, the rows of all
-    programs that take part side by side, in this one.
+    """Return the column of a result's elements, and the number of columns, if the rows of all
+    active programs are side by side.
     """
     op, result = outer.operation, numpy.asarray(outer.results[0])
     extents, (program, *place) = tuple(shape(op.results[0].type)), lane

@@ -23,7 +23,7 @@ class LoadedElement:
     """An element of an argument as a program has read it.
 
     Attributes:
-        argument: the parameter; "" of memory that is no argument's.
+        argument: the parameter; "" for memory that does not belong to an argument.
         index: in the tensor.
         value: what was there.
     """
@@ -44,11 +44,11 @@ class LoadedShadows(Shadows):
         self._numbers: dict[tuple[int, int, int], int] = {}
         self._read: dict[Operation, Shadow] = {}
 
-    def read(self, access: Access, found: Value) -> None:
-        """An access has read its elements."""
+    def read(self, access: Access, loaded: Value) -> None:
+        """Record the elements that an access has read."""
         index, values, on = numpy.broadcast_arrays(
             lifted(access.index, access.rank),
-            lifted(found, access.rank),
+            lifted(loaded, access.rank),
             True if access.on is None else lifted(access.on, access.rank),
         )
         shadow = numpy.zeros(index.shape, object)
@@ -66,7 +66,6 @@ class LoadedShadows(Shadows):
         return self._numbers[key]
 
     def computed(self, computed: Computed, operands: Sequence[Shadow]) -> Sequence[Shadow]:
-        """As `Shadows.computed`."""
         op = computed.operation
         if (access := trait_of(op, GlobalAccess)) is not None:
             return [self._loaded(op, access)] * len(op.results)
@@ -75,8 +74,8 @@ class LoadedShadows(Shadows):
             return [joined([chosen, _reaching(op, 0, operands[0])])]
         if has(op, MovesElements):
             return moved(computed, operands)
-        found = joined([_reaching(op, *one) for one in enumerate(operands)])
-        return [found] * len(op.results)
+        sets = joined([_reaching(op, *operand) for operand in enumerate(operands)])
+        return [sets] * len(op.results)
 
     def _loaded(self, op: Operation, access: GlobalAccess) -> Shadow:
         """Of what an access gives: what it has read, where from, and what stands in for lanes that
@@ -88,28 +87,28 @@ class LoadedShadows(Shadows):
 
     def among(self, numbers: int) -> list[LoadedElement]:
         """The elements of a set, in the order in which they were read first."""
-        return [one for number, one in enumerate(self.elements) if numbers >> number & 1]
+        return [element for number, element in enumerate(self.elements) if numbers >> number & 1]
 
 
 def joined(shadows: Iterable[Shadow]) -> Shadow:
-    """What is in any of these sets, lane by lane."""
-    found: Shadow = None
-    for one in shadows:
-        if one is not None:
-            found = one if found is None else _with(found, one)
-    return found
+    """Return the union of sets, element by element."""
+    union: Shadow = None
+    for shadow in shadows:
+        if shadow is not None:
+            union = shadow if union is None else _with(union, shadow)
+    return union
 
 
-def _with(one: Array, other: Array) -> Array:
-    """Both, lane by lane; the same for all lanes of a tile where one has none."""
-    rank = max(one.ndim, other.ndim)
-    first, second = (a.reshape(a.shape + (1,) * (rank - a.ndim)) for a in (one, other))
+def _with(shadow: Array, other: Array) -> Array:
+    """Return the union of two arrays of sets, element by element, broadcast to the larger rank."""
+    rank = max(shadow.ndim, other.ndim)
+    first, second = (a.reshape(a.shape + (1,) * (rank - a.ndim)) for a in (shadow, other))
     both: Array = numpy.bitwise_or(first, second)
     return both
 
 
 def of_lane(shadow: Shadow, lane: Sequence[int], rank: int) -> int:
-    """The set of one lane, the program's position first, of a tile of so many axes with it."""
+    """Return the set of one element of a tile of rank `rank`, both with the program first."""
     if shadow is None:
         return 0
     whole = shadow.reshape(shadow.shape + (1,) * (rank - shadow.ndim))

@@ -17,7 +17,7 @@ from kernellab.checker.checked_run import Access
 from kernellab.checker.lazy_copies import LazyCopies
 from kernellab.common.sparse import sparse_zeros
 from kernellab.interpreter.memory.boxes import Box
-from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.numerics.bases import as_array, part_of
 
 Ids = Any
@@ -29,7 +29,7 @@ SEVERAL = -2
 
 PIECE = 1 << 20
 """So many notes are looked at together: what is computed of them takes memory, and notes that
-nobody has written none."""
+no one has written none."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Part(ABC):
 
     @abstractmethod
     def stretches(self) -> Stretches:
-        """Its elements as rows of neighbours."""
+        """Its elements as rows of neighbors."""
 
     def span(self) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray] | None:
         """(ids, first, last): between which elements each program's lie;
@@ -95,7 +95,7 @@ class Part(ABC):
 
 @dataclass(frozen=True)
 class _BoxPart(Part):
-    """Lanes of neighbouring programs whose elements lie evenly spaced."""
+    """Lanes of neighboring programs whose elements lie evenly spaced."""
 
     box: Box
     bases: Any
@@ -156,8 +156,8 @@ class ListedPart(Part):
     index: numpy.ndarray
 
     def read(self, shadow: numpy.ndarray) -> numpy.ndarray:
-        found: numpy.ndarray = shadow[self.index]
-        return found
+        notes: numpy.ndarray = shadow[self.index]
+        return notes
 
     def write(self, shadow: numpy.ndarray, values: Any) -> None:
         shadow[self.index] = values
@@ -299,31 +299,34 @@ class Storages:
 
     def __getitem__(self, buffer: Buffer) -> Any:
         """What stands for the storage of a buffer."""
-        found = self._by_tensor.get(id(buffer.tensor))
-        if found is None:
+        entry = self._by_tensor.get(id(buffer.tensor))
+        if entry is None:
             start = buffer.tensor.untyped_storage().data_ptr()
             if start not in self.by_start:
                 self.by_start[start] = self._make(buffer)
-            found = buffer.tensor, self.by_start[start]  # kept, so that its id stays its own
-            self._by_tensor[id(buffer.tensor)] = found
-        return found[1]
+            entry = (
+                buffer.tensor,
+                self.by_start[start],
+            )  # keeps the tensor, so that its id is unique
+            self._by_tensor[id(buffer.tensor)] = entry
+        return entry[1]
 
 
-def has_more(one: numpy.ndarray, other: numpy.ndarray) -> bool:
-    """Whether something is true in one array of notes, and not in the other."""
-    pieces = (slice(first, first + PIECE) for first in range(0, len(one), PIECE))
-    return any(bool((one[piece] & ~other[piece]).any()) for piece in pieces)
+def has_more(notes: numpy.ndarray, other: numpy.ndarray) -> bool:
+    """Return whether a note is true in one array and not in the other."""
+    pieces = (slice(first, first + PIECE) for first in range(0, len(notes), PIECE))
+    return any(bool((notes[piece] & ~other[piece]).any()) for piece in pieces)
 
 
-def either(one: numpy.ndarray, other: numpy.ndarray) -> numpy.ndarray:
-    """What is true in one of two arrays of notes."""
-    found = sparse_zeros(len(one), numpy.bool_)
-    for first in range(0, len(one), PIECE):
+def either(notes: numpy.ndarray, other: numpy.ndarray) -> numpy.ndarray:
+    """Return the notes that are true in one of two arrays."""
+    union = sparse_zeros(len(notes), numpy.bool_)
+    for first in range(0, len(notes), PIECE):
         piece = slice(first, first + PIECE)
-        here = one[piece] | other[piece]
+        here = notes[piece] | other[piece]
         if here.any():
-            found[piece] = here
-    return found
+            union[piece] = here
+    return union
 
 
 def fetch(copies: LazyCopies, access: Access) -> None:

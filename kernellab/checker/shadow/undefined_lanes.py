@@ -1,17 +1,15 @@
-"""Where the values go that a masked load leaves open:
-of which loads it is plain from the code that nothing comes of them.
+"""Find masked loads without `other` whose undefined elements may affect something.
 
-Triton promises nothing of a lane that a mask switches off where the load has no `other`;
+Triton does not define the value of an element that a mask switches off if the load has no `other`;
 `targets.may_leave_masked_lanes_open` says what compiled code puts there.
 """
 
 from __future__ import annotations
 
-import weakref
-
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import NoMemoryEffect
 
+from kernellab.interpreter.execution.per_code import per_code
 from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.ir import arith, tt
 from kernellab.ir.traits import (
@@ -25,30 +23,27 @@ from kernellab.ir.traits import (
 )
 
 _DEEPEST = 16
-"""So far into the operations that made a mask it is compared with another."""
-
-_kept: weakref.WeakKeyDictionary[ProgramCode, frozenset[Operation]] = weakref.WeakKeyDictionary()
+"""How deep the operations that compute two masks are compared."""
 
 
+@per_code
 def loads_with_undefined_lanes(code: ProgramCode) -> frozenset[Operation]:
-    """Masked loads without `other` whose lanes that are off may reach something:
-    all but those of which the code shows that they do not.
+    """Return the masked loads without `other` whose masked elements may affect something: all but
+    those of which the code shows that they do not.
     """
-    if code not in _kept:
-        _kept[code] = frozenset(
-            op
-            for op in code.module.walk()
-            if isinstance(op, tt.LoadOp)
-            and op.mask is not None
-            and op.other is None
-            and not _stays_off(op)
-        )
-    return _kept[code]
+    return frozenset(
+        op
+        for op in code.module.walk()
+        if isinstance(op, tt.LoadOp)
+        and op.mask is not None
+        and op.other is None
+        and not _stays_off(op)
+    )
 
 
 def _stays_off(load: tt.LoadOp) -> bool:
-    """True where what is made of the load, lane by lane, ends in accesses that are masked off
-    where the load was.
+    """Return True if all values computed from the load, element by element, end in accesses that
+    are masked off wherever the load is.
     """
     assert load.mask is not None
     seen: set[SSAValue] = set()
@@ -72,7 +67,7 @@ def _stays_off(load: tt.LoadOp) -> bool:
 
 
 def _is_masked_by(op: Operation, mask: SSAValue) -> bool:
-    """Whether an access is made by lanes alone for which the mask is on, and gives nothing else."""
+    """Return whether an access is made only where the mask is true, and has no other result."""
     access = trait_of(op, PointerAccess)
     own = None if access is None else access.mask_of(op)
     if own is None or has(op, SharedWrite) or not _implies(own, mask):
@@ -81,7 +76,7 @@ def _is_masked_by(op: Operation, mask: SSAValue) -> bool:
 
 
 def _hides(op: Operation, value: SSAValue, mask: SSAValue) -> bool:
-    """Whether a choice takes the value where the mask is on alone."""
+    """Return whether a select takes the value only where the mask is true."""
     return (
         isinstance(op, arith.SelectOp)
         and op.true_value is value
@@ -91,20 +86,20 @@ def _hides(op: Operation, value: SSAValue, mask: SSAValue) -> bool:
     )
 
 
-def _implies(one: SSAValue, mask: SSAValue) -> bool:
-    """Whether `one` is on only where `mask` is."""
-    if _is_same(one, mask, _DEEPEST):
+def _implies(condition: SSAValue, mask: SSAValue) -> bool:
+    """Return whether `condition` is true only where `mask` is."""
+    if _is_same(condition, mask, _DEEPEST):
         return True
-    owner = _in_any_layout(one).owner
+    owner = _in_any_layout(condition).owner
     return isinstance(owner, arith.AndIOp) and any(_implies(part, mask) for part in owner.operands)
 
 
-def _is_same(one: SSAValue, other: SSAValue, depth: int) -> bool:
-    """Whether two values are computed alike, layouts aside."""
-    one, other = _in_any_layout(one), _in_any_layout(other)
-    if one is other:
+def _is_same(value: SSAValue, other: SSAValue, depth: int) -> bool:
+    """Return whether two values are computed in the same way, apart from layouts."""
+    value, other = _in_any_layout(value), _in_any_layout(other)
+    if value is other:
         return True
-    first, second = one.owner, other.owner
+    first, second = value.owner, other.owner
     if not depth or not isinstance(first, Operation) or not isinstance(second, Operation):
         return False
     return (
@@ -118,7 +113,7 @@ def _is_same(one: SSAValue, other: SSAValue, depth: int) -> bool:
 
 
 def _in_any_layout(value: SSAValue) -> SSAValue:
-    """The tile before its layout was changed: each element stays at its place."""
+    """Return the tile before changes of its layout, which keep each element at its position."""
     op = value.owner
     while isinstance(op, Operation) and has(op, KeepsElements) and has(op, Elementwise):
         value = op.operands[0]

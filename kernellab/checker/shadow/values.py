@@ -69,13 +69,13 @@ class Shadows(ABC):
             case scf.IfOp() | InlinedCallOp():
                 pass  # what ends its regions has set its results
             case _ if not computed.results:
-                pass  # nobody uses them: of an atomic they are not even there
+                pass  # no one uses them: of an atomic they are not even there
             case arith.XOrIOp() if (swap := swap_of_pairs(op)) is not None:
                 swapped, axis = swap
                 self._of[op.result] = _flipped(self[swapped], axis)
             case _:
-                found = self.computed(computed, [self[operand] for operand in op.operands])
-                self._of.update(zip(op.results, found))
+                shadows = self.computed(computed, [self[operand] for operand in op.operands])
+                self._of.update(zip(op.results, shadows))
 
     def _leave(
         self,
@@ -146,7 +146,7 @@ def _merged(new: Shadow, old: Shadow, active: Active, rank: int) -> Shadow:
     if active is None or (new is None and old is None):
         return new
     zero = numpy.zeros((1,) * (rank + 1), numpy.int64)
-    here, there = (zero if one is None else one for one in (new, old))
+    here, there = (zero if shadow is None else shadow for shadow in (new, old))
     return numpy.where(active.reshape((-1,) + (1,) * rank), here, there)
 
 
@@ -211,7 +211,7 @@ def _chosen(op: arith.SelectOp, condition: Value, chosen: Shadow, otherwise: Sha
 def _together(op: tt.JoinOp | tt.CatOp, lhs: Shadow, rhs: Shadow) -> Shadow:
     sizes = shape(op.lhs.type)
     zero = numpy.zeros((1,) * (len(sizes) + 1), numpy.int64)
-    first, second = (zero if one is None else one for one in (lhs, rhs))
+    first, second = (zero if shadow is None else shadow for shadow in (lhs, rhs))
     together = tiles.join if isinstance(op, tt.JoinOp) else tiles.cat
     return together(first, second, sizes)
 
@@ -249,21 +249,21 @@ def reach(op: Operation, position: int, array: Array, join: numpy.ufunc = numpy.
     """
     source = shape(op.operands[position].type)
     lanes = (-1,) + (1,) * len(shape(op.results[0].type))
-    found: Array
+    joined: Array
     match op:
         case tt.ReduceOp():
-            found = join.reduce(array, axis=op.axis.value.data - len(source))
+            joined = join.reduce(array, axis=op.axis.value.data - len(source))
         case tt.ScanOp():
             axis = op.axis.value.data - len(source)
             whole = numpy.broadcast_to(array, (len(array), *source))
             backwards = bool(op.reverse.value.data)
-            found = accumulate(join, whole, axis, backwards)
+            joined = accumulate(join, whole, axis, backwards)
         case tt.DotOp() if position < 2:
-            found = join.reduce(array, axis=-1 - position, keepdims=True)
+            joined = join.reduce(array, axis=-1 - position, keepdims=True)
         case _ if not source:
-            found = array.reshape(lanes)
+            joined = array.reshape(lanes)
         case _ if source == shape(op.results[0].type):
-            found = array
+            joined = array
         case _:
-            found = join.reduce(array.reshape(len(array), -1), axis=1).reshape(lanes)
-    return found
+            joined = join.reduce(array.reshape(len(array), -1), axis=1).reshape(lanes)
+    return joined

@@ -1,4 +1,4 @@
-"""Which elements of a storage were written: rows of neighbours as long as they are that,
+"""Which elements of a storage were written: rows of neighbors as long as they are that,
 a note for each element from then on.
 """
 
@@ -9,7 +9,7 @@ import torch
 
 from kernellab.checker.checked_run import Access
 from kernellab.checker.shadow.memory import PIECE, ListedPart, ShadowArray, Storage
-from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.buffers import Buffer
 
 _MOST_ROWS = 1 << 20
 """So many rows are kept, 16 bytes each."""
@@ -64,8 +64,8 @@ class WrittenElements:
         """Make one row of those that overlap, or follow one on another."""
         if self._count == 1:
             return
-        starts = numpy.concatenate([one for one, _ in self._rows])
-        stops = numpy.concatenate([one for _, one in self._rows])
+        starts = numpy.concatenate([start for start, _ in self._rows])
+        stops = numpy.concatenate([stop for _, stop in self._rows])
         order = numpy.argsort(starts, kind="stable")
         starts, reached = starts[order], numpy.maximum.accumulate(stops[order])
         begins = numpy.concatenate(([True], starts[1:] > reached[:-1]))

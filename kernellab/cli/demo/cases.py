@@ -48,9 +48,9 @@ class Case:
     make_arguments: Callable[[], Arguments]
     """New arguments, the same values every time; tensors on the CPU."""
     reference: Callable[[Arguments], dict[str, torch.Tensor]]
-    """The parameters that the kernel writes -> what must stand in them."""
+    """The parameters that the kernel writes -> their expected values."""
     torch_twin: Callable[[Arguments], Any]
-    """The same job as a torch user would write it: what the kernel is timed beside."""
+    """The same job as a torch user would write it: the kernel is timed against it."""
     tolerance: Mapping[str, Tolerance]
     """One for every parameter that the kernel writes."""
     why_tolerance: str
@@ -199,7 +199,7 @@ def matmul_case(dtype: torch.dtype, size: int = 512) -> Case:
 
 
 def layer_norm_case(rows: int, columns: int) -> Case:
-    """Layer normalisation of each row of an fp16 matrix, with weight and bias."""
+    """Layer normalization of each row of an fp16 matrix, with weight and bias."""
     dtype, epsilon = torch.float16, 1e-5
 
     def make_arguments() -> Arguments:

@@ -11,13 +11,13 @@ from kernellab.cli.demo.cases import Arguments, Case, Tolerance
 
 @dataclass(frozen=True)
 class OutputCheck:
-    """One output of a kernel beside its reference."""
+    """One output of a kernel, compared with its reference."""
 
     parameter: str
     passed: bool
     max_error: float
-    """The largest |result - expected|, in fp64; infinity where a NaN or an infinity stands
-    and none belongs."""
+    """The largest |result - expected|, in fp64; infinity if there is an unexpected NaN or
+    infinity."""
     tolerance: Tolerance
 
 
@@ -38,7 +38,7 @@ def compare(
     """Compare two tensors of one shape and dtype, element by element, in fp64."""
     if result.shape != expected.shape or result.dtype != expected.dtype:
         raise ValueError(
-            f"{name}: {tuple(result.shape)} {result.dtype} beside {tuple(expected.shape)} "
+            f"{name}: {tuple(result.shape)} {result.dtype} and {tuple(expected.shape)} "
             f"{expected.dtype}"
         )
     wanted = expected.double()

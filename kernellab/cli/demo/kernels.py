@@ -28,7 +28,9 @@ def softmax(x_ptr, out_ptr, row_stride, n_columns, BLOCK: tl.constexpr):
 
 @triton.jit
 def grouped_tile(program, tiles_m, tiles_n, GROUP_M: tl.constexpr):
-    """The (row, column) of a program's tile, in groups of GROUP_M rows, so that neighbours share tiles in L2."""
+    """The (row, column) of a program's tile, in groups of GROUP_M rows, so that neighbors share
+    tiles in L2.
+    """
     programs_in_group = GROUP_M * tiles_n
     group = program // programs_in_group
     first_row = group * GROUP_M
@@ -74,7 +76,7 @@ def layer_norm(
     x_ptr, weight_ptr, bias_ptr, out_ptr, mean_ptr, rstd_ptr,
     row_stride, n_columns, epsilon, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Layer normalisation of each row, one row a program, in three walks over blocks of the row."""
+    """Layer normalization of each row, one row a program, in three walks over blocks of the row."""
     row = tl.program_id(0)
     x_row = x_ptr + row * row_stride
     out_row = out_ptr + row * row_stride
@@ -89,8 +91,8 @@ def layer_norm(
     for start in range(0, n_columns, BLOCK):
         columns = start + tl.arange(0, BLOCK)
         x = tl.load(x_row + columns, mask=columns < n_columns, other=0.0).to(tl.float32)
-        centred = tl.where(columns < n_columns, x - mean, 0.0)
-        squares += centred * centred
+        centered = tl.where(columns < n_columns, x - mean, 0.0)
+        squares += centered * centered
     rstd = 1.0 / tl.sqrt(tl.sum(squares, axis=0) / n_columns + epsilon)
 
     tl.store(mean_ptr + row, mean)
@@ -106,7 +108,9 @@ def layer_norm(
 
 @triton.jit
 def dropout(x_ptr, out_ptr, n, p, seed, BLOCK: tl.constexpr):
-    """Zero each element with probability p and scale the rest by 1 / (1 - p); Philox of (seed, index) decides."""
+    """Zero each element with probability p and scale the rest by 1 / (1 - p); Philox of (seed,
+    index) decides.
+    """
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = offsets < n
     x = tl.load(x_ptr + offsets, mask=inside)

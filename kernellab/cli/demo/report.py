@@ -20,7 +20,7 @@ from kernellab.viz.kit.palette import BLUE, INK, ORANGE
 from kernellab.viz.kit.report import Html
 from kernellab.viz.stepper.view import stepper_of
 
-COLOURS = {"interpreter": BLUE, "torch, one thread": ORANGE}
+COLORS = {"interpreter": BLUE, "torch, one thread": ORANGE}
 
 
 def demo_report(results: Sequence[Result]) -> str:
@@ -96,7 +96,7 @@ def _allowed(absolute: float, relative: float) -> str:
 
 def times_figure(results: Sequence[Result]) -> Html:
     """Bars of the interpreter's and torch's times, on a logarithmic axis,
-    as SVG in the page's colours.
+    as SVG in the page's colors.
     """
     times = {
         "interpreter": [result.seconds * 1e3 for result in results],
@@ -108,7 +108,7 @@ def times_figure(results: Sequence[Result]) -> Html:
         height = 0.38
         for index, (label, values) in enumerate(times.items()):
             places = [row + (index - 0.5) * height for row in range(len(results))]
-            bars = axes.barh(places, values, height, label=label, color=COLOURS[label])
+            bars = axes.barh(places, values, height, label=label, color=COLORS[label])
             axes.bar_label(bars, fmt=report.format_number, padding=3, fontsize=8)
         axes.set_yticks(range(len(results)), [result.case.name for result in results])
         axes.invert_yaxis()

@@ -1,4 +1,4 @@
-"""Runs the demo's cases: on the interpreter, beside torch, and through the compiler."""
+"""Runs the demo's cases: on the interpreter, with torch, and through the compiler."""
 
 from __future__ import annotations
 

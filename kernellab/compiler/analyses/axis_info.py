@@ -25,7 +25,7 @@ from kernellab.compiler.modules.pointers import (
     underlying_argument,
 )
 from kernellab.compiler.modules.structure import (
-    arguments_towards,
+    arguments_toward,
     attribute,
     functions,
     kind,
@@ -37,6 +37,7 @@ from kernellab.ir.traits import Atomic, PointerAccess, has, trait_of
 from kernellab.ir.types import element_type, shape
 from kernellab.records import Compilation
 from kernellab.records.axis_info import AxisInfo, PointerFacts
+from kernellab.records.compilations import AXIS_INFO
 
 _LARGEST = 1 << 62
 """The divisibility of zero."""
@@ -144,7 +145,7 @@ def _of_splat(op: Operation, given: list[_Facts]) -> _Facts:
 def _of_expand(op: Operation, given: list[_Facts]) -> _Facts:
     (tile,), axis = given, _number(op, "axis")
     along = zip(tile.contiguity, tile.divisibility)
-    # A run of neighbours stops being one along the new dimension:
+    # A run of neighbors stops being one along the new dimension:
     # its later elements are divisible by nothing.
     new = gcd(*(1 if contiguous > 1 else divisible for contiguous, divisible in along))
 
@@ -223,12 +224,11 @@ def _of_sum(op: Operation, given: list[_Facts]) -> _Facts:
 def _of_product(_: Operation, given: list[_Facts]) -> _Facts:
     left, right = given
 
-    def divisible(one: _Facts, other: _Facts) -> list[int]:
-        # Times more than one, neighbours are no neighbours any more:
-        # each element then starts a run.
+    def divisible(factor: _Facts, other: _Facts) -> list[int]:
+        # Multiplied by more than 1, elements are not contiguous any more: each starts a run.
         return [
             1 if contiguous > 1 and other.value != 1 else divisor
-            for contiguous, divisor in zip(one.contiguity, one.divisibility)
+            for contiguous, divisor in zip(factor.contiguity, factor.divisibility)
         ]
 
     ones = (1,) * len(left.contiguity)
@@ -361,9 +361,9 @@ def _solve(module: Operation) -> dict[SSAValue, _Facts]:
         for op in module.walk():
             for block in [block for region in op.regions for block in region.blocks]:
                 changed |= _enter(block, facts)
-            for result, found in zip(op.results, _results(op, facts)):
-                if found != facts.get(result):
-                    facts[result] = found
+            for result, new in zip(op.results, _results(op, facts)):
+                if new != facts.get(result):
+                    facts[result] = new
                     changed = True
     return facts
 
@@ -372,7 +372,7 @@ _HINTS = ("tt.contiguity", "tt.divisibility", "tt.constancy")
 
 
 def _parameters(module: Operation) -> dict[SSAValue, _Facts]:
-    """What the specialisation promises of the parameters."""
+    """What the specialization promises of the parameters."""
     facts: dict[SSAValue, _Facts] = {}
     for function in functions(module):
         promised = attribute(function, "arg_attrs")
@@ -392,7 +392,7 @@ def _enter(block: Block, facts: dict[SSAValue, _Facts]) -> bool:
     """Join what each way into a block hands to its arguments."""
     changed = False
     parent = block.parent_op()
-    incoming = [list(handed) for _, handed in arguments_towards(block)]
+    incoming = [list(handed) for _, handed in arguments_toward(block)]
     if parent is not None and kind(parent) in ("scf.for", "scf.while"):
         end = parent.regions[-1].blocks[0].last_op
         if end is not None and kind(end) == "scf.yield" and block is parent.regions[0].blocks[0]:
@@ -400,12 +400,12 @@ def _enter(block: Block, facts: dict[SSAValue, _Facts]) -> bool:
             incoming.append([*counter, *end.operands])
     for handed in incoming:
         for argument, value in zip(block.args, handed):
-            found = facts.get(value)
-            if found is None or argument is value:
+            entering = facts.get(value)
+            if entering is None or argument is value:
                 continue
             if parent is not None and kind(parent) == "scf.for" and argument is block.args[0]:
-                found = _counter(parent, facts)
-            joined = facts[argument].join(found) if argument in facts else found
+                entering = _counter(parent, facts)
+            joined = facts[argument].join(entering) if argument in facts else entering
             if joined != facts.get(argument):
                 facts[argument] = joined
                 changed = True
@@ -424,11 +424,11 @@ def _results(op: Operation, facts: Mapping[SSAValue, _Facts]) -> list[_Facts]:
         return _results_of_control(op, facts)
     rule = _RULES.get(kind(op))
     given = [facts.get(operand) for operand in op.operands]
-    if rule is None or any(one is None for one in given):
-        found = [_nothing(result) for result in op.results]
+    if rule is None or any(known is None for known in given):
+        results = [_nothing(result) for result in op.results]
     else:
-        found = [rule(op, [one for one in given if one is not None])]
-    return [_with_hints(op, one) for one in found]
+        results = [rule(op, [known for known in given if known is not None])]
+    return [_with_hints(op, result) for result in results]
 
 
 def _results_of_control(op: Operation, facts: Mapping[SSAValue, _Facts]) -> list[_Facts]:
@@ -440,25 +440,25 @@ def _results_of_control(op: Operation, facts: Mapping[SSAValue, _Facts]) -> list
             sources.append(end.operands[1:] if kind(end) == "scf.condition" else end.operands)
     if kind(op) == "scf.while":
         sources = sources[:1]
-    found = []
+    joined_facts = []
     for place, result in enumerate(op.results):
         known = [facts[values[place]] for values in sources if values[place] in facts]
         joined = known[0] if known else _nothing(result)
         for other in known[1:]:
             joined = joined.join(other)
-        found.append(joined)
-    return found
+        joined_facts.append(joined)
+    return joined_facts
 
 
-def _with_hints(op: Operation, found: _Facts) -> _Facts:
+def _with_hints(op: Operation, facts: _Facts) -> _Facts:
     """`tl.multiple_of` and its like leave attributes; the larger claim counts."""
     numbers = []
-    for name, known in zip(_HINTS, (found.contiguity, found.divisibility, found.constancy)):
+    for name, known in zip(_HINTS, (facts.contiguity, facts.divisibility, facts.constancy)):
         hint = op.attributes.get(name)
         if isinstance(hint, builtin.DenseIntOrFPElementsAttr):
             known = tuple(max(a, int(b)) for a, b in zip(known, hint.get_values()))
         numbers.append(known)
-    return _Facts(numbers[0], numbers[1], numbers[2], found.value)
+    return _Facts(numbers[0], numbers[1], numbers[2], facts.value)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -627,7 +627,7 @@ def access_width(line: str) -> int | None:
     return None
 
 
-@answers("axis_info")
+@answers(AXIS_INFO)
 def axis_info_of(opened: OpenedModules) -> AxisInfo:
     """The accesses to global memory of the finished TTGIR."""
     return axis_info(opened.snapshot("ttgir"), _widths_by_line(opened.compilation), "ttgir")

@@ -32,10 +32,11 @@ from kernellab.ir.reader import read_module
 from kernellab.ir.traits import DescriptorAccess, PointerAccess, SharedRead, SharedWrite, has
 from kernellab.records import Compilation, PassRun
 from kernellab.records.barriers import Access, Barrier, Barriers, Hazard, HazardKind
+from kernellab.records.compilations import BARRIERS
 from kernellab.records.shared_memory import SharedMemory
 from kernellab.triton_api.analyses import with_barriers
 
-BARRIERS = frozenset({"ttg.barrier", "gpu.barrier", "ttg.local_barrier"})
+_WHOLE_PROGRAM = frozenset({"ttg.barrier", "gpu.barrier", "ttg.local_barrier"})
 """What a barrier of a whole program is called in TTGIR, over the versions of Triton."""
 
 _WAITS = frozenset(
@@ -108,7 +109,7 @@ def barriers(
     for region in _roots(module):
         _solve(region, known)
     left = Counter(lowered)
-    found: list[Barrier] = []
+    inserted: list[Barrier] = []
     for op, is_new in _barriers_of(number, original):
         position = position_of(op)
         if not left[position]:
@@ -116,17 +117,17 @@ def barriers(
         left[position] -= 1
         hazards = tuple(_hazards(op, known, bytes_of, number))
         author: Author = "membar analysis" if is_new else "program"
-        found.append(Barrier(kind(op), number[op], position, hazards, author))
+        inserted.append(Barrier(kind(op), number[op], position, hazards, author))
     scratch = {b.position: b for b in reversed(memory.buffers) if b.is_scratch}
     for position, count in left.items():
         owner = scratch.get(position)
         for _ in range(max(count, 0)):
-            found.append(
+            inserted.append(
                 _lowering_barrier(
                     position, owner.operation if owner else "", owner.name if owner else ""
                 )
             )
-    return Barriers(tuple(found), in_finished_code, read_from)
+    return Barriers(tuple(inserted), in_finished_code, read_from)
 
 
 def _barriers_of(
@@ -139,7 +140,7 @@ def _barriers_of(
     for op in ops:
         there_before = cursor < len(original) and original[cursor] == kind(op)
         cursor += there_before
-        if kind(op) in BARRIERS:
+        if kind(op) in _WHOLE_PROGRAM:
             yield op, not there_before
 
 
@@ -171,7 +172,7 @@ def _bytes_of(allocating: list[Operation], memory: SharedMemory) -> _Bytes:
 
 
 def _roots(module: Operation) -> Iterator[Region]:
-    """The regions in which barriers may stand, each with control flow of its own."""
+    """The regions that may contain barriers; each has separate control flow."""
     for op in module.walk():
         if kind(op) == "tt.func" or kind(op).startswith("ttg.warp_specialize"):
             yield from op.regions
@@ -206,7 +207,7 @@ def _solve(region: Region, known: _Module) -> None:
 
 
 def _step(state: _State, op: Operation, views: Views) -> _State:
-    if kind(op) in BARRIERS:
+    if kind(op) in _WHOLE_PROGRAM:
         return _State(_NOTHING, state.in_flight)
     if kind(op) in _WAITS:
         return _State(state.pending | state.in_flight, state.in_flight)
@@ -218,14 +219,13 @@ def _step(state: _State, op: Operation, views: Views) -> _State:
 
 
 def _step_back(points: _Points, op: Operation, views: Views) -> _Points:
-    if kind(op) in BARRIERS:
+    if kind(op) in _WHOLE_PROGRAM:
         return _NOTHING
     return points | frozenset(_accesses(op, views, scratch="write"))
 
 
 def _accesses(op: Operation, views: Views, scratch: Effect) -> Iterator[_Point]:
-    """What an operation does to shared memory itself;
-    what stands in its regions is looked at on its own.
+    """What an operation itself does to shared memory, without the operations in its regions.
 
     An operation with scratch space writes it, waits, and reads it:
     what comes before meets its write, what follows its read.
@@ -245,8 +245,8 @@ def _accesses(op: Operation, views: Views, scratch: Effect) -> Iterator[_Point]:
 def _effect(op: Operation) -> Effect | None:
     """What an operation does to shared memory, by operands that are views of it.
 
-    Loads of the tensor memory accelerator are not among them: they signal through a barrier in
-    memory of their own.
+    Loads of the tensor memory accelerator are not among them: they signal through a separate
+    barrier in memory.
     """
     if has(op, SharedRead):
         return "read"
@@ -270,7 +270,7 @@ def _hazards(
         if op is barrier:
             break
         points = _step_back(points, op, known.views)
-    found = {
+    hazards = {
         Hazard(
             _kind(first, second),
             _access(first, bytes_of, number),
@@ -280,7 +280,7 @@ def _hazards(
         for second in points
         if "write" in (first.effect, second.effect) and _overlap(first, second, bytes_of)
     }
-    yield from sorted(found, key=lambda h: (h.after.number, h.before.number, h.kind))
+    yield from sorted(hazards, key=lambda h: (h.after.number, h.before.number, h.kind))
 
 
 def _kind(first: _Point, second: _Point) -> HazardKind:
@@ -315,11 +315,11 @@ _ALIAS_OR_PLACE = re.compile(r'#loc\d*|"([^"]+)":(\d+):(\d+)')
 def lowered_barriers(text: str) -> list[tuple[SourcePosition, ...]]:
     """The places, innermost first, of the barriers in a module of LLVM's dialect."""
     aliases = dict(_ALIAS.findall(text))
-    found = []
+    positions = []
     for line in text.splitlines():
         if match := _LLVM_BARRIER.match(line):
-            found.append(tuple(_places(match[1], aliases)))
-    return found
+            positions.append(tuple(_places(match[1], aliases)))
+    return positions
 
 
 def _places(location: str, aliases: Mapping[str, str]) -> Iterator[SourcePosition]:
@@ -341,7 +341,7 @@ def barriers_in(machine_code: str) -> int:
     return len(_NVIDIA_BARRIER.findall(machine_code)) + len(_AMD_BARRIER.findall(machine_code))
 
 
-@answers("barriers")
+@answers(BARRIERS)
 def barriers_of(opened: OpenedModules) -> Barriers:
     """The barriers of a program, and what each guards."""
     compilation = opened.compilation
@@ -351,7 +351,7 @@ def barriers_of(opened: OpenedModules) -> Barriers:
         # Up to Triton 3.8 the analysis runs inside the lowering: it is run again here.
         without, text = (
             before,
-            opened.ask(with_barriers, before.text.read(), compilation.target),
+            opened.query(with_barriers, before.text.read(), compilation.target),
         )
     else:
         text = opened.generic_text(before)
@@ -372,7 +372,7 @@ def barriers_of(opened: OpenedModules) -> Barriers:
 
 
 def _before_membar(compilation: Compilation) -> PassRun | None:
-    """The pass before the one that inserts barriers, where that is a pass of its own:
+    """The pass before the one that inserts barriers, where that is a separate pass:
     from Triton 3.9 on.
     """
     for before, run in itertools.pairwise(compilation.passes):

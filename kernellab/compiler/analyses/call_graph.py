@@ -15,6 +15,7 @@ from kernellab.compiler.modules.structure import (
     symbol,
 )
 from kernellab.records.calls import CallGraph, Function
+from kernellab.records.compilations import CALL_GRAPH
 
 
 def call_graph(module: Operation, read_from: str) -> CallGraph:
@@ -39,7 +40,7 @@ def _is_true(op: Operation, name: str) -> bool:
     return isinstance(value, builtin.IntegerAttr) and value.value.data != 0
 
 
-@answers("call_graph")
+@answers(CALL_GRAPH)
 def call_graph_of(opened: OpenedModules) -> CallGraph:
     """The functions left after inlining, and who calls whom."""
     return call_graph(opened.snapshot(opened.first_stage), opened.first_stage)

@@ -12,7 +12,7 @@ import numpy
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from kernellab.compiler.analyses.layouts import AskLayouts, layouts_by_type
+from kernellab.compiler.analyses.layouts import QueryLayouts, layouts_by_type
 from kernellab.compiler.analyses.shared_memory import Measure, alone
 from kernellab.compiler.modules.analyst import answers
 from kernellab.compiler.modules.lane_traffic import (
@@ -33,7 +33,8 @@ from kernellab.compiler.modules.structure import (
 )
 from kernellab.ir.types import MemDescType
 from kernellab.records import Compilation, Instruction
-from kernellab.records.conversions import Conversion, Conversions, Means, Neighbour
+from kernellab.records.compilations import CONVERSIONS
+from kernellab.records.conversions import Conversion, Conversions, Means, Neighbor
 from kernellab.records.layouts import (
     Bases,
     Layout,
@@ -44,7 +45,7 @@ from kernellab.triton_api.analyses import allocated_bytes
 from kernellab.triton_api.layouts import bases_between
 
 Compose = Callable[[RegisterLayout, RegisterLayout], Mapping[str, Bases]]
-"""Asks Triton where a register of the second layout finds its element in the first."""
+"""Triton's answer: where a register of the second layout finds its element in the first."""
 Opcodes = Callable[[str, int], Mapping[str, int]]
 """What the machine code has for the how manieth operation of a name,
 in the order of the text, from 0."""
@@ -58,33 +59,33 @@ _BY_INDEX = ("tt.gather", "tt.histogram")
 
 @dataclass(frozen=True)
 class Questions:
-    """Who is asked what."""
+    """Functions that query the compiler and the machine code."""
 
-    layouts: AskLayouts
+    layouts: QueryLayouts
     compose: Compose
     measure: Measure
     """How much shared memory a module takes."""
     opcodes: Opcodes
 
 
-def conversions(module: builtin.ModuleOp, ask: Questions, read_from: str) -> Conversions:
+def conversions(module: builtin.ModuleOp, query: Questions, read_from: str) -> Conversions:
     """The operations of a module that bring elements to other threads, or may have to.
 
     Args:
         module: TTGIR.
-        ask: the compiler, and its machine code.
+        query: queries of the compiler and its machine code.
         read_from: the stage or pass that made the module.
     """
     numbers = numbered(module)
     moving = [op for op in numbers if _moves(op)]
     types = [value.type for op in moving for value in (*op.operands, *op.results)]
-    answers = layouts_by_type(types, ask.layouts)
-    known = {type: one for type, one in answers.items() if isinstance(one, Layout)}
+    answers = layouts_by_type(types, query.layouts)
+    known = {type: layout for type, layout in answers.items() if isinstance(layout, Layout)}
     places, flow = _places(numbers), Flow(module)
     return Conversions(
         tuple(
-            _Explanation(op, known, module, flow, ask).conversion(
-                numbers[op], ask.opcodes(kind(op), places[op])
+            _Explanation(op, known, module, flow, query).conversion(
+                numbers[op], query.opcodes(kind(op), places[op])
             )
             for op in moving
         ),
@@ -117,23 +118,23 @@ class _Explanation:
         layouts: Mapping[Attribute, Layout],
         module: builtin.ModuleOp,
         flow: Flow,
-        ask: Questions,
+        query: Questions,
     ) -> None:
         self._op = op
         self._flow = flow
         self._layouts = layouts
-        self._ask = ask
+        self._query = query
         self._source = op.operands[0]
         self._destination = op.operands[1] if kind(op) == "ttg.local_store" else op.results[0]
         in_memory = kind(op) in (*_INTO_SHARED, *_FROM_SHARED)
-        self._scratch = 0 if in_memory else ask.measure(alone(op, module))
+        self._scratch = 0 if in_memory else query.measure(alone(op, module))
 
     def conversion(self, number: int, opcodes: Mapping[str, int]) -> Conversion:
         """All that is known of it."""
         op, taken = self._op, self._source.type
         given = tile_type(self._destination.type)
-        asked = tile_type(taken)
-        assert asked is not None
+        source_tile = tile_type(taken)
+        assert source_tile is not None
         assert isinstance(taken, builtin.TensorType | MemDescType)
         means = self._means()
         shuffled, counted = self._shuffled_bytes(means, opcodes)
@@ -144,7 +145,7 @@ class _Explanation:
             position=position_of(op),
             shape=_shape(taken),
             element=str(taken.element_type),
-            source=asked.encoding,
+            source=source_tile.encoding,
             destination=given.encoding if given is not None else "",
             means=means,
             shared_bytes=self._shared_bytes(means),
@@ -153,8 +154,8 @@ class _Explanation:
             kept_bytes=self._kept_bytes(means),
             scratch_bytes=self._scratch,
             in_loop=bool(loops_around(op)),
-            forced_by=_neighbours(self._flow.makers(self._source), but=op),
-            wanted_by=_neighbours(self._flow.users(self._destination), but=op),
+            forced_by=_neighbors(self._flow.makers(self._source), but=op),
+            wanted_by=_neighbors(self._flow.users(self._destination), but=op),
             in_finished_code=opcodes,
         )
 
@@ -176,9 +177,9 @@ class _Explanation:
         source, destination = self._registers(self._source), self._registers(self._destination)
         if source is None or destination is None:
             return "no-op"
-        found = self._ask.compose(source, destination)
-        levels = list(found)
-        moving = [level for place, level in enumerate(levels) if not _stays(found, level, place)]
+        bases = self._query.compose(source, destination)
+        levels = list(bases)
+        moving = [level for place, level in enumerate(levels) if not _stays(bases, level, place)]
         if "block" in moving or "warp" in moving:
             return "shared memory"
         if "lane" in moving:
@@ -220,7 +221,7 @@ class _Explanation:
         return settled(counted, self._estimated_shuffles(means), bool(loops_around(self._op)))
 
     def _kept_bytes(self, means: Means) -> int | None:
-        """What stays in its thread; None where the operation is no conversion between known
+        """The bytes that stay in their thread; None unless the operation converts between known
         layouts of registers.
         """
         source, destination = self._registers(self._source), self._registers(self._destination)
@@ -246,9 +247,9 @@ class _Explanation:
         return width * math.prod(_shape(self._op.results[0].type))
 
 
-def _stays(found: Mapping[str, Bases], level: str, place: int) -> bool:
+def _stays(bases: Mapping[str, Bases], level: str, place: int) -> bool:
     """Whether every holder's element is at the holder's own `level`, whatever the others are."""
-    for name, vectors in found.items():
+    for name, vectors in bases.items():
         for bit, vector in enumerate(vectors):
             expected = 1 << bit if name == level else 0
             if vector[place] != expected:
@@ -292,24 +293,24 @@ def _element_bytes(type: Attribute) -> int:
     return max(1, bits // 8)
 
 
-def _neighbours(ops: Iterable[Operation], but: Operation) -> tuple[Neighbour, ...]:
-    found = [Neighbour(kind(op), position_of(op)) for op in ops if op is not but]
-    return tuple(dict.fromkeys(found))
+def _neighbors(ops: Iterable[Operation], but: Operation) -> tuple[Neighbor, ...]:
+    neighbors = [Neighbor(kind(op), position_of(op)) for op in ops if op is not but]
+    return tuple(dict.fromkeys(neighbors))
 
 
-@answers("conversions")
+@answers(CONVERSIONS)
 def conversions_of(opened: OpenedModules, snapshot: str) -> Conversions:
     """Where tiles change their layout, in one module."""
     compilation = opened.compilation
-    ask = Questions(
+    query = Questions(
         layouts=opened.layouts_of,
         compose=bases_between,
         measure=functools.cache(
-            lambda text: opened.ask(allocated_bytes, text, compilation.target, ())
+            lambda text: opened.query(allocated_bytes, text, compilation.target, ())
         ),
         opcodes=_opcodes_of_lines(compilation) if snapshot == "ttgir" else lambda *_: {},
     )
-    return conversions(opened.snapshot(snapshot), ask, snapshot)
+    return conversions(opened.snapshot(snapshot), query, snapshot)
 
 
 _MOVING = ("lanes", "shared load", "shared store", "barrier")

@@ -12,6 +12,7 @@ from kernellab.compiler.modules.structure import (
     name_of,
     position_of,
 )
+from kernellab.records.compilations import PIPELINE_STAGES
 from kernellab.records.pipelining import PipelineStages, ScheduledLoop, ScheduledOperation
 
 STAGE = "loop.stage"
@@ -42,7 +43,7 @@ def _loop_of(op: Operation) -> Operation | None:
     return current
 
 
-@answers("pipeline_stages")
+@answers(PIPELINE_STAGES)
 def pipeline_stages_of(opened: OpenedModules) -> PipelineStages:
     """The schedule of each software-pipelined loop."""
     scheduled = [run for run in opened.compilation.passes if "schedule_loops" in run.name]

@@ -16,7 +16,7 @@ from kernellab.compiler.modules.analyst import answers
 from kernellab.compiler.modules.needs import pass_read
 from kernellab.compiler.modules.opened import OpenedModules
 from kernellab.compiler.modules.structure import (
-    arguments_towards,
+    arguments_toward,
     attribute,
     blocks_of,
     enclosing,
@@ -31,6 +31,7 @@ from kernellab.compiler.modules.structure import (
 )
 from kernellab.errors import SourcePosition
 from kernellab.ir.types import MemDescType
+from kernellab.records.compilations import SHARED_MEMORY
 from kernellab.records.shared_memory import SharedBuffer, SharedMemory
 from kernellab.triton_api.analyses import allocated_bytes
 
@@ -50,7 +51,7 @@ def shared_memory(module: builtin.ModuleOp, measure: Measure, read_from: str) ->
 
     Args:
         module: as the allocation pass left it.
-        measure: asks the compiler for sizes.
+        measure: queries the compiler for sizes.
         read_from: the pass's label.
     """
     number = numbered(module)
@@ -74,7 +75,7 @@ def shared_memory(module: builtin.ModuleOp, measure: Measure, read_from: str) ->
         buffers=tuple(_with_sharers(buffers)),
         total_bytes=integer(module, "ttg.shared") or 0,
         read_from=read_from,
-        kernel=next((symbol(one, "sym_name") for one in functions(module)), ""),
+        kernel=next((symbol(function, "sym_name") for function in functions(module)), ""),
         positions=tuple(changes_of_line(number)),
         loops=tuple(loops(module, number)),
         warp_groups=tuple(warp_groups(number)),
@@ -93,18 +94,18 @@ def changes_of_line(number: Mapping[Operation, int]) -> Iterator[tuple[int, Sour
 
 def loops(module: Operation, number: Mapping[Operation, int]) -> Iterator[tuple[int, int]]:
     """First and last operation of what a branch leads back to, the outer loops first."""
-    found = [
+    spans = [
         (number[first], number[end])
         for block in blocks_of(module)
         if (end := block.last_op) is not None
         for successor in successors(block)
         if (first := successor.first_op) is not None and number[first] <= number[end]
     ]
-    yield from sorted(found, key=lambda span: (span[0], -span[1]))
+    yield from sorted(spans, key=lambda span: (span[0], -span[1]))
 
 
 def warp_groups(number: Mapping[Operation, int]) -> Iterator[tuple[int, int]]:
-    """First and last operation of each region of a warp-specialised operation."""
+    """First and last operation of each region of a warp-specialized operation."""
     for op in number:
         if kind(op) in ("ttg.warp_specialize", "ttg.warp_specialize.partitions"):
             for region in op.regions:
@@ -120,14 +121,14 @@ def _holds_partitions(region: Region) -> bool:
 def _with_sharers(buffers: list[SharedBuffer]) -> list[SharedBuffer]:
     return [
         replace(
-            one,
+            buffer,
             shares_with=tuple(
                 other.name
                 for other in buffers
-                if other is not one and one.offset < other.end and other.offset < one.end
+                if other is not buffer and buffer.offset < other.end and other.offset < buffer.end
             ),
         )
-        for one in buffers
+        for buffer in buffers
     ]
 
 
@@ -146,7 +147,7 @@ def _size(op: Operation, module: builtin.ModuleOp, measure: Measure) -> int:
         return max((_offset(inner) + _size(inner, module, measure) for inner in inside), default=0)
     if kind(op) == "tt.func":
         # The pass gives no size, and a function cannot be measured alone:
-        # its room ends where the next buffer begins.
+        # its memory ends where the next buffer begins.
         others = [_offset(inner) for inner in module.walk() if allocates(inner)]
         end = min((offset for offset in others if offset > _offset(op)), default=None)
         return (end if end is not None else integer(module, "ttg.shared") or 0) - _offset(op)
@@ -157,7 +158,11 @@ def _offset(op: Operation) -> int:
     """The first byte; of a buffer in several pieces the lowest."""
     value = op.attributes.get(OFFSET)
     if isinstance(value, builtin.ArrayAttr):
-        return min(one.value.data for one in value if isinstance(one, builtin.IntegerAttr))
+        return min(
+            attribute.value.data
+            for attribute in value
+            if isinstance(attribute, builtin.IntegerAttr)
+        )
     return integer(op, OFFSET) or 0
 
 
@@ -184,7 +189,7 @@ def alone(op: Operation, module: builtin.ModuleOp) -> str:
     if kind(copy) == "ttg.warp_specialize":
         _empty(copy)
     block.add_op(copy)
-    # An atomic whose result nobody wants takes no memory to spread it.
+    # An atomic whose result no one wants takes no memory to spread it.
     wanted = (
         []
         if kind(op).endswith("_alloc")
@@ -227,8 +232,8 @@ def taken_from_outside(op: Operation) -> list[SSAValue]:
 
 
 def _empty(op: Operation) -> None:
-    """Take the work out of the regions of a warp-specialised operation:
-    what is inside has memory of its own.
+    """Take the work out of the regions of a warp-specialized operation,
+    which have separate memory.
     """
     for region in [region for inner in op.walk() for region in inner.regions]:
         ends = [block.last_op for block in region.blocks if block.last_op is not None]
@@ -259,18 +264,18 @@ def views_of(module: Operation, mark: str = OFFSET) -> Views:
     views: dict[SSAValue, frozenset[Operation]] = {}
     changed = True
     while changed:
-        before = sum(len(found) for found in views.values())
+        before = sum(len(seen) for seen in views.values())
         for op in module.walk():
             for result in op.results:
                 if isinstance(result.type, MemDescType):
                     views[result] = _origins(op, result, views, mark)
         for block in blocks_of(module):
-            for _, handed in arguments_towards(block):
+            for _, handed in arguments_toward(block):
                 for argument, value in zip(block.args, handed):
                     if isinstance(argument.type, MemDescType):
                         known = views.get(argument, frozenset())
                         views[argument] = known | views.get(value, frozenset())
-        changed = sum(len(found) for found in views.values()) != before
+        changed = sum(len(seen) for seen in views.values()) != before
     return views
 
 
@@ -328,13 +333,13 @@ def _alive_at_end(region: Region, home: Block, used_by: set[Operation]) -> set[B
 
 
 def _reachable(start: Block) -> set[Block]:
-    found, waiting = {start}, [start]
+    reached, waiting = {start}, [start]
     while waiting:
         for block in successors(waiting.pop()):
-            if block not in found:
-                found.add(block)
+            if block not in reached:
+                reached.add(block)
                 waiting.append(block)
-    return found
+    return reached
 
 
 def _end(op: Operation, number: Mapping[Operation, int]) -> int:
@@ -342,12 +347,12 @@ def _end(op: Operation, number: Mapping[Operation, int]) -> int:
     return max(number[inner] for inner in op.walk())
 
 
-@answers("shared_memory")
+@answers(SHARED_MEMORY)
 def shared_memory_of(opened: OpenedModules) -> SharedMemory:
     """The layout of shared memory after the pass that allocates it."""
     target, allocated = opened.compilation.target, pass_read(opened.compilation, "shared_memory")
     return shared_memory(
         opened.after(allocated),
-        lambda text: opened.ask(allocated_bytes, text, target, allocated.arguments),
+        lambda text: opened.query(allocated_bytes, text, target, allocated.arguments),
         allocated.label,
     )

@@ -32,6 +32,7 @@ from kernellab.compiler.modules.structure import (
     symbol,
 )
 from kernellab.compiler.targets import has_tensor_memory
+from kernellab.records.compilations import TENSOR_MEMORY
 from kernellab.records.shared_memory import TENSOR_MEMORY_COLUMNS, TensorBuffer, TensorMemory
 from kernellab.triton_api.analyses import tensor_memory_places
 
@@ -52,7 +53,7 @@ def tensor_memory(module: builtin.ModuleOp, allocate: Allocate, read_from: str) 
 
     Args:
         module: as the pass left it.
-        allocate: asks the compiler, for sizes.
+        allocate: queries the compiler for sizes.
         read_from: the pass's label.
     """
     number = numbered(module)
@@ -83,7 +84,7 @@ def tensor_memory(module: builtin.ModuleOp, allocate: Allocate, read_from: str) 
         buffers=tuple(_with_sharers(buffers)),
         total_columns=integer(module, TOTAL) or 0,
         read_from=read_from,
-        kernel=next((symbol(one, "sym_name") for one in functions(module)), ""),
+        kernel=next((symbol(function, "sym_name") for function in functions(module)), ""),
         positions=tuple(changes_of_line(number)),
         loops=tuple(loops(module, number)),
         warp_groups=tuple(warp_groups(number)),
@@ -94,12 +95,12 @@ def tensor_memory(module: builtin.ModuleOp, allocate: Allocate, read_from: str) 
 def _with_sharers(buffers: list[TensorBuffer]) -> list[TensorBuffer]:
     return [
         replace(
-            one,
+            buffer,
             shares_with=tuple(
-                other.name for other in buffers if other is not one and one.overlaps(other)
+                other.name for other in buffers if other is not buffer and buffer.overlaps(other)
             ),
         )
-        for one in buffers
+        for buffer in buffers
     ]
 
 
@@ -136,7 +137,7 @@ def _copies(op: Operation, count: int, module: builtin.ModuleOp) -> str:
     return kernel_text(block, [], module, leave_out=TOTAL)
 
 
-@answers("tensor_memory")
+@answers(TENSOR_MEMORY)
 def tensor_memory_of(opened: OpenedModules) -> TensorMemory:
     """The layout of tensor memory after the pass that allocates it; none where there is none."""
     compilation = opened.compilation
@@ -146,6 +147,6 @@ def tensor_memory_of(opened: OpenedModules) -> TensorMemory:
     allocated = pass_read(compilation, "tensor_memory")
     return tensor_memory(
         opened.after(allocated),
-        lambda text: opened.ask(tensor_memory_places, text, compilation.target),
+        lambda text: opened.query(tensor_memory_places, text, compilation.target),
         allocated.label,
     )

@@ -21,6 +21,7 @@ from kernellab.compiler.modules.structure import (
 from kernellab.ir.locations import argument_name, locate
 from kernellab.ir.traits import DotLike, GlobalAccess, global_effect, has, trait_of
 from kernellab.ir.types import PointerType, TensorDescType, bit_width, element_type, shape
+from kernellab.records.compilations import WORK
 from kernellab.records.work import Work, WorkItem
 
 _FLOAT_OPERATIONS = frozenset(
@@ -152,7 +153,7 @@ def _axis(op: Operation) -> int:
 
 
 def _depth(op: Operation) -> int:
-    """The length of a matrix product's inner dimension, in numbers: a byte of fp4 holds two."""
+    """The length of a matmul's inner dimension, in numbers: a byte of fp4 holds two."""
     bytes_or_numbers = shape(op.operands[0].type)[-1]
     packed = attribute(op, "a_elem_type") is not None and _holds_fp4(op)
     return bytes_or_numbers * (2 if packed else 1)
@@ -232,7 +233,7 @@ def format_integer(value: SSAValue) -> str:
     return f"{name} (line {place.line})" if place else name
 
 
-@answers("work")
+@answers(WORK)
 def work_of(opened: OpenedModules) -> Work:
     """Arithmetic and bytes of one program, counted from the first IR that the record has."""
     return work(opened.snapshot(opened.first_stage), opened.first_stage)

@@ -13,4 +13,4 @@ SCHEMA = Path(__file__).with_name("schema") / "record.schema.json"
 """The format, for other programs to read."""
 
 BINARY = frozenset({"cubin", "hsaco"})
-"""The stages that are no text."""
+"""The stages that are binary."""

@@ -18,12 +18,12 @@ from kernellab import triton_api
 from kernellab.common.escapes import string_of_ir
 from kernellab.common.saved_files import BadFile, file_bytes, json_in, text_in
 from kernellab.common.saved_json import Misfit, SavedData, value_of
+from kernellab.compiler.compilations import LANGUAGES, make_stages
 from kernellab.compiler.files.format import BINARY
 from kernellab.compiler.machine_code.resources import resource_reader
-from kernellab.compiler.modules.mlir_queries import ask_worker
+from kernellab.compiler.modules.mlir_queries import query_worker
 from kernellab.compiler.providers import RecordProvider
 from kernellab.compiler.source_map import read_source_map
-from kernellab.compiler.stages import LANGUAGES, make_stages
 from kernellab.errors import ArchiveError, SourcePosition
 from kernellab.records import (
     Compilation,
@@ -37,7 +37,7 @@ from kernellab.records import (
 from kernellab.records.launches import is_architecture
 
 _NOTHING_KNOWN = Specialization({}, {}, {})
-"""Neither a cache folder nor a dump says what a kernel was specialised on in Triton's own terms;
+"""Neither a cache folder nor a dump says what a kernel was specialized on in Triton's own terms;
 the IR's signature does."""
 
 # --------------------------------------------------------------------------------------------------
@@ -86,17 +86,19 @@ def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compil
 
 
 def _only_metadata(folder: Path) -> Path:
-    found = [file for file in sorted(folder.glob("*.json")) if not file.name.startswith("__grp__")]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(file.name for file in found)
+    candidates = [
+        file for file in sorted(folder.glob("*.json")) if not file.name.startswith("__grp__")
+    ]
+    if len(candidates) == 1:
+        return candidates[0]
+    if candidates:
+        names = ", ".join(file.name for file in candidates)
         raise ArchiveError(
             f"The folder {str(folder)!r} holds several kernels.", advice=f"Load one of {names}."
         )
     raise ArchiveError(
-        f"The folder {str(folder)!r} is no folder of Triton's cache: it holds no kernel's .json.",
-        advice="Triton keeps each compilation in a folder of its own: ~/.triton/cache/<hash>.",
+        f"The folder {str(folder)!r} is not a folder of Triton's cache: it has no kernel's .json.",
+        advice="Triton keeps each compilation in a separate folder: ~/.triton/cache/<hash>.",
     )
 
 
@@ -107,7 +109,9 @@ def _metadata(file: Path) -> dict[str, Any]:
     except BadFile as error:
         raise ArchiveError(f"Triton's metadata {str(file)!r} {error}.") from error
     if not isinstance(metadata, dict) or not isinstance(metadata.get("target"), dict):
-        raise ArchiveError(f"{str(file)!r} is no metadata of Triton's: it names no target.")
+        raise ArchiveError(
+            f"The file {str(file)!r} is not Triton's metadata: it does not name a target."
+        )
     return metadata
 
 
@@ -124,7 +128,10 @@ def _check_metadata(metadata: Mapping[str, Any], file: Path) -> None:
 
 
 def _check(data: SavedData) -> None:
-    value_of(data, lambda one: {name: value_of(one[name], lambda _: None) for name in one.names()})
+    value_of(
+        data,
+        lambda options: {name: value_of(options[name], lambda _: None) for name in options.names()},
+    )
     data["name"].text()
     data["shared"].integer(0, 2**48)
     if data.has("num_stages"):
@@ -147,11 +154,11 @@ def _text(content: bytes, file: Path) -> str:
 def _target(metadata: Mapping[str, Any], file: Path) -> Target:
     backend, arch = metadata["target"].get("backend"), metadata["target"].get("arch")
     if backend not in ("cuda", "hip"):
-        raise ArchiveError(
-            f"{str(file)!r} is for a backend that is not known here: {backend!r:.40}."
-        )
+        raise ArchiveError(f"{str(file)!r} is for an unknown backend: {backend!r:.40}.")
     if not is_architecture(backend, str(arch)):
-        raise ArchiveError(f"{str(file)!r} is for no architecture of {backend}: {arch!r:.40}.")
+        raise ArchiveError(
+            f"{str(file)!r} is for {arch!r:.40}, which is not an architecture of {backend}."
+        )
     return Target(backend, str(arch))
 
 
@@ -160,13 +167,13 @@ _FUNCTION_PLACE = re.compile(r'^#loc = loc\("((?:[^"\\]|\\.)+)":(\d+):\d+\)', re
 
 
 def _map_reader(stages: Stages, target: Target, options: Mapping[str, Any]) -> Any:
-    """Reads the source map of stages whose IR says where the kernel stands;
+    """Reads the source map of stages whose IR says where the kernel is defined;
     None where none does.
     """
     for name in ("ttir", "ttgir"):
         if name in stages and (place := _FUNCTION_PLACE.search(stages[name].text)):
             kernel = SourcePosition(string_of_ir(place[1]), int(place[2]))
-            return partial(read_source_map, stages, kernel, target, options, ask_worker)
+            return partial(read_source_map, stages, kernel, target, options, query_worker)
     return None
 
 
@@ -235,9 +242,7 @@ def read_dump(text: str, file: Path) -> Compilation:
     if kernel is None:
         raise ArchiveError(f"The dump {str(file)!r} holds no module with a kernel.")
     if target is None:
-        raise ArchiveError(
-            f"The dump {str(file)!r} names no target: it ends before the first pass of TTGIR."
-        )
+        raise ArchiveError(f"The dump {str(file)!r} does not name a target: it ends before TTGIR.")
     passes = tuple(_passes(dumps))
     warps = next((match for dump in dumps if (match := _WARPS.search(dump.text))), None)
     stages = Stages(dict(_stages(passes)))
@@ -271,7 +276,7 @@ def _dumps(text: str) -> Iterator[_Dump]:
 def _tritons_name(name: str) -> str:
     if name in _TRITONS_NAMES:
         return _TRITONS_NAMES[name]
-    prefix = next((one for one in _PREFIXES if name.startswith(one)), "")
+    prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), "")
     return name.removeprefix(prefix).replace("-", "_").lower()
 
 
@@ -323,11 +328,11 @@ def _stages(passes: Iterable[PassRun]) -> Iterator[tuple[str, Stage]]:
     loops become branches there.
     """
     before: PassRun | None = None
-    found: set[str] = set()
+    seen: set[str] = set()
     for run in passes:
         made = {"convert_to_ttgpuir": "ttir", "allocate_warp_groups": "ttgir", "scf_to_cf": "ttgir"}
         name = made.get(run.name)
-        if name is not None and name not in found and before is not None:
-            found.add(name)
+        if name is not None and name not in seen and before is not None:
+            seen.add(name)
             yield name, Stage(name, "mlir", before.text.read())
         before = run

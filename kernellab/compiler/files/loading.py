@@ -46,7 +46,7 @@ def compilation_in(content: bytes, file: Path) -> Compilation:
         text = text_in(gunzipped(content) if content.startswith(_GZIP) else content)
     except NotText as error:
         raise ArchiveError(
-            f"{str(file)!r} is no saved compilation: it holds neither gzip nor text.",
+            f"The file {str(file)!r} is not a saved compilation: it is neither gzip nor text.",
             advice=_WHAT_LOAD_READS,
         ) from error
     except BadFile as error:
@@ -56,8 +56,8 @@ def compilation_in(content: bytes, file: Path) -> Compilation:
     try:
         data = json_in(text, len(content))
     except BadFile as error:
-        problem = str(error) if text.lstrip()[:1] == "{" else "is no saved compilation"
-        raise ArchiveError(f"{str(file)!r} {problem}.", advice=_WHAT_LOAD_READS) from error
+        problem = str(error) if text.lstrip()[:1] == "{" else "is not a saved compilation"
+        raise ArchiveError(f"The file {str(file)!r} {problem}.", advice=_WHAT_LOAD_READS) from error
     if isinstance(data, dict) and "format" not in data and "triton_version" in data:
         return read_cache_folder(file.parent, file)
     return from_json(data, str(file))

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, get_args
 
-from kernellab.common.formatting import shown
 from kernellab.common.saved_files import check_version
 from kernellab.common.saved_json import Misfit, SavedData, pairs_of, value_of
+from kernellab.common.saved_records import MOST_LINES, Line, RecordReader, Size
 from kernellab.compiler.files.format import BINARY, FORMAT, VERSION
 from kernellab.compiler.providers import RecordProvider
-from kernellab.compiler.remarks.catalogue import explained
+from kernellab.compiler.remarks.catalog import explained
 from kernellab.errors import ArchiveError, SourcePosition
 from kernellab.records import (
     Compilation,
@@ -39,13 +38,15 @@ def from_json(data: Any, name: str = "the record") -> Compilation:
             message says where.
     """
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ArchiveError(f"{name!r} holds JSON, but no compilation that KernelLab saved.")
+        raise ArchiveError(f"{name!r} contains JSON, but not a compilation that KernelLab saved.")
     check_version(name, data, VERSION)
     try:
         return _compilation(SavedData(data))
     except Misfit as error:
         raise ArchiveError(f"{name!r} is damaged: {error}.") from error
 
+
+_READER = RecordReader()
 
 _MOST_TEXTS = 20_000
 """Of a compilation: one for each stage and each pass that changes something."""
@@ -54,10 +55,10 @@ _MOST_TEXTS = 20_000
 def _compilation(data: SavedData) -> Compilation:
     if len(data["texts"].items()) > _MOST_TEXTS:
         raise data["texts"].misfit(f"a list of no more than {_MOST_TEXTS:,}")
-    texts = [StoredText(one.text()) for one in data["texts"].items()]
+    texts = [StoredText(item.text()) for item in data["texts"].items()]
     for text in texts:
         text.pack()
-    counts = [_counts(one) for one in data["op_counts"].items()]
+    counts = _READER.read(tuple[dict[str, Size], ...], data["op_counts"])
     specialization = data["specialization"]
     resources, source_map, remarks = data["resources"], data["source_map"], data["remarks"]
     return Compilation(
@@ -70,14 +71,14 @@ def _compilation(data: SavedData) -> Compilation:
             origins=_origins(specialization["origins"]),
         ),
         options=_options(data["options"]),
-        stages=Stages({one.name: one for one in _stages(data["stages"], texts)}),
-        passes=tuple(_pass(one, texts, counts) for one in data["passes"].items()),
+        stages=Stages({stage.name: stage for stage in _stages(data["stages"], texts)}),
+        passes=tuple(_pass(item, texts, counts) for item in data["passes"].items()),
         # Files of earlier versions have none.
         functions=tuple(map(_function, data["functions"].items() if data.has("functions") else ())),
         provider=RecordProvider(
-            None if resources.is_null() else partial(_same, _resources(resources)),
+            None if resources.is_null() else partial(_same, _READER.record(Resources, resources)),
             None if source_map.is_null() else partial(_same, _source_map(source_map)),
-            None if remarks.is_null() else tuple(_remark(one) for one in remarks.items()),
+            None if remarks.is_null() else tuple(_remark(item) for item in remarks.items()),
         ),
     )
 
@@ -94,31 +95,27 @@ def target_from_json(data: SavedData) -> Target:
     return Target(backend, arch)
 
 
-def _counts(data: SavedData) -> dict[str, int]:
-    return {name: data[name].integer(0, 2**48) for name in data.names()}
-
-
 def _by_name(data: SavedData) -> dict[str, Any]:
-    found = pairs_of(data)
-    if not all(isinstance(name, str) for name in found):
+    by_name = pairs_of(data)
+    if not all(isinstance(name, str) for name in by_name):
         raise data.misfit("values by name")
-    return found
+    return by_name
 
 
 def _by_path(data: SavedData) -> dict[Path, Any]:
-    found = pairs_of(data)
-    for path in found:
-        if not isinstance(path, tuple) or not all(type(one) is int for one in path):
+    by_path = pairs_of(data)
+    for path in by_path:
+        if not isinstance(path, tuple) or not all(type(number) is int for number in path):
             raise data.misfit("values by path")
-    return found
+    return by_path
 
 
 def _attributes(data: SavedData) -> dict[Path, Any]:
-    found = _by_path(data)
-    for promises in found.values():
+    by_path = _by_path(data)
+    for promises in by_path.values():
         if not isinstance(promises, list | tuple) or not all(map(_is_promise, promises)):
             raise data.misfit("lists of names and values, by path")
-    return found
+    return by_path
 
 
 def _is_promise(value: Any) -> bool:
@@ -126,11 +123,11 @@ def _is_promise(value: Any) -> bool:
 
 
 def _origins(data: SavedData) -> dict[str, Origin]:
-    found = _by_name(data)
-    for origin in found.values():
+    by_name = _by_name(data)
+    for origin in by_name.values():
         if not isinstance(origin, str) or origin not in get_args(Origin):
             raise data.misfit(f"by name one of {', '.join(get_args(Origin))}")
-    return found
+    return by_name
 
 
 _COUNTED = {"num_warps": 1, "num_ctas": 1, "num_stages": 0}
@@ -138,19 +135,19 @@ _COUNTED = {"num_warps": 1, "num_ctas": 1, "num_stages": 0}
 
 def _options(data: SavedData) -> dict[str, Any]:
     """Options of the compiler's; those that are counts are computed with."""
-    found = _by_name(data)
+    options = _by_name(data)
     for name, least in _COUNTED.items():
-        value = found.get(name, least)
+        value = options.get(name, least)
         if not (type(value) is int and least <= value <= 2**20):
             raise data.misfit(f"options whose {name!r} is a number of {name.partition('_')[2]}")
-    return found
+    return options
 
 
 def _stages(data: SavedData, texts: list[StoredText]) -> Iterator[Stage]:
-    for one in data.items():
-        stage = _stage(one, texts)
+    for item in data.items():
+        stage = _stage(item, texts)
         if (stage.name in BINARY) != isinstance(stage.content, bytes):
-            raise one.misfit("a binary" if stage.name in BINARY else "a text")
+            raise item.misfit("a binary" if stage.name in BINARY else "a text")
         yield stage
 
 
@@ -166,12 +163,12 @@ def _stage(data: SavedData, texts: list[StoredText]) -> Stage:
     return Stage(data["name"].text(), data["language"].text(), content)
 
 
-def _pass(data: SavedData, texts: list[StoredText], counts: list[dict[str, int]]) -> PassRun:
+def _pass(data: SavedData, texts: list[StoredText], counts: Sequence[dict[str, int]]) -> PassRun:
     return PassRun(
         stage=data["stage"].text(),
         name=data["name"].text(),
         occurrence=data["occurrence"].integer(1, 2**31),
-        arguments=tuple(value_of(one) for one in data["arguments"].items()),
+        arguments=tuple(value_of(item) for item in data["arguments"].items()),
         seconds=data["seconds"].number(least=0),
         changed=data["changed"].boolean(),
         op_counts_before=data["before"].place_in(counts),
@@ -180,47 +177,35 @@ def _pass(data: SavedData, texts: list[StoredText], counts: list[dict[str, int]]
     )
 
 
-def _resources(data: SavedData) -> Resources:
-    known = {field.name for field in dataclasses.fields(Resources)}
-    counts = _counts(data)
-    if unknown := set(counts) - known:
-        raise Misfit(f"resources has the unknown field {shown(sorted(unknown)[0])}")
-    for name in ("registers", "spills", "shared_bytes", "stack_bytes"):
-        data[name].integer()
-    return Resources(**counts)
-
-
 def _source_map(data: SavedData) -> SourceMap:
     for name in ("file", "files", "chains", "origins", "links"):
         data[name]
     try:
-        found = SourceMap.from_json(data.plain())
+        source_map = SourceMap.from_json(data.plain())
     except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
         raise data.misfit("a source map") from error
-    if not _is_sound(found):
+    if not _is_sound(source_map):
         raise data.misfit("a source map: its numbers lead nowhere")
-    return found
+    return source_map
 
 
-def _is_sound(found: SourceMap) -> bool:
+def _is_sound(source_map: SourceMap) -> bool:
     """Whether the numbers of a source map are those of its files, chains and lines."""
 
     def are(numbers: Iterable[Any], least: int, end: int) -> bool:
-        return all(type(one) is int and least <= one < end for one in numbers)
+        return all(type(number) is int and least <= number < end for number in numbers)
 
-    files, chains = len(found.files), len(found.chains)
+    files, chains = len(source_map.files), len(source_map.chains)
     return (
-        all(isinstance(one, str) for one in (found.file, *found.files))
-        and all(are(frame[:1], 0, files) for chain in found.chains for frame in chain)
-        and all(are(frame[1:], 0, _MOST_LINES) for chain in found.chains for frame in chain)
-        and all(are(numbers, 0, chains) for lines in found.origins.values() for numbers in lines)
-        and all(are(numbers, 1, 2**31) for lines in found.links.values() for numbers in lines)
-        and all(there != here for there, here in found.links)
+        all(isinstance(file, str) for file in (source_map.file, *source_map.files))
+        and all(are(frame[:1], 0, files) for chain in source_map.chains for frame in chain)
+        and all(are(frame[1:], 0, MOST_LINES) for chain in source_map.chains for frame in chain)
+        and all(
+            are(numbers, 0, chains) for lines in source_map.origins.values() for numbers in lines
+        )
+        and all(are(numbers, 1, 2**31) for lines in source_map.links.values() for numbers in lines)
+        and all(there != here for there, here in source_map.links)
     )
-
-
-_MOST_LINES = 2_000_000
-"""Of a source file."""
 
 
 def _remark(data: SavedData) -> Remark:
@@ -230,20 +215,17 @@ def _remark(data: SavedData) -> Remark:
         what=data["what"].text(),
         kind=data["origin"].one_of("mlir", "ptxas", "triton"),
         position=None if span.is_null() else _position(span),
-        called_from=tuple(_position(one) for one in data["called_from"].items()),
+        called_from=tuple(_position(item) for item in data["called_from"].items()),
     )
     return explained(saved)
 
 
 def _function(data: SavedData) -> FunctionSource:
-    lines = tuple(one.text() for one in data["lines"].items())
-    first = data["first_line"].integer(1, _MOST_LINES - len(lines))
-    return FunctionSource(data["file"].text(), data["name"].text(), first, lines)
+    function: FunctionSource = _READER.record(FunctionSource, data)
+    data["first_line"].integer(1, MOST_LINES - len(function.lines))
+    return function
 
 
 def _position(data: SavedData) -> SourcePosition:
-    parts = data.items()
-    if len(parts) != 3:
-        raise data.misfit("a file, a line and a column")
-    line, column = (one.integer(0, _MOST_LINES) for one in parts[1:])
-    return SourcePosition(parts[0].text(), line, column)
+    file, line, column = data.parts(3)
+    return SourcePosition(file.text(), _READER.read(Line, line), _READER.read(Line, column))

@@ -46,7 +46,7 @@ def save(compilation: Compilation, path: str | os.PathLike[str]) -> Path:
     """Write the whole record of a compilation: stages, passes, resources, source map, remarks.
 
     Args:
-        compilation: what is saved. What it would compute when asked is computed now.
+        compilation: what is saved. What it computes on demand is computed now.
         path: the file, whatever its suffix: gzipped JSON. A file that is there is overwritten once
             the new one is complete.
 
@@ -87,18 +87,20 @@ def to_json(compilation: Compilation) -> dict[str, Any]:
         ),
         "source_map": _answer(compilation, "source_map", lambda: compilation.source_map.to_json()),
         "remarks": _answer(
-            compilation, "remarks", lambda: [_remark_to_json(one) for one in compilation.remarks]
+            compilation,
+            "remarks",
+            lambda: [_remark_to_json(remark) for remark in compilation.remarks],
         ),
-        "functions": [dataclasses.asdict(one) for one in compilation.functions],
+        "functions": [dataclasses.asdict(function) for function in compilation.functions],
     }
 
 
-def _answer(compilation: Compilation, asked: Capability, ask: Callable[[], Any]) -> Any:
+def _answer(compilation: Compilation, capability: Capability, query: Callable[[], Any]) -> Any:
     """None for what a record does not have."""
-    if not compilation.can_answer(asked):
+    if not compilation.can_answer(capability):
         return None
     try:
-        return ask()
+        return query()
     except KernelLabError:  # A tool fails on it: what is there already is worth a file.
         return None
 
@@ -134,7 +136,7 @@ def _remark_to_json(remark: Remark) -> dict[str, Any]:
         "what": remark.what,
         "origin": remark.kind,
         "span": None if remark.position is None else _position_to_json(remark.position),
-        "called_from": [_position_to_json(one) for one in remark.called_from],
+        "called_from": [_position_to_json(position) for position in remark.called_from],
     }
 
 

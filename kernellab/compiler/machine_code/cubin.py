@@ -30,10 +30,12 @@ def sections(cubin: bytes) -> dict[str, Section]:
     """The sections of a cubin by name.
 
     Raises:
-        CompileError: the bytes are no 64-bit ELF file, or a damaged one.
+        CompileError: the bytes are not a 64-bit ELF file, or are damaged.
     """
     if cubin[:5] != b"\x7fELF\x02":
-        raise CompileError("these bytes are no cubin: they do not begin as a 64-bit ELF file does")
+        raise CompileError(
+            "The bytes are not a cubin: they do not begin as a 64-bit ELF file does."
+        )
     try:
         return _sections(cubin)
     except (struct.error, ValueError, IndexError) as error:
@@ -52,24 +54,24 @@ def _sections(cubin: bytes) -> dict[str, Section]:
         raise ValueError("its sections are larger than the file")
     contents = {(start, size): cubin[start : start + size] for start, size in stretches}
     names = entries[names_index][4]
-    found = {}
+    by_name = {}
     for name_offset, kind, flags, _address, offset, size, *_rest in entries:
         start = names + name_offset
         name = cubin[start : cubin.index(b"\0", start, start + _LONGEST_NAME)].decode()
         content = b"" if kind == _NO_BITS else contents[offset, size]
-        found[name] = Section(name, flags, content)
-    return found
+        by_name[name] = Section(name, flags, content)
+    return by_name
 
 
 def size_without_debug(binary: bytes) -> int:
-    """Bytes of the sections of an ELF file, a cubin or AMD's, that are no debug information;
-    of what is no ELF file, of all of it.
+    """The size in bytes of an ELF file, a cubin or AMD's, without its debug information;
+    of any other bytes, the whole size.
     """
     try:
-        found = sections(binary)
+        by_name = sections(binary)
     except CompileError:
         return len(binary)
-    return sum(len(one.content) for name, one in found.items() if "debug" not in name)
+    return sum(len(section.content) for name, section in by_name.items() if "debug" not in name)
 
 
 _NO_BITS_ATTRIBUTE, _BYTE_ATTRIBUTE, _HALF_ATTRIBUTE = 1, 2, 3
@@ -126,11 +128,11 @@ def ptx_lines(cubin: bytes) -> list[tuple[int, int]] | None:
     """(address, PTX line) in the order of addresses:
     from each address to the next, code came from that line.
 
-    ptxas writes them as a DWARF line table of its own, `.nv_debug_line_sass`. None where the cubin
-    has several code sections, whose tables only a linker can tell apart, or no such table.
+    ptxas writes them as a separate DWARF line table, `.nv_debug_line_sass`. None where the cubin
+    has several code sections, whose tables only a linker can separate, or no such table.
 
     Raises:
-        CompileError: the bytes are no cubin, or a damaged one.
+        CompileError: the bytes are not a cubin, or are damaged.
     """
     known = sections(cubin)
     table = known.get(".nv_debug_line_sass")

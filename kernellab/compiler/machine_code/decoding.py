@@ -1,6 +1,6 @@
 """Machine code, decoded: SASS with its control codes and registers, and AMD's assembly.
 
-An instruction of every NVIDIA GPU from Volta (sm_70) on is 128 bits. The upper bits tell the
+An instruction of every NVIDIA GPU from Volta (sm_70) on is 128 bits. The upper bits give the
 scheduler what the hardware does not find out by itself; their places are in no document of
 NVIDIA's, and were found by experiment: Jia, Maggioni, Staiger and Scarpazza, "Dissecting the NVIDIA
 Volta GPU Architecture via Microbenchmarking" (2018, arXiv:1804.06826), section 2.1; the same fields
@@ -145,9 +145,9 @@ def control_codes(high: int) -> ControlCodes:
 
 
 def split_operands(text: str) -> tuple[str, ...]:
-    """Operands, split at the commas that stand in no bracket."""
+    """Operands, split at the commas outside of brackets."""
     # nvdisasm remarks on an indirect branch, "(*...*)";
-    # in Triton 3.6 also on scheduling, "?trans1" in a column of its own.
+    # in Triton 3.6 also on scheduling, "?trans1" in a separate column.
     text = re.sub(r"\s*\(\*.*|\s+\?\w+\s*$", "", text).strip()
     parts, depth, start = [], 0, 0
     for at, character in enumerate(text):
@@ -175,7 +175,7 @@ _AMD_FUNCTION = re.compile(r"^(?P<name>[A-Za-z_$][\w$.]*):")
 
 
 def _amd_instructions(text: str, source_map: SourceMap) -> Iterator[Instruction]:
-    """The instructions of AMD assembly: mnemonic and operands as they stand there, with class,
+    """The instructions of AMD assembly: mnemonic and operands as written, with class,
     width and lines.
     """
     function = ""

@@ -9,16 +9,10 @@ choice of shared memory are not in the model.
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
 
 from kernellab.errors import TargetError
 from kernellab.records import Compilation, Occupancy, Resources, Target
-
-if TYPE_CHECKING:
-    from kernellab.common.whole_imports import pandas
 
 _KIB = 1024
 
@@ -50,7 +44,7 @@ class NvidiaLimits:
 
 
 _CONSUMER = {"shared": 100 * _KIB, "shared_per_block": 99 * _KIB, "warps": 48}
-_DATACENTRE = {
+_DATACENTER = {
     "shared": 228 * _KIB,
     "shared_per_block": 227 * _KIB,
     "warps": 64,
@@ -73,9 +67,9 @@ NVIDIA_LIMITS = {
     ),
     "86": NvidiaLimits(blocks=16, **_CONSUMER, **_RESERVED),
     "89": NvidiaLimits(blocks=24, **_CONSUMER, **_RESERVED),
-    "90": NvidiaLimits(**_DATACENTRE, **_RESERVED),
-    "100": NvidiaLimits(tensor_memory_columns=512, **_DATACENTRE, **_RESERVED),
-    "103": NvidiaLimits(tensor_memory_columns=512, **_DATACENTRE, **_RESERVED),
+    "90": NvidiaLimits(**_DATACENTER, **_RESERVED),
+    "100": NvidiaLimits(tensor_memory_columns=512, **_DATACENTER, **_RESERVED),
+    "103": NvidiaLimits(tensor_memory_columns=512, **_DATACENTER, **_RESERVED),
     "120": NvidiaLimits(blocks=24, barriers_per_block_slot=1, **_CONSUMER, **_RESERVED),
 }
 """By architecture.
@@ -187,11 +181,11 @@ def occupancy(
         for name, value in (("registers", registers), ("shared_bytes", shared_bytes))
         if value is not None
     }
-    asked = dataclasses.replace(resources, **changed)
+    changed_resources = dataclasses.replace(resources, **changed)
     if target.arch in NVIDIA_LIMITS:
-        return _on_nvidia(asked, NVIDIA_LIMITS[target.arch], warps)
+        return _on_nvidia(changed_resources, NVIDIA_LIMITS[target.arch], warps)
     if target.arch in AMD_LIMITS:
-        return _on_amd(asked, AMD_LIMITS[target.arch], warps)
+        return _on_amd(changed_resources, AMD_LIMITS[target.arch], warps)
     raise TargetError(f"The limits of {target} are not known, so its occupancy is not either.")
 
 
@@ -267,93 +261,3 @@ def _least(limits: dict[str, int], warps: int, most_warps: int) -> Occupancy:
 
 def _round_up(number: int, unit: int) -> int:
     return -(-number // unit) * unit
-
-
-# --------------------------------------------------------------------------------------------------
-# What if
-# --------------------------------------------------------------------------------------------------
-
-Varied = Literal["registers", "shared_bytes", "warps"]
-
-IF_THE_REST_STAYED = "if the rest stayed"
-"""What every what-if says of itself: a kernel with fewer registers may spill,
-one with other warps is another kernel."""
-
-
-def what_if(
-    resources: Resources,
-    target: Target,
-    warps: int,
-    vary: Varied,
-    values: Sequence[int] | None = None,
-) -> tuple[tuple[int, Occupancy], ...]:
-    """The occupancy for other values of one resource, if the rest stayed.
-
-    Args:
-        resources, target, warps: as for `occupancy`.
-        vary: "registers" (per thread), "shared_bytes" or "warps" (both per program).
-        values: the values to try; by default every value at which the result can change.
-
-    Returns:
-        (value, occupancy) pairs, by rising value.
-    """
-    chosen = sorted(values if values is not None else _values(target, vary))
-    if vary == "warps":
-        return tuple((value, occupancy(resources, target, value)) for value in chosen)
-    return tuple((value, occupancy(resources, target, warps, **{vary: value})) for value in chosen)
-
-
-def _values(target: Target, vary: Varied) -> Sequence[int]:
-    most_threads = 1024
-    if vary == "warps":
-        lanes = 64 if target.arch.startswith("gfx9") else 32
-        return [1 << power for power in range(6) if (1 << power) * lanes <= most_threads]
-    if vary == "registers":
-        unit = AMD_LIMITS[target.arch].vector_granularity if target.arch in AMD_LIMITS else 8
-        most = 512 if target.arch.startswith("gfx9") else 256
-        return [*range(unit, most, unit), *([255] if target.arch in NVIDIA_LIMITS else [most])]
-    return _shared_steps(target)
-
-
-@functools.cache
-def _shared_steps(target: Target) -> Sequence[int]:
-    """0, and the largest size that still lets a number of programs fit, for each number."""
-    if target.arch in AMD_LIMITS:
-        unit = AMD_LIMITS[target.arch]
-        most, whole, reserved, step = 64 * _KIB, unit.lds, 0, unit.lds_granularity
-        most = whole if target.arch == "gfx950" else most
-    else:
-        sm = NVIDIA_LIMITS[target.arch]
-        most, whole, reserved, step = (
-            sm.shared_per_block,
-            sm.shared,
-            sm.shared_reserved,
-            sm.shared_granularity,
-        )
-    sizes = {whole // count // step * step - reserved for count in range(1, 33)}
-    return sorted({0, *(min(size, most) for size in sizes if size >= 0)})
-
-
-def what_if_table(
-    resources: Resources, target: Target, warps: int, vary: Varied
-) -> pandas.DataFrame:
-    """`what_if` as a DataFrame: the varied value, programs and resident warps per multiprocessor,
-    occupancy (0 to 1), what limits it.
-
-    `attrs["assumption"]` says "if the rest stayed".
-    """
-    from kernellab.common.whole_imports import pandas
-
-    rows = [
-        {
-            vary: value,
-            "blocks": found.blocks,
-            "resident warps": found.warps,
-            "occupancy": found.fraction,
-            "limited by": ", ".join(found.limited_by),
-        }
-        for value, found in what_if(resources, target, warps, vary)
-    ]
-    table = pandas.DataFrame(rows)
-    table.attrs["assumption"] = IF_THE_REST_STAYED
-    return table

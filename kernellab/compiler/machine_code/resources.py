@@ -38,8 +38,8 @@ def resource_reader(
 
 
 def _assembler_log(compiled: triton_api.CompiledKernel, target: Target) -> str | None:
-    """What `ptxas -v` said of a kernel; it is asked where nobody listened,
-    and None where it has nothing to read, or refuses it.
+    """What `ptxas -v` printed for a kernel. It runs again if its output was not recorded;
+    None where it has nothing to read, or refuses it.
     """
     ptx = compiled.stages.get("ptx")
     if compiled.assembler_log is not None or not isinstance(ptx, str):
@@ -65,13 +65,13 @@ def read_nvidia(
         cubin: the binary.
         kernel: the symbol of its entry.
         shared_bytes: what a launch asks for. All of a Triton kernel's shared memory is asked for at
-            launch; the 1024 bytes that cuobjdump reports besides, from sm_90 on, are the driver's
-            own and stand outside the kernel's limit.
+            launch; the 1024 bytes that cuobjdump reports besides, from sm_90 on, belong to the
+            driver and do not count toward the kernel's limit.
         tensor_memory_columns: what the kernel allocates of Blackwell's tensor memory; the cubin
             does not say it.
-        assembler_log: gives what `ptxas -v` said, or None where nobody knows. It is asked only
-            where there is a stack, since the cubin does not tell spilled registers from local
-            arrays and the arguments of calls.
+        assembler_log: returns what `ptxas -v` printed, or None where that is not known. It is
+            called only if there is a stack, since the cubin does not distinguish spilled registers
+            from local arrays and the arguments of calls.
 
     Raises:
         CompileError: the cubin cannot be read, or the kernel is not in it.
@@ -101,10 +101,12 @@ def _spilled(
     """Bytes that spilling stores and loads, of the kernel and of the functions that it calls."""
     if not any(int(size) for size in re.findall(r"\b(?:STACK|LOCAL):(\d+)", report)):
         return 0, 0
-    found = list(SPILLS.finditer(assembler_log() or ""))
-    if not found:
+    spills = list(SPILLS.finditer(assembler_log() or ""))
+    if not spills:
         return stack_bytes, 0
-    return sum(int(one["stores"]) for one in found), sum(int(one["loads"]) for one in found)
+    return sum(int(spill["stores"]) for spill in spills), sum(
+        int(spill["loads"]) for spill in spills
+    )
 
 
 def _driver_bytes(shared: int) -> int:

@@ -14,7 +14,7 @@ from kernellab.common.temporary import temporary_folder
 from kernellab.errors import CompileError, MachineError
 
 
-# The stage and the record of the assembler's step ask one after the other.
+# The stage and the record of the assembler's step both need it.
 @functools.lru_cache(maxsize=4)
 def disassemble(cubin: bytes) -> str:
     """The SASS of a cubin, with the source file and line of each instruction,
@@ -70,7 +70,7 @@ _AMD_MATRIX = re.compile(r"^\s*(v_mfma\w*|v_smfmac\w*|v_wmma\w*|v_swmmac\w*)", r
 
 def matrix_instructions(machine_code: str) -> Counter[str]:
     """The matrix instructions in SASS or in AMD assembly:
-    opcode with its modifiers -> how often it stands there.
+    opcode with its modifiers -> how often it occurs.
 
     The count is of instructions in the program's text, not of executions.
     """

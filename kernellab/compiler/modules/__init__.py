@@ -1,1 +1,1 @@
-"""Modules of a compilation: opened, asked, walked."""
+"""The MLIR modules of a compilation: open, query and walk them."""

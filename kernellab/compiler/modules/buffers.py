@@ -25,22 +25,22 @@ def buffer_report(kernel: Any, compiled: triton_api.CompiledKernel) -> str:
     its bytes, its shape, the kernel's line.
 
     Padding, scratch memory of reductions and layout conversions,
-    and buffers that share room are not in it: the sum differs from what the allocator asks for.
+    and buffers that share memory are left out: the sum differs from what the allocator requests.
     """
     text = str(compiled.stages.get("ttgir", ""))
     frames = module_frames(text)
-    found = []
+    buffers = []
     for at, line in enumerate(text.splitlines()):
         if match := _ALLOCATION.match(line):
             sizes = [int(size) for size in match["shape"].rstrip("x").split("x")]
             count, bits = math.prod(sizes), _element_bits(match["element"])
             shape = joined_sizes(sizes)
             place = _kernel_place(kernel, frames[at])
-            found.append((count * bits // 8, f"{shape} {match['element']}{place}"))
-    if not found:
+            buffers.append((count * bits // 8, f"{shape} {match['element']}{place}"))
+    if not buffers:
         return ""
-    found.sort(key=lambda one: -one[0])
-    lines = [f"  {size:>9,} bytes  {what}" for size, what in found]
+    buffers.sort(key=lambda buffer: -buffer[0])
+    lines = [f"  {size:>9,} bytes  {what}" for size, what in buffers]
     return "Its largest buffers, as TTGIR allocates them:\n" + "\n".join(lines[:8])
 
 
@@ -54,6 +54,6 @@ def _element_bits(element: str) -> int:
 def _kernel_place(kernel: Any, chains: Any) -> str:
     for chain in chains:
         for file, line, column in chain:
-            if found := triton_api.position_in_kernel(kernel, file, line, column):
-                return f", for line {found.line}"
+            if position := triton_api.position_in_kernel(kernel, file, line, column):
+                return f", for line {position.line}"
     return ""

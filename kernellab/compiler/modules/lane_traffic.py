@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kernellab.records.layouts import RegisterLayout
-from kernellab.triton_api.scans import TURNS_WARPS_AT_ONCE
+from kernellab.triton_api.versions import TURNS_WARPS_AT_ONCE
 
 WORD = 4
 """Bytes that one lane hands on in one shuffle: a register, however much of it the value fills."""
@@ -59,12 +59,12 @@ class AlongAxis:
         return runs * self.bits("lane") + each * between_warps
 
     def _of_scan(self) -> int:
-        """One for each run of neighbours and step between lanes, and one more that the next lane
+        """One for each run of neighbors and step between lanes, and one more that the next lane
         begins with; a scan from the end turns every value of a warp round, before and after."""
-        neighbours = self.layout.contiguous[self.axis]
-        runs = self.layout.registers_per_thread // neighbours
+        neighbors = self.layout.contiguous[self.axis]
+        runs = self.layout.registers_per_thread // neighbors
         steps = self.bits("lane")
-        steps += 1 if steps and neighbours > 1 else 0
+        steps += 1 if steps and neighbors > 1 else 0
         exchanges = 1 if TURNS_WARPS_AT_ONCE else int(math.log2(self.layout.lanes))
         turning = 2 * exchanges * self.layout.registers_per_thread
         return runs * steps + (turning if self.reverse else 0)

@@ -11,7 +11,7 @@ from xdsl.dialects import builtin
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.compiler.modules.structure import (
-    arguments_towards,
+    arguments_toward,
     blocks_of,
     kind,
     name_of,
@@ -67,30 +67,30 @@ class Flow:
         """The operations that settle a value's layout, backwards;
         free ones only where nothing else does.
         """
-        ends = [one for one in _reached(value, self._sources) if not self._sources.get(one)]
-        made = [one.op for one in ends if isinstance(one, OpResult)]
+        ends = [end for end in _reached(value, self._sources) if not self._sources.get(end)]
+        made = [end.op for end in ends if isinstance(end, OpResult)]
         return [op for op in made if kind(op) not in _FREE] or made
 
     def users(self, value: SSAValue) -> list[Operation]:
         """The operations that need a value's layout, forwards."""
         return [
             use.operation
-            for one in _reached(value, self._heirs)
-            for use in one.uses
+            for reached in _reached(value, self._heirs)
+            for use in reached.uses
             if kind(use.operation) not in _PLUMBING
-            and not set(use.operation.results).intersection(self._heirs.get(one, ()))
+            and not set(use.operation.results).intersection(self._heirs.get(reached, ()))
         ]
 
 
 def _reached(start: SSAValue, onward: Mapping[SSAValue, Iterable[SSAValue]]) -> list[SSAValue]:
-    """All values that lead on from one, itself first."""
-    found, waiting = {start: None}, [start]
+    """All values that follow from a value, itself first."""
+    reached, waiting = {start: None}, [start]
     while waiting:
-        for one in onward.get(waiting.pop(), ()):
-            if one not in found:
-                found[one] = None
-                waiting.append(one)
-    return list(found)
+        for next_value in onward.get(waiting.pop(), ()):
+            if next_value not in reached:
+                reached[next_value] = None
+                waiting.append(next_value)
+    return list(reached)
 
 
 def _tiles(module: Operation) -> Iterator[SSAValue]:
@@ -121,14 +121,14 @@ def _sources(value: SSAValue) -> Sequence[SSAValue]:
 
 
 def _settles(op: Operation) -> bool:
-    """Whether an operation has a layout of its own, even where what it takes and gives has
-    the same one.
+    """Whether an operation determines a layout, even where its operands and results have
+    the same layout.
     """
     return touches_memory(op) or has(op, DotLike) or kind(op) in _REARRANGING
 
 
-def _same_encoding(one: Attribute, other: Attribute) -> bool:
-    mine, theirs = tile_type(one), tile_type(other)
+def _same_encoding(left: Attribute, right: Attribute) -> bool:
+    mine, theirs = tile_type(left), tile_type(right)
     return mine is not None and theirs is not None and mine.encoding == theirs.encoding
 
 
@@ -148,7 +148,7 @@ def entering(argument: BlockArgument) -> list[SSAValue]:
     ):
         return _ended(loop, 0, place + 1)
     handed = [
-        values[place] for _, values in arguments_towards(argument.block) if place < len(values)
+        values[place] for _, values in arguments_toward(argument.block) if place < len(values)
     ]
     if loop is None or kind(loop) not in _LOOPS:
         return handed
@@ -181,8 +181,8 @@ def value_name(value: SSAValue) -> str:
     """The kernel's own name for a value; of a loop's variable, where it has none,
     that of what goes in or comes round.
     """
-    for one in (value, *_handed(value)):
-        if name := _own_name(one):
+    for candidate in (value, *_handed(value)):
+        if name := _own_name(candidate):
             return name
     return ""
 
@@ -200,7 +200,12 @@ def _handed(value: SSAValue) -> list[SSAValue]:
             before.append(value.op.operands[value.index + 3])
     return [
         *before,
-        *(two for one in before if isinstance(one, OpResult) for two in _waited_for(one)),
+        *(
+            operand
+            for source in before
+            if isinstance(source, OpResult)
+            for operand in _waited_for(source)
+        ),
     ]
 
 

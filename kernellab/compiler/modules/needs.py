@@ -21,12 +21,12 @@ def pass_read(compilation: Compilation, analysis: Capability) -> PassRun:
         f"The record of {compilation.kernel!r} has no pass {beginning!r}."
         if compilation.passes
         else f"The record of {compilation.kernel!r} holds no passes.",
-        advice='Compile with record="passes", all the way.',
+        advice='Compile with record="passes", and do not stop before this pass.',
     )
 
 
 def missing_input(compilation: Compilation, analysis: Capability) -> NotRecorded | None:
-    """What lacks for an analysis, as the error to raise; None where everything is there."""
+    """The error to raise where a stage that an analysis reads is missing; None otherwise."""
     stages = STAGES_READ.get(analysis)
     if stages is not None:
         if any(name in compilation.stages for name in stages):

@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 
 from kernellab import triton_api
 from kernellab.common.escapes import string_of_ir, value_name
-from kernellab.compiler.modules.mlir_queries import Ask
+from kernellab.compiler.modules.mlir_queries import Query
 from kernellab.compiler.modules.structure import users_line
 from kernellab.errors import LayoutError, SourcePosition
 from kernellab.ir.locations import locate
@@ -25,12 +25,12 @@ class OpenedModules:
 
     Args:
         compilation: whose modules.
-        ask: where MLIR is asked about its texts.
+        query: queries MLIR about its texts.
     """
 
-    def __init__(self, compilation: Compilation, ask: Ask) -> None:
+    def __init__(self, compilation: Compilation, query: Query) -> None:
         self.compilation = compilation
-        self.ask = ask
+        self.query = query
         self._stages: dict[str, builtin.ModuleOp] = {}
 
     @property
@@ -60,13 +60,13 @@ class OpenedModules:
 
     def generic_text(self, run: PassRun) -> str:
         """The module after a pass, in MLIR's generic form."""
-        text: str = self.ask(triton_api.generic_form, run.text.read(), self.compilation.target)
+        text: str = self.query(triton_api.generic_form, run.text.read(), self.compilation.target)
         return text
 
     def layouts_of(self, types: Sequence[TileType]) -> Sequence[Layout | LayoutError]:
         """Triton's own answer for each type."""
-        found: Sequence[Layout | LayoutError] = self.ask(layouts_of, list(types))
-        return found
+        layouts: Sequence[Layout | LayoutError] = self.query(layouts_of, list(types))
+        return layouts
 
 
 _SSA_NAME = re.compile(r"^\s*%([A-Za-z_]\w*?)(?:_\d+)?(?::\d+)? = ")
@@ -109,12 +109,12 @@ class KernelPlaces:
             )
 
     def _name(self, line: int) -> str:
-        found = _SSA_NAME.match(self._lines[line - 1]) if line <= len(self._lines) else None
-        return self._names.get(found[1], found[1]) if found else ""
+        match = _SSA_NAME.match(self._lines[line - 1]) if line <= len(self._lines) else None
+        return self._names.get(match[1], match[1]) if match else ""
 
     def _name_arguments(self, op: Operation) -> None:
         """Give arguments of blocks back their names that MLIR spells in ASCII."""
-        for argument in (one for region in op.regions for b in region.blocks for one in b.args):
+        for argument in (arg for region in op.regions for b in region.blocks for arg in b.args):
             if name := self._names.get(argument.name_hint or ""):
                 at = argument.location
                 argument.location = builtin.NameLoc(builtin.StringAttr(name), at)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from xdsl.dialects.builtin import ModuleOp
 
 from kernellab import triton_api
-from kernellab.compiler.modules.mlir_queries import Ask, ask_here
+from kernellab.compiler.modules.mlir_queries import Query, query_here
 from kernellab.errors import ArgumentError, nearest
 from kernellab.ir.reader import read_module
 from kernellab.records import Compilation
@@ -17,25 +17,25 @@ _STAGES_OF_MLIR = ("ttir", "ttgir")
 _LABELS_SHOWN = 5
 
 
-def open_module(compilation: Compilation, name: str, ask: Ask = ask_here) -> ModuleOp:
+def open_module(compilation: Compilation, name: str, query: Query = query_here) -> ModuleOp:
     """The module of a stage ("ttgir"), or after a pass ("ttgir.coalesce", "ttgir.canonicalizer#2"),
     made anew for each call.
 
     Raises:
-        ArgumentError: there is no such stage or pass, or what it made is no module of MLIR.
+        ArgumentError: there is no such stage or pass, or what it made is not a module of MLIR.
         KernelLabError: MLIR cannot read the text.
         WorkerError: MLIR died of the text, in the worker process.
     """
     stages, target = compilation.stages, compilation.target
-    texts = {one: stages[one].text for one in _STAGES_OF_MLIR if one in stages}
+    texts = {stage: stages[stage].text for stage in _STAGES_OF_MLIR if stage in stages}
     if name in texts:
-        return read_module(ask(triton_api.generic_form, texts[name], target))
+        return read_module(query(triton_api.generic_form, texts[name], target))
     # Past MLIR a step counts no ops: LLVM IR, PTX and SASS are texts of other languages.
     modules = {run.label: run.text for run in compilation.passes if run.op_counts_after}
     if name in modules:
-        return read_module(ask(triton_api.generic_form, modules[name].read(), target))
+        return read_module(query(triton_api.generic_form, modules[name].read(), target))
     if name in stages:
-        problem = f"The stage {name!r} is no MLIR: there is no module to open."
+        problem = f"The stage {name!r} is not MLIR: there is no module to open."
         advice = ""
     else:
         problem = f"This compilation has no stage and no pass {name!r} that made MLIR."

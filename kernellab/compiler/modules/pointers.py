@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from kernellab.compiler.modules.structure import arguments_towards, kind
+from kernellab.compiler.modules.structure import arguments_toward, kind
 from kernellab.ir.locations import argument_name
 from kernellab.ir.types import PointerType, bit_width, element_type, is_pointer
 
@@ -39,7 +39,7 @@ def underlying_argument(value: SSAValue) -> str:
             parent = value.block.parent_op()
             if parent is None or kind(parent) == "tt.func":
                 return argument_name(value) or f"argument {value.index}"
-            handed = [values for _, values in arguments_towards(value.block)]
+            handed = [values for _, values in arguments_toward(value.block)]
             if not handed or value.index >= len(handed[0]):
                 return ""
             value = handed[0][value.index]

@@ -18,7 +18,7 @@ from kernellab.ir.operation import operation_name
 
 @cache
 def _library() -> str:
-    """Where Triton's own Python code stands: `tl.sum` and its like are inlined from there."""
+    """The folder of Triton's Python code: `tl.sum` and its like are inlined from there."""
     spec = importlib.util.find_spec("triton")
     return str(Path(spec.origin).parent) if spec is not None and spec.origin else ""
 
@@ -57,11 +57,11 @@ def numbered(module: Operation) -> dict[Operation, int]:
 
 
 def lines_of_operations(text: str) -> Mapping[str, list[int]]:
-    """The lines of a module's text on which operations of each name stand, in order."""
+    """The lines of a module's text that have operations of each name, in order."""
     lines: dict[str, list[int]] = {}
     for number, line in enumerate(text.splitlines(), 1):
-        if found := _OPERATION.match(line):
-            lines.setdefault(found[1], []).append(number)
+        if match := _OPERATION.match(line):
+            lines.setdefault(match[1], []).append(number)
     return lines
 
 
@@ -95,7 +95,7 @@ def functions(module: Operation) -> Iterator[Operation]:
     return (op for op in module.walk() if kind(op) == "tt.func")
 
 
-def arguments_towards(block: Block) -> Iterator[tuple[Operation, Sequence[SSAValue]]]:
+def arguments_toward(block: Block) -> Iterator[tuple[Operation, Sequence[SSAValue]]]:
     """For each way into a block: the operation that leads there,
     and what it hands to the block's arguments.
     """

@@ -14,7 +14,7 @@ from kernellab.compiler.analyses.axis_info import (
     power_of_two_up_to,
     vector_widths,
 )
-from kernellab.compiler.analyses.layouts import AskLayouts, layouts_by_type
+from kernellab.compiler.analyses.layouts import QueryLayouts, layouts_by_type
 from kernellab.compiler.modules.pointers import element_bytes, pointers_of
 from kernellab.compiler.modules.structure import integer
 from kernellab.errors import LayoutError
@@ -29,7 +29,7 @@ from kernellab.records.layouts import (
     SharedLayout,
 )
 
-NOBODY = -1
+NO_ONE = -1
 """In the place of an element, for a lane that does not take part."""
 
 _VECTOR_ATOMICS_FROM = 90
@@ -45,12 +45,12 @@ class WarpAccess:
 
     Attributes:
         first: for each instruction of a warp and each of its lanes the number of the first element
-            that it accesses, or NOBODY: int64 of shape (instructions, lanes). Elements are numbered
+            that it accesses, or NO_ONE: int64 of shape (instructions, lanes). Elements are numbered
             with the last dimension fastest.
         width: elements that follow it in the same access, itself included.
         size: of an element, in bytes.
-        held: neighbours along `dimension` that a thread holds, as many as one access could take.
-        dimension: the one along which a thread's neighbours lie, or the neighbouring lanes'
+        held: neighbors along `dimension` that a thread holds, as many as one access could take.
+        dimension: the one along which a thread's neighbors lie, or the neighboring lanes'
             elements; None for a single element.
     """
 
@@ -67,18 +67,18 @@ class WarpAccesses:
 
     Args:
         module: TTGIR.
-        ask: asks Triton for layouts.
+        query: queries Triton for layouts.
         target: the GPU; what atomics take at once is said of NVIDIA's.
     """
 
-    def __init__(self, module: builtin.ModuleOp, ask: AskLayouts, target: Target) -> None:
+    def __init__(self, module: builtin.ModuleOp, query: QueryLayouts, target: Target) -> None:
         self._capability = int(target.arch) if target.backend == "cuda" else 0
         self._warps = integer(module, "ttg.num-warps") or 1
         self._lanes = integer(module, "ttg.threads-per-warp") or 32
-        asked = [
+        types = [
             value.type for op in module.walk() if has(op, PointerAccess) for value in op.operands
         ]
-        self._layouts: Mapping[Attribute, Layout | LayoutError] = layouts_by_type(asked, ask)
+        self._layouts: Mapping[Attribute, Layout | LayoutError] = layouts_by_type(types, query)
         self._widths = vector_widths(module, self._run)
 
     def __getitem__(self, op: Operation) -> WarpAccess:
@@ -93,7 +93,7 @@ class WarpAccesses:
         if not isinstance(op, tt.LoadOp):
             first = _once(first, self._layouts.get(pointers.type))
         starts = first[..., ::width].transpose(0, 2, 1).reshape(-1, first.shape[1])
-        used = starts[(starts != NOBODY).any(axis=1)]
+        used = starts[(starts != NO_ONE).any(axis=1)]
         size = element_bytes(pointers)
         layout = self._layouts.get(pointers.type)
         if not isinstance(layout, RegisterLayout) or not layout.shape:
@@ -167,7 +167,7 @@ class WarpAccesses:
 
 
 def _along(layout: RegisterLayout) -> int:
-    """The dimension along which neighbouring lanes lie."""
+    """The dimension along which neighboring lanes lie."""
     steps = [dim for vector in layout.lane for dim, step in enumerate(vector) if step]
     return steps[0] if steps else layout.order[0]
 
@@ -177,17 +177,17 @@ def _once(holders: Numbers, layout: Layout | LayoutError | None) -> Numbers:
     what changes memory, and any atomic, is done by one thread.
     """
     if layout is None:
-        kept = numpy.full_like(holders, NOBODY)
+        kept = numpy.full_like(holders, NO_ONE)
         kept[0, 0] = holders[0, 0]
         return kept
     assert isinstance(layout, RegisterLayout)
     lanes, warps = _firsts(layout.lane), _firsts((*layout.warp, *layout.block))
-    return numpy.where(warps[:, None, None] & lanes[None, :, None], holders, NOBODY)
+    return numpy.where(warps[:, None, None] & lanes[None, :, None], holders, NO_ONE)
 
 
 def _firsts(vectors: tuple[tuple[int, ...], ...]) -> numpy.ndarray:
     """Of the numbers of an input, which have no bit set that leads nowhere."""
     numbers = numpy.arange(1 << len(vectors))
     free = sum(1 << bit for bit, vector in enumerate(vectors) if not any(vector))
-    found: numpy.ndarray = numbers & free == 0
-    return found
+    is_first: numpy.ndarray = numbers & free == 0
+    return is_first

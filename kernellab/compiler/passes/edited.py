@@ -4,15 +4,15 @@ because it may abort.
 
 from __future__ import annotations
 
-import linecache
 import os
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.common.argument_checks import is_text
+from kernellab.common.argument_checks import is_one_of, plain_scalar
 from kernellab.common.formatting import shown
+from kernellab.common.python_texts import remember_source
 from kernellab.common.saved_files import BadFile, regular_bytes
 from kernellab.common.saved_json import saved_path, why_unreadable
 from kernellab.compiler.compilations import compilation_of, compilation_of_text
@@ -50,8 +50,8 @@ class Edits:
 
 
 def _is_empty(skip: Any) -> bool:
-    """Whether no pass at all is named; what is no name of one is refused where passes are known."""
-    return isinstance(skip, Sized) and not isinstance(skip, Mapping) and len(skip) == 0
+    """Whether no pass at all is named; wrong names are refused where the passes are known."""
+    return isinstance(skip, str | list | tuple | set | frozenset) and not skip
 
 
 def compile_edited(kernel: Any, call: BoundCall, target: Target, edits: Edits) -> Compilation:
@@ -84,7 +84,7 @@ def given_text(given: str | os.PathLike[str], language: str | None) -> IrText:
 
     Raises:
         ArgumentError: there is no such file.
-        OptionError: no such language, or none that the text tells.
+        OptionError: there is no such language, or the text does not show its language.
     """
     text, file, suffix = str(given), "", ""
     if isinstance(given, os.PathLike) or "\n" not in given:
@@ -94,11 +94,10 @@ def given_text(given: str | os.PathLike[str], language: str | None) -> IrText:
         except (OSError, BadFile) as error:
             why = why_unreadable(path, error) if isinstance(error, OSError) else f"It {error}."
             raise ArgumentError(
-                f"{str(given)!r} is neither a kernel, nor an IR text, nor a file that "
-                f"holds one. {why}",
+                f"{str(given)!r} is not a kernel, an IR text, or a file with an IR text. {why}",
                 advice=(
                     "Give the kernel itself, a TTIR, TTGIR, LLVM IR, PTX or AMDGCN text, or "
-                    "the path of one."
+                    "the path of a file with such a text."
                 ),
             ) from error
         except UnicodeDecodeError as error:
@@ -106,9 +105,9 @@ def given_text(given: str | os.PathLike[str], language: str | None) -> IrText:
         file, suffix = str(path), path.suffix
     if language is None:
         language = steering.guess_language(text, suffix)
-    elif not is_text(language) or language not in steering.LANGUAGES:
+    elif not is_one_of(language, steering.LANGUAGES):
         raise OptionError(
-            f"language={shown(language)} is none that can be compiled on.",
+            f"language must name an IR that can be compiled, got {shown(language)}.",
             advice=suggestion(language, steering.LANGUAGES, "There are"),
         )
     return IrText(text, language, file=file or f"<{language} text>")
@@ -131,20 +130,13 @@ def compile_given(
             raise OptionError(
                 f"{target} has no option {name!r}.", advice=suggestion(name, known, "There are")
             )
+    options = {name: plain_scalar(value) for name, value in options.items()}
     triton_api.check_options(options, target)
     plan = edits.plan(target, options, given.gluon)
     try:
         outcome = steering.compile_in_worker(given, target, options, plan, edits.seconds)
     except CompileError:
-        _let_errors_show(given)
+        remember_source(given.file, given.text)  # for the error's excerpt
         raise
     compiled = triton_api.CompiledKernel(outcome.stages, outcome.metadata)
     return compilation_of_text(given, target, compiled, outcome.passes)
-
-
-def _let_errors_show(given: IrText) -> None:
-    """Give Python's cache of source lines the text, which may be in no file,
-    for an error's excerpt.
-    """
-    lines = given.text.splitlines(keepends=True)
-    linecache.cache[given.file] = (len(given.text), None, lines, given.file)

@@ -2,7 +2,7 @@
 for in the IR before and after it.
 
 One note per name, whichever stage and backend runs the pass.
-`docs/passes.md` is made from this table by `tools/passes_page.py`.
+The docs site prints this table in docs/passes.md.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class PassNote:
 
     name: str
     topic: str
-    """The heading under which it stands."""
+    """The heading under which the note is printed."""
     text: str
     """One paragraph: what the pass does, and what to look for."""
 
@@ -25,9 +25,9 @@ STARTS = "Where the record starts and ends"
 CLEANING = "Cleaning up"
 TTIR = "Before there are layouts (TTIR)"
 LAYOUTS = "Layouts"
-MATRIX = "Matrix products"
+MATRIX = "Matmuls"
 LOOPS = "Loops and software pipelining"
-WARPS = "Warp specialisation"
+WARPS = "Warp specialization"
 MEMORY = "Descriptors, fences and clusters"
 TENSOR_MEMORY = "Tensor memory (Blackwell)"
 AMD = "AMD only"
@@ -53,7 +53,7 @@ _NOTES = {
     STARTS: {
         "front_end": (
             "No pass yet: the module as Triton's front end wrote it while it walked the kernel's "
-            "Python. Every helper is a `tt.func` of its own with a `tt.call` to it, block "
+            "Python. Every helper is a separate `tt.func` with a `tt.call` to it, block "
             "pointers and descriptors are ops, nothing is shared or folded. Look here for what "
             "your Python meant: which integers became `i64`, where a value was broadcast, which "
             "constants were compiled in."
@@ -63,7 +63,7 @@ _NOTES = {
             "see what reading did: names of values may differ, meaning may not."
         ),
         "optimize_module": (
-            "LLVM's own optimiser at level O3, after MLIR has handed the module over: inlining of "
+            "LLVM's own optimizer at level O3, after MLIR has handed the module over: inlining of "
             "device libraries, common subexpressions, loop-invariant code, instruction combining. "
             "The text is LLVM IR. Look for `phi` nodes (your loops), `fmuladd` and `fma`, wide "
             "`load <4 x ...>`, and address arithmetic that should have left the loop."
@@ -77,8 +77,8 @@ _NOTES = {
             "NVIDIA's assembler turns PTX into machine code: it schedules instructions, assigns "
             "the real registers, decides what spills, and sets barriers and stall counts. The "
             "text is SASS, as `nvdisasm` prints it. Look for the matrix instructions (HMMA, "
-            "HGMMA, UTCHMMA), for LDL and STL (spills), and at what stands between LDG or LDS and "
-            "the first use."
+            "HGMMA, UTCHMMA), for LDL and STL (spills), and at the code between LDG or LDS and the "
+            "first use."
         ),
     },
     CLEANING: {
@@ -111,7 +111,7 @@ _NOTES = {
         ),
         "symbol_dce": (
             "Dead code elimination for functions and globals: drops private symbols that "
-            "nobody refers to, such as helpers whose calls were all inlined. Usually `tt.func "
+            "no one refers to, such as helpers whose calls were all inlined. Usually `tt.func "
             "private` disappears."
         ),
         "triton_licm": (
@@ -157,7 +157,7 @@ _NOTES = {
             "placeholders: the next passes choose good ones."
         ),
         "coalesce": (
-            "Gives loads and stores the layout that makes neighbouring lanes touch neighbouring "
+            "Gives loads and stores the layout that makes neighboring lanes touch neighboring "
             "addresses, as wide as contiguity and alignment allow, up to 128 bits a lane. It "
             "inserts `ttg.convert_layout` around them. Look at `sizePerThread` and `order` of the "
             "load's new layout: a `sizePerThread` of 1 where you expected 8 means that the "
@@ -191,9 +191,9 @@ _NOTES = {
             "changes; look at the distance between a `ttg.local_load` and its use."
         ),
         "combine_tensor_select_and_if": (
-            "Where an `arith.select` and an `scf.if` ask the same condition, the select moves into "
-            "the if: its two values are yielded by the branches. It saves a select per element in "
-            "persistent and fused loops."
+            "Where an `arith.select` and an `scf.if` have the same condition, the select moves "
+            "into the if: its two values are yielded by the branches. It saves a select per "
+            "element in persistent and fused loops."
         ),
         "coalesce_async_copy": (
             "Adjusts the layout of asynchronous copies from global to shared memory "
@@ -245,7 +245,7 @@ _NOTES = {
         "fuse_nested_loops": (
             "Turns a loop in a loop into one loop, so that the inner one can be pipelined across "
             "iterations of the outer one. Happens where `tl.range(..., flatten=True)` asks for "
-            "it, or warp specialisation does. Look for `scf.if` guards in one body instead of "
+            "it, or warp specialization does. Look for `scf.if` guards in one body instead of "
             "two `scf.for`."
         ),
         "assign_latencies": (
@@ -272,15 +272,15 @@ _NOTES = {
     },
     WARPS: {
         "hopper_warpspec": (
-            "Warp specialisation for Hopper, where `tl.range(..., warp_specialize=True)` asks "
-            "for it: producer warps load, consumer warps multiply. Without the request it "
+            "Warp specialization for Hopper, where `tl.range(..., warp_specialize=True)` "
+            "requests it: producer warps load, consumer warps multiply. Without the request it "
             "changes nothing."
         ),
         "warp_specialize": (
-            "Warp specialisation for Blackwell, where `tl.range(..., warp_specialize=True)` asks "
-            "for it: partitions the loop's ops among groups of warps (loading, matrix ops, the "
-            "rest), which talk through barriers in shared memory. Look for `ttg.warp_specialize` "
-            "with one region per group."
+            "Warp specialization for Blackwell, where `tl.range(..., warp_specialize=True)` "
+            "requests it: partitions the loop's ops among groups of warps (loading, matrix ops, "
+            "the rest), which talk through barriers in shared memory. Look for "
+            "`ttg.warp_specialize` with one region per group."
         ),
         "optimize_partition_warps": (
             "Gives each partition of a `ttg.warp_specialize` as few warps and registers as its "
@@ -290,16 +290,16 @@ _NOTES = {
         "allocate_warp_groups": (
             "Numbers the warps of all partitions and divides the registers among them: "
             "`warpGroupStartIds` and `requestedRegisters` on `ttg.warp_specialize`, and "
-            "`ttg.total-num-warps` on the module. Without warp specialisation, only that "
+            "`ttg.total-num-warps` on the module. Without warp specialization, only that "
             "attribute is new."
         ),
         "warp_specialize_to_llvm": (
             "Turns `ttg.warp_specialize` into control flow: extra warps wait in a loop for the "
             "number of the partition that they are to run, and the default warps wake them. "
-            "Without warp specialisation nothing changes on most kernels."
+            "Without warp specialization nothing changes on most kernels."
         ),
         "initialize_ws_cluster_barriers": (
-            "With warp specialisation and several CTAs in a cluster: sets up, before "
+            "With warp specialization and several CTAs in a cluster: sets up, before "
             "anything runs, the barriers with which one partition waits for the same "
             "partition of other CTAs."
         ),
@@ -344,14 +344,14 @@ _NOTES = {
             "overlapping bytes."
         ),
         "lower_clc": (
-            "Lowers cluster launch control, with which a running CTA of a persistent kernel asks "
-            "the hardware for the next tile, to its buffers and barriers. Without such ops it "
+            "Lowers cluster launch control, with which a running CTA of a persistent kernel gets "
+            "its next tile from the hardware, to its buffers and barriers. Without such ops it "
             "changes nothing."
         ),
         "cluster_barrier_mbar_allocator": (
             "Gives each barrier across a cluster that only one partition of warps runs a place in "
             "shared memory: the hardware's cluster barrier would wait for all warps. Without warp "
-            "specialisation and clusters it changes nothing."
+            "specialization and clusters it changes nothing."
         ),
     },
     TENSOR_MEMORY: {
@@ -400,7 +400,7 @@ _NOTES = {
     },
     AMD: {
         "optimize_epilogue": (
-            "Stores the result of a matrix product straight from the layout of the matrix "
+            "Stores the result of a matmul straight from the layout of the matrix "
             "instruction, where this saves a conversion through shared memory. Look for the "
             "`ttg.convert_layout` before the last `tt.store` that is gone."
         ),
@@ -411,7 +411,7 @@ _NOTES = {
         ),
         "sink_layout_conversions": (
             "Moves layout conversions down, behind the last release of other shared memory and "
-            "before their first use, so that their scratch memory can share room with it."
+            "before their first use, so that their scratch memory can share memory with it."
         ),
         "convert_to_tensor_ops": (
             "Turns descriptor loads and stores into transfers by the tensor data mover, on GPUs "
@@ -479,8 +479,8 @@ _NOTES = {
             "Turns branches (`cf.br`, `cf.cond_br`) that are left into those of the LLVM dialect."
         ),
         "arith_to_llvmir": (
-            "Turns scalar arithmetic that is left (`arith.*`) into the LLVM dialect; what stands "
-            "in tensors was turned by `to_llvmir`."
+            "Turns scalar arithmetic that is left (`arith.*`) into the LLVM dialect; arithmetic "
+            "on tensors was turned by `to_llvmir`."
         ),
         "index_to_llvmir": (
             "Turns operations on MLIR's `index` type into the LLVM dialect. Triton kernels "
@@ -498,7 +498,7 @@ _NOTES = {
         ),
         "infer_coalesced_encodings": (
             "Replaces layouts that a kernel left to be coalesced (`gl.CoalescedLayout`) by one "
-            "that makes lanes touch neighbouring addresses, as `coalesce` does for Triton kernels."
+            "that makes lanes touch neighboring addresses, as `coalesce` does for Triton kernels."
         ),
     },
     LOWERING: {
@@ -509,12 +509,12 @@ _NOTES = {
         ),
         "allocate_shared_memory": (
             "Gives each buffer in shared memory its offset, so that those that never live together "
-            "share room, scratch memory of reductions and layout conversions included. The results "
+            "share it, scratch memory of reductions and layout conversions included. The results "
             "are `allocation.offset` on ops and `ttg.shared`, the total in bytes, on the module."
         ),
         "allocate_shared_memory_nv": (
             "Gives each buffer in shared memory its offset, so that those that never live together "
-            "share room, scratch memory of reductions and layout conversions included. The results "
+            "share it, scratch memory of reductions and layout conversions included. The results "
             "are `allocation.offset` on ops and `ttg.shared`, the total in bytes, on the module."
         ),
         "allocate_global_scratch_memory": (

@@ -12,7 +12,7 @@ from typing import Any
 from kernellab.compiler.machine_code.sass import disassemble
 from kernellab.errors import MachineError
 from kernellab.records import DeferredText, PassRun, StoredText
-from kernellab.triton_api.watching import PassCall
+from kernellab.triton_api.watching import PassCall, Watcher
 
 _NO_OPS: Mapping[str, int] = {}
 
@@ -41,7 +41,7 @@ def _sass_or_why(cubin: bytes) -> str:
         return f"// {error.what}\n"
 
 
-class PassRecorder:
+class PassRecorder(Watcher):
     """A `Watcher` that keeps one PassRun per pass.
 
     Passes run one after the other, and most change nothing: an unchanged text is noticed before
@@ -60,16 +60,11 @@ class PassRecorder:
         self._op_counts = _NO_OPS
         self._known: dict[str, StoredText] = {}
         self._erased: tuple[str, ...] = ()
-        self._optimisation: tuple[PassCall, float] | None = None
+        self._optimization: tuple[PassCall, float] | None = None
 
     def module_made(self, call: PassCall, seconds: float, module: Any) -> None:
         """Keep the module before any pass."""
         PassRecorder.pass_ran(self, call, seconds, module)
-
-    def wants(self, call: PassCall) -> bool:
-        """Every pass runs."""
-        del call
-        return True
 
     def pass_ran(self, call: PassCall, seconds: float, module: Any) -> None:
         """Keep the module after a pass of MLIR."""
@@ -99,18 +94,15 @@ class PassRecorder:
             return False
         return not any(op.startswith(ACTS_ON[name]) for op in self._op_counts)
 
-    def step_ran(self, call: PassCall, seconds: float, module: Any) -> None:
-        """Remember how long LLVM optimised; its text is the stage's own result,
+    def step_ran(self, call: PassCall, seconds: float, _module: Any) -> None:
+        """Remember how long LLVM optimized; its text is the stage's own result,
         which comes later.
         """
-        del module
         if call.name == "optimize_module":
-            self._optimisation = (call, seconds)
+            self._optimization = (call, seconds)
 
     def relocated(self, module: Any, folder: str) -> None:
-        """New locations are no pass's doing; the folder in them is another one each time,
-        and says nothing.
-        """
+        """Replace the folder in locations, which no pass changed: it is another one each time."""
         self._erased = (f"{folder}/", folder)
         self._text = str(module)
         self._stored = self._keep(self._text)
@@ -119,9 +111,9 @@ class PassRecorder:
         """Keep what LLVM and the assembler made; the stages of MLIR have been seen pass by pass."""
         if isinstance(content, str):
             self.stage_texts[name] = content
-        if name == "llir" and self._optimisation is not None:
+        if name == "llir" and self._optimization is not None:
             assert isinstance(content, str)
-            self._add_step(*self._optimisation, self._keep(content))
+            self._add_step(*self._optimization, self._keep(content))
         elif name in ("ptx", "amdgcn"):
             assert isinstance(content, str)
             self._add_step(PassCall(name, "translate_to_asm", 1), seconds, self._keep(content))
@@ -154,7 +146,7 @@ class PassRecorder:
 
 @functools.cache
 def _packer() -> ThreadPoolExecutor:
-    """Compresses texts on a thread of its own: zlib and LLVM both leave Python alone meanwhile."""
+    """Compresses texts on a separate thread: zlib and LLVM both leave Python alone meanwhile."""
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix="kernellab-packer")
 
 
@@ -162,7 +154,7 @@ os.register_at_fork(after_in_child=_packer.cache_clear)  # Its thread is the par
 
 
 def count_ops(module: Any) -> Mapping[str, int]:
-    """Op name -> how many of them stand in a module of MLIR, nested ones included."""
+    """Op name -> how many of these ops a module of MLIR has, nested ones included."""
     names: list[str] = []
     module.walk(lambda op: names.append(op.get_name()))
     return Counter(names)

@@ -12,7 +12,7 @@ from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.records import Target
 from kernellab.triton_api import pipeline as triton_pipeline
 from kernellab.triton_api.mlir_stages import list_passes
-from kernellab.triton_api.watching import IdleWatcher, PassCall
+from kernellab.triton_api.watching import PassCall, Watcher
 
 
 def module_after(kernel: Any, call: BoundCall, target: Target, stage: str) -> str:
@@ -30,8 +30,8 @@ def module_after(kernel: Any, call: BoundCall, target: Target, stage: str) -> st
         listed = list_passes(target, options, bool(kernel.is_gluon()))
         label = find_passes(stage, listed)[0].label
     watcher = _Until(label)
-    asked = (kernel, call.specialization, target, call.options)
-    triton_pipeline.compile_watched(*asked, watcher)
+    arguments = (kernel, call.specialization, target, call.options)
+    triton_pipeline.compile_watched(*arguments, watcher)
     return watcher.text
 
 
@@ -51,8 +51,8 @@ def lowered(kernel: Any, call: BoundCall, target: Target) -> LoweredText:
         OptionError: an option value that the target's backend refuses.
     """
     watcher = _UntilPtx()
-    asked = (kernel, call.specialization, target, call.options)
-    made = triton_pipeline.compile_watched(*asked, watcher, ttgir_lines=True).stages
+    arguments = (kernel, call.specialization, target, call.options)
+    made = triton_pipeline.compile_watched(*arguments, watcher, ttgir_lines=True).stages
     return LoweredText(watcher.relocated_text, str(made["ptx"]))
 
 
@@ -69,26 +69,24 @@ def lowered_text(text: str, target: Target) -> LoweredText:
     return LoweredText(plain, str(made["ptx"]))
 
 
-class _UntilPtx(IdleWatcher):
+class _UntilPtx(Watcher):
     """Stops before there is machine code, and has the text that locations name."""
 
     def __init__(self) -> None:
         self.relocated_text = ""
 
-    def relocated(self, module: Any, folder: str) -> None:
+    def relocated(self, _module: Any, folder: str) -> None:
         """Keep the text whose lines the locations name from now on."""
-        del module
         (file,) = Path(folder).iterdir()
         self.relocated_text = file.read_text(encoding="utf-8")
 
-    def stage_made(self, name: str, content: str | bytes, seconds: float) -> None:
+    def stage_made(self, name: str, _content: str | bytes, _seconds: float) -> None:
         """Stop after PTX."""
-        del content, seconds
         if name == "ptx":
             raise triton_api.PipelineStopped
 
 
-class _Until(IdleWatcher):
+class _Until(Watcher):
     """Stops after a pass or a stage, and has the module's generic form then."""
 
     def __init__(self, label: str) -> None:
@@ -96,21 +94,18 @@ class _Until(IdleWatcher):
         self._module: Any = None
         self.text = ""
 
-    def module_made(self, call: PassCall, seconds: float, module: Any) -> None:
+    def module_made(self, _call: PassCall, _seconds: float, module: Any) -> None:
         """Keep the front end's module: a stage may have no passes."""
-        del call, seconds
         self._module = module
 
-    def pass_ran(self, call: PassCall, seconds: float, module: Any) -> None:
+    def pass_ran(self, call: PassCall, _seconds: float, module: Any) -> None:
         """Stop after the pass that was asked for."""
-        del seconds
         self._module = module
         if call.label == self._label:
             self._stop()
 
-    def stage_made(self, name: str, content: str | bytes, seconds: float) -> None:
+    def stage_made(self, name: str, _content: str | bytes, _seconds: float) -> None:
         """Stop after the stage that was asked for."""
-        del content, seconds
         if name == self._label:
             self._stop()
 

@@ -45,7 +45,7 @@ class Plan:
     stop_before: str | None = None
     """The label of a pass before which the compilation ends."""
     replacements: Mapping[str, tuple[PassCall, ...]] | None = None
-    """Stage -> the passes to run there instead of its own."""
+    """Stage -> the passes to run instead of the stage's."""
 
 
 @dataclass(frozen=True)
@@ -89,17 +89,14 @@ def make_plan(
     if pipeline is not None:
         given: Any = pipeline  # whatever somebody wrote
         items = _listed("pipeline", given)
-        _check_names("pipeline", [one[0] if _has_arguments(one) else one for one in items])
+        names = [item[0] if isinstance(item, tuple | list) and item else item for item in items]
+        _check_names("pipeline", names)
         pipeline = items
     skipped = frozenset(call.label for name in skip for call in find_passes(name, listed))
     if stop_after is not None and stop_after not in stages:
         stop_after = find_passes(stop_after, listed)[0].label
     replacements = None if pipeline is None else _replacements(list(pipeline), listed, backend)
     return Plan(skipped, stop_after, replacements=replacements)
-
-
-def _has_arguments(item: Any) -> bool:
-    return isinstance(item, tuple | list) and len(item) > 0
 
 
 def _listed(option: str, given: Any) -> list[Any]:
@@ -110,10 +107,10 @@ def _listed(option: str, given: Any) -> list[Any]:
 
 
 def _check_names(option: str, given: Any) -> None:
-    """Raise OptionError for what are no names of passes."""
-    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+    """Raise OptionError unless `given` is a list of names."""
+    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
         raise OptionError(
-            f"{option}={shown(given)} names no pass",
+            f"{option} must name passes, got {shown(given)}",
             advice='Names of passes are strings, such as "ttgir.coalesce": the passes of a '
             "compilation have theirs as `label`.",
         )
@@ -129,17 +126,17 @@ def find_passes(wanted: str, listed: Sequence[PassCall]) -> list[PassCall]:
         OptionError: there is none.
     """
     match = _NAME.fullmatch(wanted)
-    found = []
+    matching = []
     if match:
-        found = [
+        matching = [
             call
             for call in listed
             if call.name == match["name"]
             and match["stage"] in (None, call.stage)
             and match["number"] in (None, str(call.occurrence))
         ]
-    if found:
-        return found
+    if matching:
+        return matching
     runs = [call for call in listed if match and call.name == match["name"]]
     if runs:
         advice = f"It runs as {', '.join(call.label for call in runs)}."
@@ -177,8 +174,8 @@ def _replacement(item: Item, listed: Sequence[PassCall], stage: str, backend: st
         if not any((call.stage, call.name) == (match["stage"], match["name"]) for call in listed):
             adder = offered[match["name"]]
             return PassCall(match["stage"], match["name"], 1, tuple(arguments), adder)
-    found = find_passes(str(name), listed)
-    chosen = next((call for call in found if call.stage == stage), found[0])
+    matching = find_passes(str(name), listed)
+    chosen = next((call for call in matching if call.stage == stage), matching[0])
     return replace(chosen, arguments=tuple(arguments)) if arguments else chosen
 
 
@@ -209,7 +206,7 @@ def guess_language(text: str, suffix: str = "") -> str:
     """The language of an IR text, from its file's suffix or from what only that language has.
 
     Raises:
-        OptionError: the text does not tell.
+        OptionError: the text does not show its language.
     """
     if suffix.lstrip(".") in _SUFFIXES:
         return _SUFFIXES[suffix.lstrip(".")]
@@ -237,13 +234,13 @@ def compile_in_worker(
         OptionError: an option value that the target's backend refuses.
         WorkerError: the time is up.
     """
-    asked = (given, target, dict(options), plan)
+    arguments = (given, target, dict(options), plan)
     try:
-        outcome: Outcome = worker.call(f"{__name__}:run_plan", *asked, seconds=seconds)
+        outcome: Outcome = worker.call(f"{__name__}:run_plan", *arguments, seconds=seconds)
     except WorkerError as death:
         if not death.last_words or isinstance(death, WorkerLost):
             raise
-        raise _diagnostic_of_dead(death, asked, seconds) from death
+        raise _diagnostic_of_dead(death, arguments, seconds) from death
     return outcome
 
 
@@ -251,11 +248,13 @@ _MARK = "kernellab runs the pass "
 _MARKED = re.compile(rf"^{_MARK}(\S+)$", re.M)
 
 
-def _diagnostic_of_dead(death: WorkerError, asked: tuple[Any, ...], seconds: float) -> CompileError:
+def _diagnostic_of_dead(
+    death: WorkerError, arguments: tuple[Any, ...], seconds: float
+) -> CompileError:
     """The error for a compilation that ended its process, with the record up
     to the pass that did it.
     """
-    given, target, options, plan = asked
+    given, target, options, plan = arguments
     running = (_MARKED.findall(death.last_words) or [None])[-1]
     diagnostic = triton_api.text_diagnostic(death.last_words, given, target, running, "")
     error = CompileError(
@@ -278,7 +277,7 @@ class _SteeredRecorder(PassRecorder):
     """Records, leaves out what is to be left out, and stops where it should."""
 
     def __init__(self, plan: Plan) -> None:
-        # An order of passes that nobody has tried may leave a module in a state
+        # An order of passes that no one has tried may leave a module in a state
         # that no table foresees.
         super().__init__(trusting=False)
         self._plan = plan

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from kernellab import triton_api
 from kernellab.compiler.machine_code.resources import SPILLS
 from kernellab.compiler.modules.structure import users_line
-from kernellab.compiler.remarks.catalogue import explained
+from kernellab.compiler.remarks.catalog import explained
 from kernellab.errors import CompileError, Severity, SourcePosition
 from kernellab.records import Compilation
 from kernellab.records.remarks import Remark
@@ -36,7 +36,7 @@ def collect_remarks(
     Args:
         compilation: of the kernel.
         diagnosis: what was said while it was compiled once more.
-        log: what `ptxas -v` said; None where it has to be asked.
+        log: what `ptxas -v` said; None where ptxas has to run again.
 
     Raises:
         CompileError: the assembler refuses the PTX.
@@ -50,8 +50,8 @@ def compiler_remarks(diagnosis: Diagnosis) -> tuple[Remark, ...]:
 
     A note that belongs to a remark follows it, on the same line of the kernel.
     """
-    found = [*_from_mlir(diagnosis.printed), *map(_from_python, diagnosis.warnings)]
-    return tuple(explained(one) for one in dict.fromkeys(found))
+    remarks = [*_from_mlir(diagnosis.printed), *map(_from_python, diagnosis.warnings)]
+    return tuple(explained(fromkey) for fromkey in dict.fromkeys(remarks))
 
 
 def _from_mlir(printed: str) -> Iterator[Remark]:
@@ -118,8 +118,8 @@ def assembler_remarks(log: str, kernel_line: KernelLine) -> tuple[Remark, ...]:
     """What `ptxas -v` says, without headings: its warnings, stack and spills,
     registers and barriers. Spilling is a warning.
     """
-    found = dict.fromkeys(_from_ptxas(log.splitlines(), kernel_line))
-    return tuple(explained(one) for one in found)
+    remarks = dict.fromkeys(_from_ptxas(log.splitlines(), kernel_line))
+    return tuple(explained(remark) for remark in remarks)
 
 
 def _from_ptxas(lines: Iterable[str], kernel_line: KernelLine) -> Iterator[Remark]:

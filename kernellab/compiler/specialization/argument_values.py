@@ -58,7 +58,7 @@ def tensor_of(array: numpy.ndarray[Any, Any]) -> torch.Tensor:
     """
     if isinstance(array, numpy.ma.MaskedArray):
         raise ArgumentError(
-            "the array is a masked one, and a kernel sees no mask",
+            "the array is a masked array, but kernels do not see its mask",
             advice="Pass x.data, its elements without the mask; or x.filled(0), a copy.",
         )
     if not array.dtype.isnative:
@@ -69,7 +69,7 @@ def tensor_of(array: numpy.ndarray[Any, Any]) -> torch.Tensor:
     if any(stride < 0 for stride in array.strides):
         raise ArgumentError(
             f"the array has negative strides {array.strides}, which a tensor cannot have",
-            advice="array.copy() makes one that runs forwards.",
+            advice="Pass array.copy(), which has positive strides.",
         )
     torch_type = _TORCH_TYPES.get(array.dtype)
     try:
@@ -95,5 +95,5 @@ def array_of(tensor: torch.Tensor) -> numpy.ndarray[Any, Any]:
         if plain.dtype == torch_type:
             bits: numpy.ndarray[Any, Any] = plain.view(_TORCH_BITS[plain.itemsize]).numpy()
             return bits.view(numpy_type)
-    found: numpy.ndarray[Any, Any] = plain.numpy()
-    return found
+    array: numpy.ndarray[Any, Any] = plain.numpy()
+    return array

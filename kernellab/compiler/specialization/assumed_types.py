@@ -1,4 +1,4 @@
-"""Types for parameters that nobody has said anything about."""
+"""Types for parameters that no one has said anything about."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ASSUMED: dict[Role, str] = {"pointer": "*fp32:16", "integer": "i32", "float": "
 
 
 def assume(kernel: Any, given: Collection[str] = ()) -> dict[str, StatedType]:
-    """Types for the parameters that nobody has said anything about,
+    """Types for the parameters that no one has said anything about,
     to be shown as what they are: an assumption.
 
     An annotation goes first, and so do the types of a kernel that Inductor generated. Else a
@@ -50,7 +50,7 @@ def assume(kernel: Any, given: Collection[str] = ()) -> dict[str, StatedType]:
                 f"{parameter.name!r} of {kernel.__name__!r} is used as a tensor descriptor, and "
                 "its block shape is not known.",
                 advice=(
-                    f'Say it: {parameter.name}="tensordesc<fp16[128,64]>", with the type and '
+                    f'State it: {parameter.name}="tensordesc<fp16[128,64]>", with the type and '
                     "shape that you "
                     "use."
                 ),

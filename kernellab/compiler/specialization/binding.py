@@ -26,7 +26,7 @@ def bind(
     options: Mapping[str, Any] | None = None,
     constants: Mapping[str, Any] | None = None,
 ) -> BoundCall:
-    """Bind a call's arguments to the kernel's parameters and specialise it,
+    """Bind a call's arguments to the kernel's parameters and specialize it,
     as Triton would for a launch on `target`.
 
     Args:
@@ -36,7 +36,7 @@ def bind(
             tl.constexpr parameter takes.
         keywords: values or type strings by parameter name; other names are options of the
             target's backend.
-        target: the GPU to specialise for.
+        target: the GPU to specialize for.
         options: backend options, also those whose name is a kernel parameter's.
         constants: parameter name -> value to compile in, whether or not the kernel declares
             it tl.constexpr.
@@ -44,7 +44,7 @@ def bind(
     Raises:
         ArgumentError: arguments that do not fit the kernel; the message names the parameter and
             the kernel's line.
-        OptionError: a keyword that nobody takes, or an option value that the backend refuses.
+        OptionError: a keyword that no one takes, or an option value that the backend refuses.
     """
     known = known_kernel(kernel, target)
     native = None if options or constants else known.bind_natively(args, keywords)
@@ -52,5 +52,5 @@ def bind(
         return CarefulBinding(known, args, keywords, options or {}, constants or {}).finish()
     values, types, leftover = native
     if leftover:
-        known.check_options(leftover)
+        leftover = known.check_options(leftover)
     return known.bound(values, types, leftover)

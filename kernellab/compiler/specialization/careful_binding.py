@@ -42,7 +42,7 @@ class CarefulBinding:
 
     def finish(self) -> BoundCall:
         """The bound call, or the error that explains why there is none."""
-        self.known.check_options(self.options)
+        self.options = self.known.check_options(self.options)
         self._fill_from_annotations()
         self._check_missing()
         prepared = {name: self._prepare(name, value) for name, value in self.given.items()}
@@ -105,9 +105,7 @@ class CarefulBinding:
             self.given[name] = value
 
     def _fill_from_annotations(self) -> None:
-        """Where no runtime value is given at all, this is no launch:
-        annotations may say the types.
-        """
+        """Take types from annotations in a call that compiles only: it gives no runtime value."""
         if any(self._is_runtime_value(name, value) for name, value in self.given.items()):
             return
         for parameter in self.known.parameters:
@@ -143,7 +141,7 @@ class CarefulBinding:
             advice=" ".join(advice),
             position=triton_api.parameter_position(self.kernel, missing[0].name),
             constexprs=constexprs,
-            others=[one.name for one in missing if not one.is_constexpr],
+            others=[parameter.name for parameter in missing if not parameter.is_constexpr],
         )
 
     # -- values and types --------------------------------------------------------------------------

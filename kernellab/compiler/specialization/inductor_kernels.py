@@ -56,7 +56,7 @@ class InductorKernel(triton_api.JITFunction):  # type: ignore[misc]
         if not inductor.has_grid(self._meta):
             raise ArgumentError(
                 f"the grid of {self.__name__!r} does not follow from its arguments",
-                advice="Give the grid that the generated code gives to its run().",
+                advice="Pass the grid that the generated code passes to its run().",
                 position=triton_api.definition_of(self),
             )
         return inductor.grid_of(self._meta, values)
@@ -78,7 +78,7 @@ def _annotated(function: FunctionType, signature: Mapping[str, str]) -> Function
     )
     twin.__kwdefaults__ = function.__kwdefaults__
     twin.__module__, twin.__qualname__ = function.__module__, function.__qualname__
-    numbers = {name: one for name, one in signature.items() if not one.startswith("*")}
+    numbers = {name: type for name, type in signature.items() if not type.startswith("*")}
     twin.__annotations__ = {**function.__annotations__, **numbers}
     return twin
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernellab import triton_api
+from kernellab.common.argument_checks import plain_scalar
 from kernellab.compiler.specialization.argument_values import plain_value
 from kernellab.errors import ArgumentError, OptionError, nearest
 from kernellab.records import Origin, Specialization, Target
@@ -16,16 +17,16 @@ from kernellab.records import Origin, Specialization, Target
 
 @dataclass(frozen=True)
 class BoundCall:
-    """One call of a kernel, bound to its parameters and specialised for a target."""
+    """One call of a kernel, bound to its parameters and specialized for a target."""
 
     specialization: Specialization
     values: Mapping[str, Any]
     """Every parameter by name, defaults applied. NumPy arrays have become torch tensors
     that share their memory; a parameter of which only the type is known has its type string."""
     options: Mapping[str, Any]
-    """Keywords that are no kernel parameters: num_warps, num_stages, ..."""
+    """Keywords that are not kernel parameters: num_warps, num_stages, ..."""
     key: Hashable = None
-    """Equal keys of one kernel and target mean equal specialisations;
+    """Equal keys of one kernel and target mean equal specializations;
     None where some constant cannot be hashed."""
     stated: frozenset[str] = frozenset()
     """Parameters of which only the type is known: such a call can be compiled, not run."""
@@ -34,12 +35,12 @@ class BoundCall:
 
 
 _LARGEST_MEMORY = 1024
-"""Specialisations remembered per kernel and target;
+"""Specializations remembered per kernel and target;
 a kernel called with ever new constants starts over after that."""
 
 
 class KnownKernel:
-    """One kernel on one target: Triton's binder for it, and the specialisations that it has had."""
+    """One kernel on one target: Triton's binder for it, and the specializations that it has had."""
 
     def __init__(self, kernel: Any, target: Target) -> None:
         _check_parameters(kernel)
@@ -113,13 +114,14 @@ class KnownKernel:
         origins: dict[str, Origin] = {name: stated.get(name, "launch") for name in self.by_name}
         return Specialization(signature, constants, attributes, origins)
 
-    def check_options(self, options: Mapping[str, Any]) -> None:
-        """Raise OptionError for an option that the backend does not have,
-        or a value that it refuses.
+    def check_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options as Python's values; raise OptionError for an option that the backend
+        does not have, or a value that it refuses.
         """
+        options = {name: plain_scalar(value) for name, value in options.items()}
         text = repr(options)
         if text in self._accepted_options:
-            return
+            return options
         known = triton_api.option_names(self.target)
         for name in options:
             if name not in known:
@@ -128,6 +130,7 @@ class KnownKernel:
         if len(self._accepted_options) >= _LARGEST_MEMORY:
             self._accepted_options.clear()
         self._accepted_options.add(text)
+        return options
 
     def _refuse_option(self, name: str, known: Sequence[str]) -> None:
         usual = [option for option in _USUAL_OPTIONS if option in known]
@@ -153,7 +156,7 @@ _USUAL_OPTIONS = (
 
 _KINDS = {
     inspect.Parameter.POSITIONAL_ONLY: "positional-only, which the '/' makes it",
-    inspect.Parameter.KEYWORD_ONLY: "keyword-only, as it stands behind a '*'",
+    inspect.Parameter.KEYWORD_ONLY: "keyword-only, since it follows a '*'",
     inspect.Parameter.VAR_POSITIONAL: "for any number of arguments",
     inspect.Parameter.VAR_KEYWORD: "for any number of keywords",
 }
@@ -186,7 +189,7 @@ def known_kernel(kernel: Any, target: Target) -> KnownKernel:
 
 
 def _exact(value: Any) -> object:
-    """What tells apart constants that compare equal and compile differently:
+    """A key that distinguishes constants that compare equal and compile differently:
     1, True and 1.0; 0.0 and -0.0.
     """
     kind = type(value)

@@ -36,7 +36,7 @@ _NOT_AN_INDEX = {"value", "val", "other", "cmp"}
 
 
 def parameter_roles(kernel: Any) -> dict[str, Role]:
-    """The role of each parameter of a kernel that is no tl.constexpr.
+    """The role of each parameter of a kernel that is not a tl.constexpr.
 
     A parameter that some load, store or atomic uses as its base is a pointer, also inside helper
     functions. One that takes part in an address, a mask, a loop's bounds or a seed is a whole
@@ -99,8 +99,8 @@ class _Reader:
             self.assigned.setdefault(target.id, []).append(value)
         elif isinstance(target, ast.Tuple):
             parts = value.elts if isinstance(value, ast.Tuple) else [value] * len(target.elts)
-            for one, part in zip(target.elts, parts, strict=False):
-                self._note(one, part)
+            for element, part in zip(target.elts, parts, strict=False):
+                self._note(element, part)
 
     # -- calls -------------------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class _Reader:
 
 def _without_loads(expression: ast.expr) -> Iterator[ast.AST]:
     """The nodes of an expression, except inside a load:
-    what is loaded does not tell what the address is made of.
+    what is loaded does not show what the address is made of.
     """
     waiting: list[ast.AST] = [expression]
     while waiting:

@@ -42,7 +42,7 @@ def parse_type(text: str) -> tuple[Any, Any]:
     integer is 1 (and is compiled in). Long names ("float16", "*tl.float32") are accepted too.
 
     Raises:
-        ArgumentError: the string is no Triton type; the message has the nearest one.
+        ArgumentError: the string is not a Triton type; the message has the nearest type.
     """
     stripped = "".join(text.split()).replace("tl.", "")
     if _DESCRIPTOR.fullmatch(stripped):
@@ -67,7 +67,7 @@ def _promised(text: str, type_name: str, promise: str | None) -> tuple[Any, Any]
     if promise == "1" and is_integer:
         return "constexpr", 1
     raise ArgumentError(
-        f"{shown(text)} promises {shown(promise)}, which does not go with {type_name!r}.",
+        f"{shown(text)} promises {shown(promise)}, which does not apply to {type_name!r}.",
         advice=(
             '":16" says that a pointer or an integer is divisible by 16, ":1" that an integer is 1.'
         ),
@@ -117,7 +117,7 @@ def parse_signature(text: str) -> tuple[list[Any], dict[str, Any]]:
             named[name.strip()] = _stated(stated.strip())
         elif named:
             raise ArgumentError(
-                f"{entry!r} stands after named entries in the signature {text!r}.",
+                f"{entry!r} comes after named entries in the signature {text!r}.",
                 advice="Entries without a name come first.",
             )
         else:

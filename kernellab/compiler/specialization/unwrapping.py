@@ -29,7 +29,7 @@ def unwrap_kernel(
     An autotuner adds its first config; heuristics are computed from the arguments, as in a launch.
 
     Raises:
-        ArgumentError: `kernel` is no kernel, or a heuristic cannot be computed from
+        ArgumentError: `kernel` is not a kernel, or a heuristic cannot be computed from
             these arguments.
     """
     added: dict[str, Any] = {}
@@ -75,8 +75,9 @@ def _check_is_no_launch(thing: Any) -> None:
     if isinstance(kernel, triton_api.JITFunction):
         name = kernel.__name__
         raise ArgumentError(
-            f"{name}[{shown(grid)}] is a kernel with its grid, and the two are given one by one.",
-            advice=f"Write {name}, {shown(grid)}, ... in its place.",
+            f"{name}[{shown(grid)}] combines the kernel and its grid, which are separate "
+            "arguments here.",
+            advice=f"Write {name}, {shown(grid)}, ... instead.",
         )
 
 
@@ -100,3 +101,9 @@ def _heuristic(name: str, compute: Callable[[dict[str, Any]], Any], given: dict[
             f"The heuristic for {name!r} cannot be computed from these arguments: {error!r}.",
             advice=f"Give values instead of types, or the result: {name}=...",
         ) from error
+
+
+def parameter_names(kernel: Any) -> Sequence[str]:
+    """Return the names of a kernel's parameters, of any kind of kernel; none of another object."""
+    names = getattr(as_triton_kernel(kernel), "arg_names", ())
+    return names if isinstance(names, list | tuple) else ()

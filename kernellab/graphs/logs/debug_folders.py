@@ -1,5 +1,7 @@
-"""A folder that torch left with `TORCH_COMPILE_DEBUG=1` as what was captured: of each graph the
-ATen operations, those after Inductor's passes, the loop IR before and after fusion, the code.
+"""Read a capture from a folder that torch wrote with `TORCH_COMPILE_DEBUG=1`.
+
+Each graph has its ATen operations, the graph after Inductor's passes, the loop IR before and after
+fusion, and the generated code.
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ from kernellab.graphs.logs.traces import json_object, lowered_graph, saved_for, 
 from kernellab.records.graphs import GraphCapture, Level, LoopBuffer, LoweredGraph
 
 MOST_GRAPHS = 1000
-"""Of a folder."""
+"""Graphs read from one folder."""
 
 MOST_FOUND = 20_000
-"""Files and folders that are looked at."""
+"""Files and folders that are visited."""
 
 MOST_BYTES = 64 * 1024 * 1024
-"""Of one file, and of all together four times as much."""
+"""Limit for one file; the limit for all files together is four times as large."""
 
 _TEXTS = {
     "aten": "fx_graph_readable.py",
@@ -44,7 +46,7 @@ _OUTPUT = re.compile(r"^    (?P<name>\w+): \w+$", re.M)
 
 
 def graph_folders(folder: Path) -> list[Path]:
-    """The folders that torch left of graphs, in their order: this one, or those within it.
+    """Return the folders of graphs in compilation order: this folder, or those within it.
 
     Raises:
         ArchiveError: the folder cannot be read.
@@ -53,23 +55,24 @@ def graph_folders(folder: Path) -> list[Path]:
 
 
 def capture_in_graphs(folder: Path, graphs: list[Path]) -> GraphCapture:
-    """What a folder shows of the graphs that Inductor compiled.
+    """Return a capture of the graphs that Inductor compiled.
 
     Args:
-        folder: of one graph, of one run, or a `torch_compile_debug` with one run in it.
-        graphs: the folders of graphs in it.
+        folder: the folder of one graph, of one run, or a `torch_compile_debug` that has one run.
+        graphs: the folders of the graphs within it.
 
     Raises:
-        ArchiveError: it cannot be read, or holds several runs.
+        ArchiveError: the folder cannot be read, or has several runs.
     """
-    found = graphs[:MOST_GRAPHS]
-    runs = sorted({_run(one, folder) for one in found})
+    graph_paths = graphs[:MOST_GRAPHS]
+    runs = sorted({_run(path, folder) for path in graph_paths})
     if len(runs) > 1:
         raise ArchiveError(
             f"{str(folder)!r} has graphs of {len(runs)} runs.",
-            advice=f"Give one of them: {', '.join(runs[:5])}{', ...' if len(runs) > 5 else ''}.",
+            advice="Pass the path of one of them: "
+            f"{', '.join(runs[:5])}{', ...' if len(runs) > 5 else ''}.",
         )
-    texts = list(_read(found))
+    texts = list(_read(graph_paths))
     backward = {_number(path): text for path, text in texts if _direction(path) == "backward"}
     forward = {
         _number(path): level_in("aten", text.get("aten", ""))
@@ -81,7 +84,7 @@ def capture_in_graphs(folder: Path, graphs: list[Path]) -> GraphCapture:
         for path, text in texts
     )
     gpu, version = surroundings_in("\n".join(text.get("runnable", "") for _, text in texts))
-    target = next((name for one in lowered if (name := target_in(one.wrapper))), "")
+    target = next((name for graph in lowered if (name := target_in(graph.wrapper))), "")
     return GraphCapture(
         name=folder.name,
         gpu=gpu if target else "CPU",
@@ -104,13 +107,13 @@ def capture_in_graphs(folder: Path, graphs: list[Path]) -> GraphCapture:
 
 
 def _graph_folders(folder: Path) -> Iterator[Path]:
-    """The folders of graphs: this one, or those in it, three levels down at most."""
+    """Yield the folders of graphs: this folder, or those up to three levels below it."""
     waiting, looked = [(folder, 0)], 0
     while waiting:
         here, depth = waiting.pop()
         try:
             with os.scandir(here) as entries:
-                inside = sorted(entries, key=lambda one: one.name)
+                inside = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
             if depth == 0:
                 raise ArchiveError(why_unreadable(here, error)) from error
@@ -118,16 +121,16 @@ def _graph_folders(folder: Path) -> Iterator[Path]:
         looked += len(inside)
         if looked > MOST_FOUND:
             return
-        names = {one.name for one in inside}
+        names = {entry.name for entry in inside}
         if names & {_TEXTS["code"], _TEXTS["aten"], _TEXTS["before fusion"]}:
             yield here
         elif depth < 3:
-            folders = [one for one in inside if one.is_dir(follow_symlinks=False)]
-            waiting += [(Path(one.path), depth + 1) for one in reversed(folders)]
+            folders = [entry for entry in inside if entry.is_dir(follow_symlinks=False)]
+            waiting += [(Path(entry.path), depth + 1) for entry in reversed(folders)]
 
 
 def _read(folders: Iterable[Path]) -> Iterator[tuple[Path, dict[str, str]]]:
-    """Each folder's texts."""
+    """Yield each folder with its texts."""
     total = 0
     for folder in folders:
         texts = {}
@@ -137,33 +140,33 @@ def _read(folders: Iterable[Path]) -> Iterator[tuple[Path, dict[str, str]]]:
                 total += len(content)
                 if total > 4 * MOST_BYTES:
                     raise ArchiveError(
-                        f"{str(folder.parent)!r} is no sane folder: its texts have more than "
+                        f"The texts in {str(folder.parent)!r} have more than "
                         f"{4 * MOST_BYTES:,} bytes.",
-                        advice="Give one of the folders in it.",
+                        advice="Pass the path of one of its folders.",
                     )
                 texts[kind] = content.decode("utf-8", "replace")
         yield folder, texts
 
 
 def _run(graph: Path, folder: Path) -> str:
-    """The run that a graph's folder belongs to, as far as it stands below the given folder."""
+    """Return the name of the run that a graph belongs to, or "" if `folder` is within the run."""
     parts = graph.relative_to(folder).parts
     return next((part for part in parts if part.startswith("run_")), "")
 
 
 def _order(folder: Path) -> tuple[int, str]:
-    found = _FOLDER.fullmatch(folder.name)
-    return (int(found["order"]) if found else 0, str(folder))
+    match = _FOLDER.fullmatch(folder.name)
+    return (int(match["order"]) if match else 0, str(folder))
 
 
 def _number(folder: Path) -> int:
-    found = _FOLDER.fullmatch(folder.name)
-    return int(found["number"]) if found else 0
+    match = _FOLDER.fullmatch(folder.name)
+    return int(match["number"]) if match else 0
 
 
 def _direction(folder: Path) -> str:
-    found = _FOLDER.fullmatch(folder.name)
-    return found["direction"] if found else "inference"
+    match = _FOLDER.fullmatch(folder.name)
+    return match["direction"] if match else "inference"
 
 
 # Graphs
@@ -172,7 +175,7 @@ def _direction(folder: Path) -> str:
 def _graph(
     path: Path, texts: Mapping[str, str], backward: Mapping[str, str], forward: Level | None
 ) -> LoweredGraph:
-    """The graph of a folder, whose forward and backward graph stand in other folders."""
+    """Return the graph of a folder; its backward or forward graph comes from another folder."""
     direction = _direction(path)
     return lowered_graph(
         direction,
@@ -187,11 +190,11 @@ def _graph(
 
 
 def _chunks(text: str) -> Iterator[tuple[re.Match[str], str]]:
-    """The scheduler's nodes in a text: the line that names each, and all that is said of it."""
-    found = list(_OPERATION.finditer(text))
-    ends = [*(one.start() for one in found[1:]), len(text)]
-    for one, end in zip(found, ends, strict=False):
-        yield one, text[one.start() : end].strip()
+    """Yield the scheduler's nodes: the line that names each node, and the node's whole text."""
+    headers = list(_OPERATION.finditer(text))
+    ends = [*(header.start() for header in headers[1:]), len(text)]
+    for header, end in zip(headers, ends, strict=False):
+        yield header, text[header.start() : end].strip()
 
 
 def _buffers(text: str) -> Iterator[LoopBuffer]:
@@ -213,7 +216,7 @@ def _buffers(text: str) -> Iterator[LoopBuffer]:
 
 
 def _named(lines: list[str], *fields: str) -> tuple[str, ...]:
-    """The buffers that the fields of a node name; a field ends where the next one begins."""
+    """Return the buffers that the fields of a node name; a field ends where the next begins."""
     names: dict[str, None] = {}
     is_inside = False
     for line in lines:
@@ -225,7 +228,7 @@ def _named(lines: list[str], *fields: str) -> tuple[str, ...]:
 
 
 def _groups(text: str) -> Iterator[tuple[str, ...]]:
-    """The operations of each node after fusion; those within a fused one are told below it."""
+    """Yield the operations of each node after fusion; a fused node is listed before its members."""
     inside: set[str] = set()
     for operation, _ in _chunks(text):
         name = operation["name"]

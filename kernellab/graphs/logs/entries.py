@@ -1,5 +1,6 @@
-"""The entries of a log that torch wrote with `TORCH_TRACE`: a line of JSON each, and below it,
-behind tabs, the text that it is about.
+"""Read the entries of a log that torch wrote with `TORCH_TRACE`.
+
+Each entry is a line of JSON, followed by its payload in lines that start with a tab.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import Any
 from kernellab.common.saved_files import BadFile, json_in
 
 MOST_KEPT = 128 * 1024 * 1024
-"""Bytes of all texts that are kept."""
+"""Limit for the bytes of all kept entries."""
 
 MOST_ENTRIES = 100_000
-"""That are kept."""
+"""Limit for the number of kept entries."""
 
 _HEADER = re.compile(
     rb"(?:\[rank\d+\]:)?[VIWEC]\d{4} (?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d\.\d{6}) +\d+ "
@@ -28,18 +29,18 @@ _KEY = re.compile(rb'\{"(?P<key>[^"\\]{1,100})"')
 _NEWLINE = b"\n"
 
 _BEGINNING = 1 << 16
-"""Bytes of a file in which its first entry stands."""
+"""Bytes at the start of a file that are searched for its first entry."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry.
+    """One entry of a log.
 
     Attributes:
-        line: where it stands, from 1.
-        seconds: since midnight.
+        line: its line number in the log, from 1.
+        seconds: its time, in seconds since midnight.
         metadata: its JSON.
-        payload: its text; None without.
+        payload: its text, or None if it has none.
     """
 
     line: int
@@ -48,21 +49,22 @@ class Entry:
     payload: str | None
 
     def of(self, kind: str) -> dict[str, Any]:
-        """What it says under a name; {} where that is something else."""
-        found = self.metadata.get(kind)
-        return found if isinstance(found, dict) else {}
+        """Return the object under a key of the metadata, or {} if the value is not an object."""
+        value = self.metadata.get(kind)
+        return value if isinstance(value, dict) else {}
 
 
 @dataclass
 class Entries:
-    """The entries of a log that somebody wanted, and what could not be read.
+    """The requested entries of a log, and the places that could not be read.
 
     Attributes:
-        kept: in order.
-        strings: long texts, which a log says once and then by number.
-        count: of all entries.
-        stopped: where the log ends, or reading it did, before its end; "".
-        damages: line and what is wrong there, of the first; `damaged` is how many there are.
+        kept: the requested entries, in order.
+        strings: number -> string, for strings that the log writes once and refers to by number.
+        count: the number of all entries.
+        damages: line number and problem, for the first three problems.
+        damaged: the number of all problems.
+        stopped: why the log was not read to its end, or "".
     """
 
     kept: list[Entry] = field(default_factory=list)
@@ -73,41 +75,41 @@ class Entries:
     stopped: str = ""
 
     def note(self, line: int, what: str) -> None:
-        """Something cannot be read."""
+        """Record a problem with the entry on a line."""
         self.damaged += 1
         if len(self.damages) < 3:
             self.damages.append((line, what))
 
     @property
     def fault(self) -> str:
-        """What kept the log from being read whole; "" where nothing did."""
+        """Why the log could not be read completely, or ""."""
         parts = [self.stopped] if self.stopped else []
         if self.damages:
             line, what = self.damages[0]
             parts.append(
-                f"{self.damaged:,} of its {self.count:,} entries cannot be read, or not whole; the "
-                f"first stands on line {line:,}: {what}"
+                f"{self.damaged:,} of its {self.count:,} entries cannot be read completely; the "
+                f"first is on line {line:,}: {what}"
             )
         return "; ".join(parts)
 
 
 def is_trace_log(content: bytes) -> bool:
-    """Whether the first entry of such a log stands where a file begins."""
+    """Return whether a file begins like a log of `TORCH_TRACE`."""
     lines = content[:_BEGINNING].splitlines()
     return any(_HEADER.match(line) is not None for line in lines[:50])
 
 
 def entries_in(content: bytes, wanted: Callable[[str, dict[str, Any]], bool]) -> Entries:
-    """The wanted entries of a log.
+    """Return the requested entries of a log.
 
     Args:
-        content: of the file.
-        wanted: from the kind of an entry, and what it says of itself, to whether it is kept.
+        content: the bytes of the file.
+        wanted: takes the kind of an entry and its object, and returns whether to keep the entry.
     """
-    found = Entries()
+    entries = Entries()
     kept = 0
     for line, header, payload in _parts(content):
-        found.count += 1
+        entries.count += 1
         key = _KEY.match(header["json"])
         kind = key["key"].decode("utf-8", "replace") if key else ""
         if kind != "str" and kind != "artifact" and not wanted(kind, {}):
@@ -115,33 +117,33 @@ def entries_in(content: bytes, wanted: Callable[[str, dict[str, Any]], bool]) ->
         try:
             metadata = json_in(header["json"].decode("utf-8", "replace"))
         except BadFile as error:
-            found.note(line, f"it {error}")
+            entries.note(line, f"it {error}")
             continue
         if not isinstance(metadata, dict):
             continue
         if kind == "str":
-            _intern(found, metadata["str"])
+            _intern(entries, metadata["str"])
             continue
         said = metadata.get(kind)
         if not wanted(kind, said if isinstance(said, dict) else {}):
             continue
         kept += len(payload or b"") + len(header["json"])
-        if kept > MOST_KEPT or len(found.kept) == MOST_ENTRIES:
-            found.stopped = (
-                f"it was read up to line {line:,}: no more than {MOST_KEPT:,} bytes and "
-                f"{MOST_ENTRIES:,} entries are"
+        if kept > MOST_KEPT or len(entries.kept) == MOST_ENTRIES:
+            entries.stopped = (
+                f"it was read up to line {line:,}, the limit of {MOST_KEPT:,} bytes or "
+                f"{MOST_ENTRIES:,} entries"
             )
             break
-        text = _text(found, line, metadata, payload)
-        found.kept.append(Entry(line, _seconds(header), metadata, text))
+        text = _text(entries, line, metadata, payload)
+        entries.kept.append(Entry(line, _seconds(header), metadata, text))
     else:
         if not content.endswith(b"\n"):
-            found.stopped = f"it breaks off on line {content.count(_NEWLINE) + 1:,}"
-    return found
+            entries.stopped = f"it ends in the middle of line {content.count(_NEWLINE) + 1:,}"
+    return entries
 
 
 def _parts(content: bytes) -> Iterator[tuple[int, re.Match[bytes], bytes | None]]:
-    """Each entry: its line, its header and its text."""
+    """Yield the line number, the header and the payload of each entry."""
     header: re.Match[bytes] | None = None
     place, texts = 0, list[bytes]()
     for number, line in enumerate(io.BytesIO(content), 1):
@@ -150,7 +152,7 @@ def _parts(content: bytes) -> Iterator[tuple[int, re.Match[bytes], bytes | None]
             continue
         following = _HEADER.match(line.rstrip(b"\r\n"))
         if following is None:
-            continue  # of something else that wrote to the same file
+            continue  # another program wrote to the same file
         if header is not None:
             yield place, header, _joined(texts)
         header, place, texts = following, number, []
@@ -167,18 +169,20 @@ def _seconds(header: re.Match[bytes]) -> float:
     return 3600.0 * hour + 60.0 * minute + float(header["second"])
 
 
-def _intern(found: Entries, pair: Any) -> None:
+def _intern(entries: Entries, pair: Any) -> None:
     match pair:
-        case [str(text), int(number)] if len(found.strings) < MOST_ENTRIES:
-            found.strings[number] = text
+        case [str(text), int(number)] if len(entries.strings) < MOST_ENTRIES:
+            entries.strings[number] = text
 
 
-def _text(found: Entries, line: int, metadata: dict[str, Any], payload: bytes | None) -> str | None:
-    """An entry's text, whose checksum the entry has."""
+def _text(
+    entries: Entries, line: int, metadata: dict[str, Any], payload: bytes | None
+) -> str | None:
+    """Return an entry's payload as text, after comparing it with the entry's checksum."""
     checksum = metadata.get("has_payload")
     if checksum is None:
         return None
     content = payload or b""
     if hashlib.md5(content, usedforsecurity=False).hexdigest() != checksum:
-        found.note(line, "its text is cut off or another one than its checksum says")
+        entries.note(line, "its text does not match its checksum")
     return content.decode("utf-8", "replace")

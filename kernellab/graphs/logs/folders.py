@@ -1,4 +1,4 @@
-"""A folder that torch left: logs of `TORCH_TRACE`, or what `TORCH_COMPILE_DEBUG` writes."""
+"""Read a folder that torch wrote: logs of `TORCH_TRACE`, or output of `TORCH_COMPILE_DEBUG`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kernellab.records.graphs import GraphCapture
 _PREFIX, _SUFFIX = "dedicated_log_torch_trace_", ".log"
 
 _SAYS = b'"dynamo_start"'
-"""What stands in the log of a process that compiled something."""
+"""Occurs in the log of each process that compiled something."""
 
 
 def capture_in_folder(folder: Path) -> GraphCapture | None:
-    """What the folder's log, or its graphs, say was captured; None of a folder of something else.
+    """Return the capture in a folder's log or graphs, or None if the folder has neither.
 
     Raises:
-        ArchiveError: it cannot be read, or has logs of several processes, or several runs.
+        ArchiveError: the folder cannot be read, or has logs of several processes or runs.
     """
     try:
         names = sorted(os.listdir(folder))
@@ -36,23 +36,24 @@ def capture_in_folder(folder: Path) -> GraphCapture | None:
 
 
 def _capture_of_log(folder: Path, names: list[str]) -> GraphCapture:
-    """That of the one process that compiled; each process of a run has a log of its own."""
-    found: list[str] = []
+    """Return the capture of the only process that compiled; each process writes its own log."""
+    compiling: list[str] = []
     for name in names[:_MOST_LOGS]:
         content = file_bytes(folder / name, ArchiveError)
         if _SAYS in content:
-            found.append(name)
+            compiling.append(name)
             latest = content
-    if len(found) == 1:
-        return capture_in_log(latest, folder / found[0])
-    if not found:
+    if len(compiling) == 1:
+        return capture_in_log(latest, folder / compiling[0])
+    if not compiling:
         raise ArchiveError(
-            f"{str(folder)!r} has {len(names)} logs of TORCH_TRACE, and in none torch.compile says "
-            "anything.",
+            f"None of the {len(names)} logs of TORCH_TRACE in {str(folder)!r} has an entry of "
+            "torch.compile.",
         )
     raise ArchiveError(
-        f"{str(folder)!r} has logs of {len(found)} processes that compiled.",
-        advice=f"Give one of them: {', '.join(found[:5])}{', ...' if len(found) > 5 else ''}.",
+        f"{str(folder)!r} has logs of {len(compiling)} processes that compiled.",
+        advice="Pass the path of one of them: "
+        f"{', '.join(compiling[:5])}{', ...' if len(compiling) > 5 else ''}.",
     )
 
 

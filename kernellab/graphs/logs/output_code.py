@@ -1,4 +1,4 @@
-"""The code that Inductor wrote, read as text: its kernels, its launches, the GPU that it is for."""
+"""Read the kernels, the launches and the target GPU from code that Inductor generated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from kernellab.records.graphs import GraphLaunch, KernelCode
 
 MOST_KERNELS = 10_000
-"""Of one graph."""
+"""Kernels read from one graph."""
 
 _KERNEL = re.compile(
     r"^(?P<name>\w+) = async_compile\.(?:triton|cpp_pybinding|cpp)\([^\n]{0,10000}?(?P<raw>r?)'''",
@@ -28,38 +28,41 @@ _DIRECTION = re.compile(r"^# AOT ID: \['\d+_(?P<direction>forward|backward|infer
 
 
 def direction_of(code: str) -> str | None:
-    """ "forward", "backward" or "inference", as the code says itself."""
-    found = _DIRECTION.search(code, 0, 1000)
-    return found["direction"] if found else None
+    """Return "forward", "backward" or "inference" from the code's header, or None."""
+    match = _DIRECTION.search(code, 0, 1000)
+    return match["direction"] if match else None
 
 
 def kernels_in(code: str, origins: Mapping[str, tuple[str, ...]]) -> tuple[KernelCode, ...]:
-    """The kernels of a graph's code: Triton's, and those in C++ of a CPU's.
+    """Return the kernels of a graph's code: Triton kernels, or C++ kernels on a CPU.
 
     Args:
-        code: the module.
-        origins: kernel -> the nodes of the post-grad graph that it computes, as far as is known.
+        code: the source of the module.
+        origins: kernel -> the nodes of the post-grad graph that it computes, where known.
     """
-    found: list[KernelCode] = []
+    kernels: list[KernelCode] = []
     fragments = _fragments(code)
     for kernel in _KERNEL.finditer(code):
         source = _text_at(code, kernel.end(), kernel["raw"])
-        if source is None or len(found) == MOST_KERNELS:
+        if source is None or len(kernels) == MOST_KERNELS:
             break
         name = kernel["name"]
         nodes = origins.get(name) or fragments.get(name, ())
-        found.append(KernelCode(name, source, (), (), nodes))
-    return tuple(found)
+        kernels.append(KernelCode(name, source, (), (), nodes))
+    return tuple(kernels)
 
 
 def _text_at(code: str, start: int, raw: str) -> str | None:
-    """The value of the text that begins behind its three quotes; None where it does not end."""
+    """Return the value of the string literal that starts at `start`, after its three quotes.
+
+    Return None if it has no end.
+    """
     end = code.find("'''", start)
     while end > 0 and _is_escaped(code, end):
         end = code.find("'''", end + 1)
     if end < 0:
         return None
-    with warnings.catch_warnings():  # of escapes that Python does not know
+    with warnings.catch_warnings():  # about invalid escape sequences
         warnings.simplefilter("ignore")
         try:
             return str(ast.literal_eval(f"{raw}'''{code[start:end]}'''"))
@@ -73,8 +76,8 @@ def _is_escaped(code: str, place: int) -> bool:
 
 
 def _fragments(code: str) -> dict[str, tuple[str, ...]]:
-    """Kernel -> nodes, as the comment above each Triton kernel lists them."""
-    found: dict[str, tuple[str, ...]] = {}
+    """Return kernel -> nodes from the comment above each Triton kernel."""
+    nodes_of: dict[str, tuple[str, ...]] = {}
     nodes: list[str] = []
     for line in code.splitlines():
         fragment = _FRAGMENT.match(line)
@@ -83,22 +86,22 @@ def _fragments(code: str) -> dict[str, tuple[str, ...]]:
         elif line and not line.startswith("#"):
             name, made, _ = line.partition(" = async_compile.")
             if made and name.isidentifier():
-                found[name] = tuple(dict.fromkeys(nodes))
+                nodes_of[name] = tuple(dict.fromkeys(nodes))
             nodes = []
-    return found
+    return nodes_of
 
 
 def target_in(code: str) -> str:
-    """The target that its kernels were written for: "sm_90", "gfx942"; "" of no GPU's code."""
-    found = _DEVICE.search(code)
-    if found is None:
+    """Return the target of the kernels, as "sm_90" or "gfx942", or "" for a CPU."""
+    match = _DEVICE.search(code)
+    if match is None:
         return ""
-    return f"sm_{found['arch']}" if found["type"] == "cuda" else found["arch"]
+    return f"sm_{match['arch']}" if match["type"] == "cuda" else match["arch"]
 
 
 def launches_in(code: str, kernels: tuple[KernelCode, ...]) -> tuple[GraphLaunch, ...]:
-    """What the code calls, in order. How many bytes each moves it does not say."""
-    known = {one.name for one in kernels}
+    """Return the calls of the code, in order. It does not say how many bytes each moves."""
+    known = {kernel.name for kernel in kernels}
     return tuple(GraphLaunch(name, name in known, (), None, None) for name in _called(code, known))
 
 
@@ -107,7 +110,7 @@ def _called(code: str, known: set[str]) -> Iterator[str]:
     for line in code.splitlines():
         if line.lstrip().startswith("def "):
             is_call = line.lstrip().startswith(("def call(", "def partition_"))
-        elif is_call and (found := _LAUNCH.match(line)) is not None:
-            name = found["called"].removesuffix(".run")
+        elif is_call and (match := _LAUNCH.match(line)) is not None:
+            name = match["called"].removesuffix(".run")
             if name in known or "." in name:
                 yield name

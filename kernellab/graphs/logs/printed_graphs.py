@@ -1,25 +1,28 @@
-"""FX graphs as torch prints them (`print_readable`), read back: nodes, shapes, lines of the model.
+"""Parse FX graphs that torch printed with `print_readable`: nodes, shapes, lines of the model.
 
-Line by line, and by patterns that take one line's time: a log may come from anybody.
+Python's own parser reads them, one line at a time, so that a text that is cut off or edited loses
+only the lines that are not Python. Nothing is executed.
 """
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from kernellab.errors.positions import SourcePosition
 from kernellab.records.graphs import GraphNode, Level
 
 MOST_NODES = 200_000
-"""Of one graph; what follows is in its text only."""
+"""Nodes read from one graph; the rest is only in its text."""
 
 _MOST_ARGUMENT = 400
-"""Characters that are kept of a node's arguments, as of a captured one."""
+"""Characters kept of a node's arguments, as for a captured graph."""
 
 _MOST_LINE = 200_000
-"""Characters of a line that is read as a node."""
+"""Longest line, in characters, that is read as a node."""
 
 _DTYPES = {
     "b8": "bool",
@@ -44,144 +47,129 @@ _DTYPES = {
     "u64": "uint64",
     "u8": "uint8",
 }
-"""torch's short names of types."""
+"""torch's short names of dtypes."""
 
-_OPERATORS = {
-    "==": "eq",
-    "!=": "ne",
-    "<": "lt",
-    ">": "gt",
-    "<=": "le",
-    ">=": "ge",
-    "+": "add",
-    "-": "sub",
-    "*": "mul",
-    "//": "floordiv",
-    "/": "truediv",
-    "%": "mod",
-    "**": "pow",
-    "<<": "lshift",
-    ">>": "rshift",
-    "&": "and_",
-    "|": "or_",
-    "^": "xor",
-    "@": "matmul",
+_OPERATORS: dict[type[ast.AST], str] = {
+    ast.Eq: "eq",
+    ast.NotEq: "ne",
+    ast.Lt: "lt",
+    ast.Gt: "gt",
+    ast.LtE: "le",
+    ast.GtE: "ge",
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.FloorDiv: "floordiv",
+    ast.Div: "truediv",
+    ast.Mod: "mod",
+    ast.Pow: "pow",
+    ast.LShift: "lshift",
+    ast.RShift: "rshift",
+    ast.BitAnd: "and_",
+    ast.BitOr: "or_",
+    ast.BitXor: "xor",
+    ast.MatMult: "matmul",
+    ast.UAdd: "pos",
+    ast.USub: "neg",
+    ast.Invert: "invert",
 }
-_UNARY = {"+": "pos", "-": "neg", "~": "invert"}
+"""Syntax -> the function of the module `operator` that torch prints so."""
 
 _PLACE = re.compile(r":(?P<line>\d{1,9}) in ")
-_PARAMETER = re.compile(r"(?P<name>\w+)(?:\s*:\s*\"(?P<kind>[^\"]*)\")?")
-_DECLARED = re.compile(r"(?P<name>\w+): \"(?P<kind>[^\"]*)\"(?:  #.*)?$")
-_FLATTENED = re.compile(r"(?P<names>[\w, ]+), = fx_pytree\.tree_flatten_spec\(")
 _TENSOR = re.compile(r"^(?:\w+\()?(?P<dtype>[a-z]+\d\w*)\[(?P<shape>[^\]]*)\]")
-_NODE = re.compile(r"(?P<name>\w+)(?: ?: ?(?:\"(?P<kind>[^\"]*)\"|[\w.\[\], ]+))? = (?P<value>.+)$")
-_IN_PLACE = re.compile(r"(?P<left>\w+) (?P<sign>\*\*|//|<<|>>|[-+*/%&|^@])= (?P<right>.+)$")
-_SET_ITEM = re.compile(r"(?P<left>\w+)\[(?P<index>.*)\] = (?P<right>.+)$")
-_CALLED = re.compile(r"(?P<target>[A-Za-z_][\w.]*)\((?P<arguments>.*)\)$")
-_ATTRIBUTE = re.compile(r"(?P<path>[A-Za-z_]\w*(?:\.\w+)+)$")
-_ITEM = re.compile(r"(?P<value>\w+)\[(?P<index>.*)\]$")
-_INFIX = re.compile(
-    r"(?P<left>\S+) (?P<sign>\*\*|//|<<|>>|==|!=|<=|>=|[-+*/%&|^@<>]) (?P<right>.+)$"
-)
-_PREFIX = re.compile(r"(?P<sign>[-+~])(?P<value>[A-Za-z_]\w*)$")
-_WORD = re.compile(r"[A-Za-z_]\w*")
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
-_KEYWORD = re.compile(r"(?P<name>[A-Za-z_]\w*) = (?P<value>.*)$", re.S)
+
+
+class _Line:
+    """A line of a graph, as Python reads it; without statements where it is not Python."""
+
+    def __init__(self, text: str) -> None:
+        self._bytes = text.encode("utf-8", "replace")
+        try:
+            self.statements = ast.parse(self._bytes).body if len(text) <= _MOST_LINE else []
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            self.statements = []
+
+    def text(self, part: ast.expr) -> str:
+        """Return the source of an expression."""
+        return self._bytes[part.col_offset : part.end_col_offset].decode()
 
 
 @dataclass(frozen=True)
 class _Value:
-    """What stands right of a node's name."""
+    """The right side of a node's definition; `literals` follow the arguments."""
 
     opcode: str
     target: str
-    args: str
-    kwargs: str = "{}"
+    args: Sequence[ast.expr] = ()
+    keywords: Sequence[ast.keyword] = ()
+    literals: Sequence[str] = ()
 
 
 def level_in(name: str, text: str) -> Level:
-    """The level that a graph's text shows: its own nodes, none of the graphs within it."""
-    found: list[GraphNode] = []
-    for node in _nodes(text.splitlines()):
-        if len(found) == MOST_NODES:
-            break
-        found.append(node)
-    return Level(name, text, tuple(found))
+    """Return the level with the nodes of a printed graph, without those of nested graphs."""
+    nodes = islice(_nodes(iter(text.splitlines())), MOST_NODES)
+    return Level(name, text, tuple(nodes))
 
 
 def with_origins(level: Level, origins: dict[str, tuple[str, ...]]) -> Level:
-    """The level, its nodes with the names of those that they come from."""
-    nodes = (replace(one, origins=origins.get(one.name, one.origins)) for one in level.nodes)
+    """Return the level with the given origins of its nodes: name -> names of nodes."""
+    nodes = (replace(node, origins=origins.get(node.name, node.origins)) for node in level.nodes)
     return replace(level, nodes=tuple(nodes))
 
 
-def _nodes(lines: Iterable[str]) -> Iterator[GraphNode]:
-    """The nodes of the first `forward` in a text."""
-    remaining = iter(lines)
-    given = {one.name: one for one in _given(remaining)}
+def _nodes(lines: Iterator[str]) -> Iterator[GraphNode]:
+    """Yield the nodes of the first `forward` in a text."""
+    given = {parameter.name: parameter for parameter in _parameters(lines)}
+    named = set(given)
     position: SourcePosition | None = None
     begun = False
-    named = set(given)
-    for line in remaining:
-        text = line.strip()
-        if not text or len(text) > _MOST_LINE:
-            continue
+    for text in map(str.strip, lines):
         if text.startswith("#"):
             position = _position(text)
             continue
-        declared = _DECLARED.match(text)
-        if declared is not None and not begun:  # an input, where they come as lists
-            given[declared["name"]] = _placeholder(declared["name"], declared["kind"])
-            named.add(declared["name"])
-            continue
-        if (flattened := _FLATTENED.match(text)) is not None:  # the lists, taken apart
-            names = [name for name in flattened["names"].split(", ") if name.isidentifier()]
-            given = {name: given.get(name) or _placeholder(name, "") for name in names}
-            named.update(given)
-            continue
-        node = _node(text, position, named)
-        if node is not None and not begun and node.args == "" and node.target in given:
-            given[node.target] = replace(given[node.target], name=node.name)
-            named.add(node.name)
-            continue
-        if node is not None and not begun:
-            begun = True
-            yield from given.values()
-        if text.startswith("return"):
+        if re.match(r"return\b", text):
             yield from given.values() if not begun else ()
-            yield _output(text, remaining, named)
+            yield _output(text, lines, named)
             return
-        if node is not None:
-            named.add(node.name)
-            yield node
+        line = _Line(text)
+        match line.statements:
+            case [ast.AnnAssign(ast.Name(name), ast.Constant(str(kind)), None)] if not begun:
+                given[name] = _placeholder(name, kind)  # an input in a list of inputs
+                named.add(name)
+            case [ast.Assign([ast.Tuple(inputs)], ast.Call(ast.Attribute(_, "tree_flatten_spec")))]:
+                names = [each.id for each in inputs if isinstance(each, ast.Name)]
+                given = {name: given.get(name) or _placeholder(name, "") for name in names}
+                named.update(given)
+            case [ast.Assign([ast.Name(name)], ast.Name(old)), *_] if not begun and old in given:
+                given[old] = replace(given[old], name=name)
+                named.add(name)
+            case statements if (node := _node(statements, line, position, named)) is not None:
+                yield from given.values() if not begun else ()
+                begun = True
+                named.add(node.name)
+                yield node
     if not begun:
         yield from given.values()
 
 
-def _given(lines: Iterator[str]) -> Iterator[GraphNode]:
-    """The parameters of the first `forward`; the lines after it remain."""
-    for line in lines:
-        _, found, rest = line.partition("def forward(")
-        if not found:
-            continue
-        parts = [rest]
-        while not parts[-1].rstrip().endswith(":") and len(parts) < MOST_NODES:
-            following = next(lines, None)
-            if following is None:
-                break
-            parts.append(following)
-        for part in parts:
-            yield from _parameters(part)
-        return
+def _parameters(lines: Iterator[str]) -> Iterator[GraphNode]:
+    """Yield the parameters of the first `forward` and leave the lines after it in `lines`."""
+    header = next((line for line in lines if "def forward(" in line), "")
+    parts = [header.strip()]
+    while header and not parts[-1].rstrip().endswith(":") and len(parts) < MOST_NODES:
+        following = next(lines, None)
+        if following is None:
+            break
+        parts.append(following.partition("  #")[0])
+    match _Line(f"{' '.join(parts)} ...").statements:
+        case [ast.FunctionDef(args=ast.arguments(args=parameters))]:
+            yield from (_placeholder(each.arg, _kind(each.annotation)) for each in parameters[1:])
 
 
-def _parameters(text: str) -> Iterator[GraphNode]:
-    text = text.partition("  #")[0]
-    for end in (") ->", "):"):
-        text = text.rpartition(end)[0] if end in text else text
-    for found in _PARAMETER.finditer(text):
-        if found["name"] != "self" and not found["name"].isdecimal():
-            yield _placeholder(found["name"], found["kind"] or "")
+def _kind(annotation: ast.expr | None) -> str:
+    """Return the text of an annotation; "" where it is not a string."""
+    value = annotation.value if isinstance(annotation, ast.Constant) else ""
+    return value if isinstance(value, str) else ""
 
 
 def _placeholder(name: str, kind: str) -> GraphNode:
@@ -190,141 +178,108 @@ def _placeholder(name: str, kind: str) -> GraphNode:
 
 
 def _tensor(kind: str) -> tuple[tuple[int | str, ...] | None, str | None]:
-    """Shape and type of an annotation: "f32[64, s0][s0, 1]cpu"; None and None of no tensor."""
-    found = _TENSOR.match(kind)
-    if found is None or found["dtype"] not in _DTYPES:
+    """Return shape and dtype of an annotation such as "f32[64, s0][s0, 1]cpu", or None, None."""
+    match = _TENSOR.match(kind)
+    if match is None or match["dtype"] not in _DTYPES:
         return None, None
-    sizes = [one.strip() for one in found["shape"].split(",") if one.strip()]
-    shape = tuple(int(one) if one.isdecimal() and len(one) < 19 else one for one in sizes)
-    return shape, _DTYPES[found["dtype"]]
+    sizes = [size.strip() for size in match["shape"].split(",") if size.strip()]
+    shape = tuple(int(size) if size.isdecimal() and len(size) < 19 else size for size in sizes)
+    return shape, _DTYPES[match["dtype"]]
 
 
 def _position(comment: str) -> SourcePosition | None:
     _, _, rest = comment.partition("File: ")
-    found = _PLACE.search(rest)
-    return SourcePosition(rest[: found.start()], int(found["line"])) if found else None
+    match = _PLACE.search(rest)
+    return SourcePosition(rest[: match.start()], int(match["line"])) if match else None
 
 
 def _output(text: str, remaining: Iterator[str], named: set[str]) -> GraphNode:
-    """The end of a graph, whose results may stand in lines of their own."""
+    """Return the output node of a graph; its results may be on the following lines."""
     value = text.removeprefix("return").strip().removeprefix("pytree.tree_unflatten(")
     value = value.removesuffix(", self._out_spec)")
     if value.endswith(("(", "[")):
         parts = []
-        for line in remaining:
+        for line in islice(remaining, MOST_NODES):
             if line.strip().startswith((")", "]")):
                 break
             parts.append(line.partition("  #")[0].strip())
-            if len(parts) > MOST_NODES:
-                break
         value = f"({' '.join(parts).rstrip(',')})"
-    args, inputs = _short(f"({value},)"), _inputs_in(value, named)
+    inputs = _names_in(_Line(value).statements, named)
+    args = _short(f"({value},)")
     return GraphNode("output", "output", "output", args, "{}", None, None, None, (), inputs)
 
 
-def _node(text: str, position: SourcePosition | None, named: set[str]) -> GraphNode | None:
-    """The node that a line defines; None of a line that defines none."""
-    first, _, rest = text.partition(";  ")
-    value = _in_place(first)
-    found = _NODE.match(first if value is None else rest.partition(";  ")[0])
-    if found is None:
+def _node(
+    statements: Sequence[ast.stmt], line: _Line, position: SourcePosition | None, named: set[str]
+) -> GraphNode | None:
+    """Return the node that a line defines, or None if the line does not define a node."""
+    match statements:
+        case [ast.AugAssign(target, op, right), naming, *_]:
+            function = f"operator.i{_OPERATORS[type(op)].rstrip('_')}"
+            value = _Value("call_function", function, [target, right])
+        case [ast.Assign([ast.Subscript(owner, index)], right), naming, *_]:
+            value = _Value("call_function", "operator.setitem", [owner, index, right])
+        case [ast.Assign(_, right) | ast.AnnAssign(_, _, ast.expr() as right) as naming, *_]:
+            value = _value(right, line, named)
+        case _:
+            return None
+    name = naming.targets[0] if isinstance(naming, ast.Assign) else getattr(naming, "target", None)
+    if not isinstance(name, ast.Name):
         return None
-    if value is None:
-        value = _value(found["value"], named)
-    shape, dtype = _tensor(found["kind"] or "")
+    shape, dtype = _tensor(_kind(getattr(naming, "annotation", None)))
+    keywords = (f"{keyword.arg!r}: {line.text(keyword.value)}" for keyword in value.keywords)
     return GraphNode(
-        name=found["name"],
+        name=name.id,
         opcode=value.opcode,
         target=value.target,
-        args=_short(value.args),
-        kwargs=_short(value.kwargs),
+        args=_short(_tuple([*map(line.text, value.args), *value.literals])),
+        kwargs=_short(f"{{{', '.join(keywords)}}}"),
         shape=shape,
         dtype=dtype,
         position=position,
         origins=(),
-        inputs=_inputs_in(f"{value.args} {value.kwargs}", named),
+        inputs=_names_in([*value.args, *value.keywords], named),
     )
 
 
-def _inputs_in(text: str, named: set[str]) -> tuple[str, ...]:
-    """The nodes that arguments name."""
-    words = _WORD.findall(_QUOTED.sub("", text))
-    return tuple(dict.fromkeys(word for word in words if word in named))
+def _value(value: ast.expr, line: _Line, named: set[str]) -> _Value:
+    match value:
+        case ast.Name(name):
+            return _Value("placeholder", name)
+        case ast.Call(ast.Attribute(ast.Name(name) as owner, method), args, keywords) if (
+            name in named
+        ):
+            return _Value("call_method", method, [owner, *args], keywords)
+        case ast.Call(called, args, keywords):
+            target = line.text(called)
+            if target.startswith("self."):
+                return _Value("call_module", target.removeprefix("self."), args, keywords)
+            return _Value("call_function", target.removeprefix("torch.ops."), args, keywords)
+        case ast.Subscript(owner, index):
+            return _Value("call_function", "operator.getitem", [owner, index])
+        case ast.Compare(left, [op], [right]) | ast.BinOp(left, op, right) if (
+            type(op) in _OPERATORS
+        ):
+            return _Value("call_function", f"operator.{_OPERATORS[type(op)]}", [left, right])
+        case ast.UnaryOp(op, operand) if type(op) in _OPERATORS:
+            return _Value("call_function", f"operator.{_OPERATORS[type(op)]}", [operand])
+        case ast.Attribute(owner, name):
+            path = line.text(value)
+            if path.startswith("self."):
+                return _Value("get_attr", path.removeprefix("self."))
+            return _Value("call_function", "getattr", [owner], literals=[repr(name)])
+    return _Value("call_function", _short(line.text(value)))  # an unknown syntax
 
 
-def _in_place(text: str) -> _Value | None:
-    """What a statement before a node's name does: `x += 1`, `x[0] = y`."""
-    if (found := _IN_PLACE.match(text)) is not None:
-        name = _OPERATORS[found["sign"]].rstrip("_")
-        return _Value("call_function", f"operator.i{name}", f"({found['left']}, {found['right']})")
-    if (found := _SET_ITEM.match(text)) is not None:
-        args = f"({found['left']}, {found['index']}, {found['right']})"
-        return _Value("call_function", "operator.setitem", args)
-    return None
+def _names_in(parts: Sequence[ast.AST], named: set[str]) -> tuple[str, ...]:
+    """Return the names of nodes that occur in arguments, in their order."""
+    names = [each for part in parts for each in ast.walk(part) if isinstance(each, ast.Name)]
+    names.sort(key=lambda name: name.col_offset)
+    return tuple(dict.fromkeys(name.id for name in names if name.id in named))
 
 
-def _value(text: str, named: set[str]) -> _Value:
-    if text.isidentifier():
-        return _Value("placeholder", text, "")
-    if (found := _CALLED.match(text)) is not None:
-        return _call(found["target"], found["arguments"], named)
-    if (found := _ITEM.match(text)) is not None:
-        return _Value("call_function", "operator.getitem", f"({found['value']}, {found['index']})")
-    if (found := _INFIX.match(text)) is not None:
-        name = _OPERATORS[found["sign"]]
-        return _Value("call_function", f"operator.{name}", f"({found['left']}, {found['right']})")
-    if (found := _PREFIX.match(text)) is not None:
-        return _Value("call_function", f"operator.{_UNARY[found['sign']]}", f"({found['value']},)")
-    if (found := _ATTRIBUTE.match(text)) is not None:
-        owner, _, rest = found["path"].partition(".")
-        if owner == "self":
-            return _Value("get_attr", rest, "()")
-        return _Value("call_function", "getattr", f"({owner}, '{rest}')")
-    return _Value("call_function", _short(text), "()")  # printed in a way that is not known here
-
-
-def _call(target: str, arguments: str, named: set[str]) -> _Value:
-    owner, _, rest = target.partition(".")
-    args, kwargs = _arguments(arguments)
-    if owner in named and rest:
-        return _Value("call_method", rest, _tuple([owner, *args]), kwargs)
-    if owner == "self" and rest:
-        return _Value("call_module", rest, _tuple(args), kwargs)
-    return _Value("call_function", target.removeprefix("torch.ops."), _tuple(args), kwargs)
-
-
-def _arguments(text: str) -> tuple[list[str], str]:
-    """The positional arguments of a call, and its keywords as Python writes a dictionary."""
-    args, keywords = [], []
-    for part in _parted(text):
-        keyword = _KEYWORD.match(part)
-        if keyword is None:
-            args.append(part)
-        else:
-            keywords.append(f"'{keyword['name']}': {keyword['value']}")
-    return args, f"{{{', '.join(keywords)}}}"
-
-
-def _tuple(values: list[str]) -> str:
+def _tuple(values: Sequence[str]) -> str:
     return f"({values[0]},)" if len(values) == 1 else f"({', '.join(values)})"
-
-
-_MARKS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[\[({\])},]")
-
-
-def _parted(text: str) -> Iterator[str]:
-    """The arguments of a call, parted at commas that stand within no brackets and no text."""
-    depth = start = 0
-    for mark in _MARKS.finditer(text):
-        if mark[0] in "[({":
-            depth += 1
-        elif mark[0] in "])}":
-            depth -= 1
-        elif mark[0] == "," and depth == 0:
-            yield text[start : mark.start()].strip()
-            start = mark.end()
-    if text[start:].strip():
-        yield text[start:].strip()
 
 
 def _short(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A log of `TORCH_TRACE` as what was captured: graphs, guards, breaks, bytecode, generated code."""
+"""Read a capture from a log of `TORCH_TRACE`: graphs, guards, breaks, bytecode, generated code."""
 
 from __future__ import annotations
 
@@ -60,23 +60,23 @@ _STAGES = {
     "before_joint_graph": ("after_joint_graph", "joint"),
     "before_post_grad_graph": ("inductor_post_grad_graph", "post_grad"),
 }
-"""Where a log has the graph before Inductor's passes -> where it has it after them."""
+"""Entry with the graph before Inductor's passes -> entry with the graph after them, stage."""
 
-_NOT_LOGGED = Level("prims", "", (), "a log has no primitive operations")
+_NOT_LOGGED = Level("prims", "", (), "a log does not contain primitive operations")
 
 
 def capture_in_log(content: bytes, file: Path) -> GraphCapture:
-    """What the log says was captured.
+    """Return the capture that a log describes.
 
     Raises:
-        ArchiveError: no entry of it can be read.
+        ArchiveError: no entry of the log can be read.
     """
     entries = entries_in(content, _is_wanted)
-    if all(one.of("artifact").get("name") == "torch_version" for one in entries.kept):
+    if all(entry.of("artifact").get("name") == "torch_version" for entry in entries.kept):
         raise ArchiveError(
-            f"{str(file)!r} is a log of TORCH_TRACE in which torch.compile says nothing"
+            f"{str(file)!r} is a log of TORCH_TRACE without entries of torch.compile"
             f"{': ' + entries.fault if entries.fault else ''}.",
-            advice="Of a run's logs take the one of the process that compiled: the largest.",
+            advice="Pass the log of the process that compiled; it is the largest log of a run.",
         )
     return _Log(entries).capture(file)
 
@@ -89,38 +89,36 @@ def _is_wanted(kind: str, said: Mapping[str, Any]) -> bool:
 
 
 @dataclass
-class _Lowered:
-    """What the log says of one graph on its way through Inductor."""
+class _Texts:
+    """The texts of one graph: as Dynamo captured it, or as Inductor lowered it."""
 
     texts: dict[str, str] = field(default_factory=dict)
     times: dict[str, float] = field(default_factory=dict)
     mapping: dict[str, Any] = field(default_factory=dict)
 
     def add(self, kind: str, entry: Entry) -> None:
-        """Its text of a kind: the last, where there are several."""
+        """Keep the latest text of a kind."""
         self.texts[kind] = entry.payload or ""
         self.times[kind] = entry.seconds
 
 
 @dataclass
 class _Frame:
-    """What the log says of one compilation of one function: "0/1"."""
+    """The entries of one compilation of one function, such as "0/1"."""
 
     number: int
-    fx: str | None = None
-    texts: dict[str, str] = field(default_factory=dict)
-    times: dict[str, float] = field(default_factory=dict)
-    lowered: dict[str, _Lowered] = field(default_factory=dict)
-    latest: _Lowered | None = None
+    own: _Texts = field(default_factory=_Texts)
+    lowered: dict[str, _Texts] = field(default_factory=dict)
+    latest: _Texts | None = None
 
-    def graph(self, direction: str) -> _Lowered:
-        """Its graph of a direction."""
-        found = self.latest = self.lowered.setdefault(direction, _Lowered())
-        return found
+    def graph(self, direction: str) -> _Texts:
+        """Return the graph of a direction."""
+        self.latest = self.lowered.setdefault(direction, _Texts())
+        return self.latest
 
 
 class _Log:
-    """Reads entries in order; what they are about is told by the frame that each names."""
+    """Collects entries in order by the frame that each of them names."""
 
     def __init__(self, entries: Entries) -> None:
         self._entries = entries
@@ -132,25 +130,24 @@ class _Log:
         self._gpu = self._torch = ""
 
     def capture(self, file: Path) -> GraphCapture:
-        """All of it."""
+        """Return the capture."""
         for entry in self._entries.kept:
             self._read(entry)
         frames = list(self._frames.values())
-        lowered = [one for frame in frames for one in _lowered_of(frame, self._sizes)]
-        events = [(one.metadata, _reasons(one)) for one in self._entries.kept]
+        lowered = [graph for frame in frames for graph in _lowered_of(frame, self._sizes)]
+        events = [(entry.metadata, _reasons(entry)) for entry in self._entries.kept]
         names = {frame: name for frame, (name, _) in self._functions.items()}
         recompilations = recompilations_in(events, names)
-        targets = [target for one in lowered if (target := target_in(one.wrapper))]
+        targets = [target for graph in lowered if (target := target_in(graph.wrapper))]
         target = targets[0] if targets else ""
-        times = [one.seconds for one in self._entries.kept]
+        times = [entry.seconds for entry in self._entries.kept]
         return GraphCapture(
             name=next(iter(names.values()), file.name),
             gpu=self._gpu if target else "CPU",
             target=target,
             torch_version=self._torch or "of unknown version",
             frames=tuple(
-                CapturedFrame(one.number, level_in("fx", one.fx or ""), _joint_of(one))
-                for one in frames
+                CapturedFrame(frame.number, _fx_of(frame), _joint_of(frame)) for frame in frames
             ),
             lowered=tuple(lowered),
             breaks=breaks_in(events),
@@ -181,14 +178,11 @@ class _Log:
                 self._failure(key, entry.of("compilation_metrics"))
             case "fx_graph_runnable":
                 self._surroundings(text)
-            case "dynamo_output_graph":
-                self._frame(key).fx = text
-            case "aot_joint_graph" | "before_pre_grad_graph" | "after_pre_grad_graph" as kind:
-                frame = self._frame(key)
-                frame.texts[kind], frame.times[kind] = text, entry.seconds
-            case "before_joint_graph" | "after_joint_graph" as kind:
-                frame = self._frame(key)
-                frame.texts[kind], frame.times[kind] = text, entry.seconds
+            case (
+                "dynamo_output_graph" | "aot_joint_graph" | "before_pre_grad_graph"
+                | "after_pre_grad_graph" | "before_joint_graph" | "after_joint_graph"
+            ) as kind:  # fmt: skip
+                self._frame(key).own.add(kind, entry)
             case "aot_forward_graph" | "aot_backward_graph" | "aot_inference_graph" as kind:
                 direction = kind.removeprefix("aot_").removesuffix("_graph")
                 self._frame(key).graph(direction).add("aten", entry)
@@ -205,9 +199,9 @@ class _Log:
                     graph.mapping = json_object(text)
             case "create_symbol":
                 self._symbol(entry.of("create_symbol"))
-            case str(name) if (found := _BYTECODE.match(name)) is not None:
-                codes = self._codes.setdefault((key, found["function"]), {})
-                codes[found["which"]] = text
+            case str(name) if (match := _BYTECODE.match(name)) is not None:
+                codes = self._codes.setdefault((key, match["function"]), {})
+                codes[match["which"]] = text
 
     def _frame(self, key: str) -> _Frame:
         return self._frames.setdefault(key, _Frame(len(self._frames)))
@@ -225,13 +219,13 @@ class _Log:
             self._errors.setdefault(key, f"{kind}: {_last_line(str(reason or ''))}")
 
     def _symbol(self, said: Mapping[str, Any]) -> None:
-        """A size that is a symbol, and what it was."""
+        """Keep the value that a symbolic size had."""
         match said:
             case {"symbol": str(name), "val": str(value)} if value.isdecimal() and len(value) < 19:
                 self._sizes[name] = int(value)
 
     def _surroundings(self, runnable: str) -> None:
-        """The GPU and the torch that a graph was compiled with."""
+        """Keep the GPU and the version of torch that a graph was compiled with."""
         gpu, version = surroundings_in(runnable)
         self._gpu, self._torch = self._gpu or gpu, self._torch or version
 
@@ -243,16 +237,14 @@ class _Log:
 
 
 def surroundings_in(runnable: str) -> tuple[str, str]:
-    """The GPU and the torch of the machine that wrote a graph as a program; "" of what it does not
-    say.
-    """
+    """Return the GPU and the version of torch that a runnable graph names, "" where it has none."""
     _, _, hardware = runnable.partition("# GPU Hardware Info:")
     gpu, version = _GPU.search(hardware, 0, 1000), _TORCH.search(runnable)
     return gpu["name"].strip() if gpu else "", version["version"] if version else ""
 
 
 def _direction(frame: _Frame, text: str) -> str:
-    """Of a graph within Inductor, which has the gradient's inputs where it is a backward one."""
+    """Return the direction of a graph; a backward graph has gradients among its inputs."""
     _, _, body = text.partition("def forward(")
     signature, _, _ = body.partition("):")
     if "tangents_" in signature:
@@ -263,12 +255,12 @@ def _direction(frame: _Frame, text: str) -> str:
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """A JSON object; {} where a text is none."""
+    """Return the JSON object in a text, or {} if the text is not one."""
     try:
-        found = json_in(text)
+        value = json_in(text)
     except BadFile:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _last_line(text: str) -> str:
@@ -278,15 +270,15 @@ def _last_line(text: str) -> str:
 
 
 def _reasons(entry: Entry) -> Any:
-    """An entry's text, as a process that hears it gets it: reasons may be a list."""
+    """Return an entry's text, or its list of reasons as a live listener receives it."""
     text = entry.payload
     if text is None or not text.startswith("["):
         return text
     try:
-        found = json_in(text)
+        reasons = json_in(text)
     except BadFile:
         return text
-    return found if isinstance(found, list) else text
+    return reasons if isinstance(reasons, list) else text
 
 
 # --------------------------------------------------------------------------------------------------
@@ -294,21 +286,26 @@ def _reasons(entry: Entry) -> Any:
 # --------------------------------------------------------------------------------------------------
 
 
+def _fx_of(frame: _Frame) -> Level:
+    return level_in("fx", frame.own.texts.get("dynamo_output_graph", ""))
+
+
 def _joint_of(frame: _Frame) -> Level | None:
-    text = frame.texts.get("aot_joint_graph")
+    text = frame.own.texts.get("aot_joint_graph")
     return level_in("joint", text) if text else None
 
 
 def _lowered_of(frame: _Frame, sizes: Mapping[str, int]) -> Iterator[LoweredGraph]:
     forward: Level | None = None
     for direction, graph in frame.lowered.items():
+        kept = frame.lowered.get("backward") if direction == "forward" else None
         made = lowered_graph(
             direction,
             frame.number,
             graph.texts,
             graph.mapping,
-            passes=[*_passes(frame.texts, frame.times), *_passes(graph.texts, graph.times)],
-            saved=_saved(frame, sizes) if direction == "forward" else (),
+            passes=[*_passes(frame.own), *_passes(graph)],
+            saved=() if kept is None else saved_for(kept.texts, sizes),
             forward=forward,
             seconds=max(graph.times.values(), default=0.0) - min(graph.times.values(), default=0.0),
         )
@@ -329,17 +326,17 @@ def lowered_graph(
     groups: tuple[tuple[str, ...], ...] = (),
     seconds: float = 0.0,
 ) -> LoweredGraph:
-    """A graph as far as its texts reach.
+    """Return a graph with the levels that its texts show.
 
     Args:
-        direction, number: of the graph.
+        direction, number: direction and frame of the graph.
         texts: "aten", "before_post_grad_graph", "inductor_post_grad_graph", "code".
-        mapping: Inductor's own, of nodes and kernels.
-        passes: those that the log shows.
-        saved: what the backward graph is given.
-        forward: the ATen operations of the forward graph, where this is a backward one.
+        mapping: Inductor's mapping between nodes and kernels.
+        passes: the passes that the log shows.
+        saved: the tensors saved for the backward graph.
+        forward: the ATen operations of the forward graph, if this is a backward graph.
         loops, groups: buffers before fusion, and operations of each kernel.
-        seconds: what it took.
+        seconds: the time that lowering took.
     """
     code = texts.get("code", "")
     origins = {_bare(name): nodes for name, nodes in _names(mapping.get("cppCodeToPost"))}
@@ -362,7 +359,7 @@ def lowered_graph(
         wrapper=code,
         kernels=kernels,
         launches=launches_in(code, kernels),
-        error="" if code else "the log has no generated code of it",
+        error="" if code else "the log has no generated code for it",
         seconds=seconds,
     )
 
@@ -373,20 +370,21 @@ def _level(name: str, texts: Mapping[str, str], *kinds: str) -> Level:
 
 
 def _bare(name: str) -> str:
-    """A kernel's name without the number of its launch: "triton_poi_fused_sin_0:1"."""
+    """Return a kernel's name without the number of its launch, as in "triton_poi_fused_sin_0:1"."""
     return name.partition(":")[0]
 
 
 def _names(table: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The lists of names of a JSON object."""
+    """Yield the lists of names of a JSON object."""
     if isinstance(table, dict):
         for name, values in table.items():
             if isinstance(values, list):
-                yield name, tuple(one for one in values if isinstance(one, str))
+                yield name, tuple(name for name in values if isinstance(name, str))
 
 
-def _passes(texts: Mapping[str, str], times: Mapping[str, float]) -> Iterator[GraphPass]:
-    """Inductor's passes of each stage, of which a log has the graphs before all and after all."""
+def _passes(graph: _Texts) -> Iterator[GraphPass]:
+    """Yield one pass per stage; a log has the graphs before and after all passes of a stage."""
+    texts, times = graph.texts, graph.times
     for first, (last, stage) in _STAGES.items():
         if first in texts and last in texts:
             before, after = texts[first], texts[last]
@@ -395,41 +393,40 @@ def _passes(texts: Mapping[str, str], times: Mapping[str, float]) -> Iterator[Gr
             yield GraphPass(f"all {stage} passes", stage, *both, seconds)
 
 
-def _saved(frame: _Frame, sizes: Mapping[str, int]) -> tuple[SavedTensor, ...]:
-    backward = frame.lowered.get("backward")
-    return saved_for(backward.texts, sizes) if backward is not None else ()
-
-
 def saved_for(backward: Mapping[str, str], sizes: Mapping[str, int]) -> tuple[SavedTensor, ...]:
-    """What a backward graph is given beside the gradients that come in.
+    """Return the inputs of a backward graph other than the incoming gradients.
 
     Args:
-        backward: the texts of it.
-        sizes: what symbols stand for.
+        backward: the texts of the graph.
+        sizes: symbol -> value.
     """
     nodes = _level("aten", backward, "aten", "before_post_grad_graph").nodes
     return tuple(
-        SavedTensor(one.name, one.shape, one.dtype, _size(one.shape, one.dtype, sizes))
-        for one in nodes
-        if one.opcode == "placeholder" and one.shape is not None and one.dtype is not None
-        if not one.name.startswith(_COMING_IN)
+        SavedTensor(node.name, node.shape, node.dtype, _size(node.shape, node.dtype, sizes))
+        for node in nodes
+        if node.opcode == "placeholder" and node.shape is not None and node.dtype is not None
+        if not node.name.startswith(_COMING_IN)
     )
 
 
 _COMING_IN = ("tangents_", "bwd_rng_state", "bwd_seed", "bwd_base_offset")
-"""How inputs of a backward graph begin that the forward graph does not give."""
+"""Prefixes of the inputs that a backward graph does not receive from the forward graph."""
 
 
 def _size(shape: tuple[int | str, ...], dtype: str, sizes: Mapping[str, int]) -> int | None:
-    """Bytes of a tensor; None where a size is an expression that the log has no value of."""
-    known = [one if isinstance(one, int) else sizes.get(one) for one in shape]
+    """Return the bytes of a tensor, or None if the log has no value for one of its sizes."""
+    known = [size if isinstance(size, int) else sizes.get(size) for size in shape]
     bits = re.search(r"\d+", dtype)
     item = int(bits[0]) // 8 if bits else 1
-    return math.prod(one for one in known if one is not None) * item if None not in known else None
+    return (
+        math.prod(size for size in known if size is not None) * item if None not in known else None
+    )
 
 
 def _recomputed(aten: Level, forward: Level | None) -> tuple[str, ...]:
-    """Calls that stand in the forward graph as well."""
-    names = {one.name for one in forward.nodes if one.opcode.startswith("call_")} if forward else {}
-    calls = (one.name for one in aten.nodes if one.opcode.startswith("call_"))
+    """Return the calls that are in the forward graph as well."""
+    names = (
+        {node.name for node in forward.nodes if node.opcode.startswith("call_")} if forward else {}
+    )
+    calls = (node.name for node in aten.nodes if node.opcode.startswith("call_"))
     return tuple(name for name in calls if name in names)

@@ -2,7 +2,7 @@
 
 `a_ptr + rows[:, None] * stride + cols[None, :]` is one number for each lane. Which part of it is a
 row is not written anywhere; but what is multiplied by one of the tensor's strides runs along that
-axis, and the rest along the axis whose elements are neighbours. A tile's own arithmetic,
+axis, and the rest along the axis whose elements are neighbors. A tile's own arithmetic,
 `pid * BLOCK + tl.arange(0, BLOCK)`, is one coordinate, also where BLOCK happens to be a stride.
 """
 
@@ -30,7 +30,7 @@ class Term:
     Attributes:
         coordinate: the value that is multiplied, or added as it is.
         lane: which of its elements.
-        axes: for each of its own axes, which axis of the access's tile that is.
+        axes: for each of the element's axes, which axis of the access's tile that is.
         factor: what it is multiplied by: a stride of the tensor, or 1.
         by: the argument that the factor is, None where it is none.
         turns: of what a loop adds to a pointer in every turn, the loop's variable; else None.
@@ -56,12 +56,12 @@ def terms_of(pointer: SSAValue, lane: Lane, strides: Collection[int], at: ValueA
     """The terms of the index of an access by a pointer, or a tile of pointers, to an argument.
 
     Args:
-        strides: of the tensor; those that tell a coordinate.
+        strides: of the tensor; those that identify a coordinate.
 
     Raises:
         NoTerms: the pointer is made in a way that is not followed.
     """
-    splitter = _Splitter(frozenset(one for one in strides if one > 1), at)
+    splitter = _Splitter(frozenset(stride for stride in strides if stride > 1), at)
     return list(splitter.of_pointer(pointer, lane, tuple(range(len(lane)))))
 
 
@@ -99,19 +99,19 @@ class _Splitter:
         if not isinstance(step.owner, tt.AddPtrOp) or step.owner.pointer is not pointer:
             raise NoTerms
         turn = loop.block.args[0]
-        now, first, by = (self.at(one, ()) for one in (turn, loop.lower, loop.step))
+        now, first, by = (self.at(value, ()) for value in (turn, loop.lower, loop.step))
         if now is None or first is None or not by:
             raise NoTerms
-        for one in self.of_offset(step.owner.offset, lane, axes):
-            yield replace(one, turns=turn, step=step.owner, count=(now - first) // by)
+        for term in self.of_offset(step.owner.offset, lane, axes):
+            yield replace(term, turns=turn, step=step.owner, count=(now - first) // by)
 
     def of_offset(self, value: SSAValue, lane: Lane, axes: tuple[int, ...]) -> Iterator[Term]:
         op = value.owner
         if isinstance(op, arith.AddIOp) and self._is_several(value):
-            for one in op.operands:
-                yield from self.of_offset(one, lane, axes)
-        elif isinstance(op, arith.MulIOp) and (found := self._along_axis(op)) is not None:
-            coordinate, factor, by = found
+            for operand in op.operands:
+                yield from self.of_offset(operand, lane, axes)
+        elif isinstance(op, arith.MulIOp) and (along := self._along_axis(op)) is not None:
+            coordinate, factor, by = along
             yield from self._multiplied(*_trimmed(coordinate, lane, axes), factor, by)
         elif isinstance(op, arith.ExtSIOp | tt.SplatOp | tt.BroadcastOp | tt.ExpandDimsOp):
             yield from self.of_offset(*_behind(op, lane, axes))
@@ -129,8 +129,8 @@ class _Splitter:
         """Of `(b * Y + h) * Z` what runs along the axis of stride Z, and along that of Y * Z."""
         op = value.owner
         if isinstance(op, arith.AddIOp) and self._has_outer(op, factor):
-            for one in op.operands:
-                yield from self._multiplied(*_trimmed(one, lane, axes), factor, by)
+            for operand in op.operands:
+                yield from self._multiplied(*_trimmed(operand, lane, axes), factor, by)
         elif isinstance(op, arith.MulIOp) and (position := self._outer_in(op, factor)) is not None:
             outer = self._uniform(op.operands[position])
             assert outer is not None
@@ -140,16 +140,16 @@ class _Splitter:
 
     def _has_outer(self, op: arith.AddIOp, factor: int) -> bool:
         """Whether a part of a sum that is multiplied runs along another axis."""
-        owners = [bare(one).owner for one in op.operands]
+        owners = [bare(operand).owner for operand in op.operands]
         return not _is_of_tile(op) and any(
-            isinstance(one, arith.MulIOp) and self._outer_in(one, factor) is not None
-            for one in owners
+            isinstance(owner, arith.MulIOp) and self._outer_in(owner, factor) is not None
+            for owner in owners
         )
 
     def _outer_in(self, op: arith.MulIOp, factor: int) -> int | None:
         """Which number in a product makes a stride of the tensor out of another one."""
-        numbers = [self._uniform(one) for one in op.operands]
-        fits = [n for n, one in enumerate(numbers) if one and one > 1]
+        numbers = [self._uniform(operand) for operand in op.operands]
+        fits = [n for n, number in enumerate(numbers) if number and number > 1]
         return next((n for n in fits if factor * (numbers[n] or 0) in self.strides), None)
 
     def _is_several(self, value: SSAValue) -> bool:
@@ -176,7 +176,9 @@ class _Splitter:
 
     def _stride_in(self, op: arith.MulIOp) -> int | None:
         """Which factor of a product is a stride of the tensor: the last one that may be."""
-        fits = [n for n, one in enumerate(op.operands) if self._uniform(one) in self.strides]
+        fits = [
+            n for n, operand in enumerate(op.operands) if self._uniform(operand) in self.strides
+        ]
         return fits[-1] if fits else None
 
     def _uniform(self, value: SSAValue) -> int | None:
@@ -192,13 +194,13 @@ class _Splitter:
 
 def _is_of_tile(op: arith.AddIOp) -> bool:
     """Whether a sum is `number * BLOCK + tl.arange(0, BLOCK)`."""
-    sides = [bare(one) for one in op.operands]
+    sides = [bare(operand) for operand in op.operands]
     for this, other in (sides, sides[::-1]):
         if isinstance(this.owner, tt.MakeRangeOp) and isinstance(other.owner, arith.MulIOp):
             extent = shape(this.type)[0]
-            factors = [bare(one).owner for one in other.owner.operands]
-            constants = [one for one in factors if isinstance(one, arith.ConstantOp)]
-            if any(str(extent) in str(one.value) for one in constants):
+            factors = [bare(operand).owner for operand in other.owner.operands]
+            constants = [factor for factor in factors if isinstance(factor, arith.ConstantOp)]
+            if any(str(extent) in str(constant.value) for constant in constants):
                 return True
     return False
 

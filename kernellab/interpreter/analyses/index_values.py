@@ -113,8 +113,8 @@ def _name_of(
     assigned: str | None,
     is_step: Callable[[SSAValue], bool],
 ) -> str | None:
-    """What to call a value that goes into what is assigned to a variable; None for what is not
-    worth telling.
+    """Return what to call a value that is a part of what is assigned to a variable; None for a
+    value that is not worth reporting.
     """
     if is_pointer(value.type):
         return None
@@ -147,7 +147,7 @@ def _behind(op: Operation, lane: Lane) -> Iterator[tuple[SSAValue, Lane, str | N
 
 
 def kept_values(function: tt.FuncOp) -> set[SSAValue]:
-    """Values that a fault would tell of, so that they must not be let go before."""
+    """Return the values that the report of a fault may show: they must not be released before."""
     kept: set[SSAValue] = set()
     # Thousands of accesses may share what their indices are made of: it is looked at once.
     seen: set[tuple[SSAValue, str | None]] = set()
@@ -195,7 +195,7 @@ def _is_step(value: SSAValue) -> bool:
 
 
 def _assigns_the_same(op: Operation, location: Location) -> bool:
-    """Whether an operation belongs to the assignment that stands at a location, or to a function
+    """Return whether an operation belongs to the assignment at a location, or to a function
     that is called there.
     """
     other = locate(op.location)
@@ -210,7 +210,9 @@ def _lines(frames: Sequence[SourcePosition]) -> list[int]:
 
 
 def described(value: SSAValue) -> str | None:
-    """What to call a value that the kernel has no name for; None where it is not worth telling."""
+    """Return what to call a value that has no name in the kernel; None if it is not worth
+    reporting.
+    """
     match value.owner:
         case tt.GetProgramIdOp() as op:
             return f"tl.program_id({op.axis.value.data})"
@@ -233,7 +235,7 @@ def _sources(value: SSAValue, lane: Lane) -> list[tuple[SSAValue, Lane]]:
     if not has(op, Elementwise, KeepsElements):
         return []
     lanes = [(operand, lane_of(op, operand, lane)) for operand in op.operands]
-    return [(operand, found) for operand, found in lanes if found is not None]
+    return [(operand, at) for operand, at in lanes if at is not None]
 
 
 def _carried_from(argument: BlockArgument, lane: Lane) -> list[tuple[SSAValue, Lane]]:

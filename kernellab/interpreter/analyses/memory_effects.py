@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.interpreter.analyses.pointers import ADDRESS, underlying_objects
+from kernellab.interpreter.execution.per_code import per_code
 from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.ir import amdg, tt
 from kernellab.ir.traits import (
@@ -23,7 +23,7 @@ from kernellab.ir.traits import (
 from kernellab.ir.types import TensorDescType
 
 EVERYTHING = None
-"""In place of a set of arguments: nobody knows which."""
+"""In place of a set of arguments: no one knows which."""
 
 Arguments = frozenset[int] | None
 """Numbers of arguments, or EVERYTHING."""
@@ -47,15 +47,11 @@ class MemoryEffects:
     order_shows: bool
 
 
-_kept: weakref.WeakKeyDictionary[ProgramCode, MemoryEffects] = weakref.WeakKeyDictionary()
-
-
+@per_code
 def memory_effects(code: ProgramCode) -> MemoryEffects:
-    """What a kernel's code writes; looked up once."""
-    if code not in _kept:
-        function = next(op for op in code.module.ops if isinstance(op, tt.FuncOp) and op.is_kernel)
-        _kept[code] = _memory_effects(function)
-    return _kept[code]
+    """What a kernel's code writes."""
+    function = next(op for op in code.module.ops if isinstance(op, tt.FuncOp) and op.is_kernel)
+    return _memory_effects(function)
 
 
 def _memory_effects(function: tt.FuncOp) -> MemoryEffects:
@@ -90,13 +86,13 @@ def _memory_effects(function: tt.FuncOp) -> MemoryEffects:
     return MemoryEffects(stored, updated, loaded, shows or updated is EVERYTHING)
 
 
-def _arguments(found: set[int | None]) -> Arguments:
-    return EVERYTHING if None in found else frozenset(cast(set[int], found))
+def _arguments(numbers: set[int | None]) -> Arguments:
+    return EVERYTHING if None in numbers else frozenset(cast(set[int], numbers))
 
 
 def _described(descriptor: SSAValue) -> SSAValue | None:
     """The pointer that a descriptor was made of, or the descriptor itself where it is an argument;
-    None where nobody knows.
+    None where no one knows.
     """
     match descriptor:
         case OpResult(op=tt.MakeTensorDescOp(base=base)):

@@ -40,19 +40,19 @@ def underlying_objects(
     """
     entry = function.body.blocks.first
     assert entry is not None
-    found: dict[SSAValue, UnderlyingObject] = {a: a for a in entry.args if is_pointer(a.type)}
-    found |= {a: ADDRESS for a, is_address in zip(entry.args, addresses) if is_address}
+    objects: dict[SSAValue, UnderlyingObject] = {a: a for a in entry.args if is_pointer(a.type)}
+    objects |= {a: ADDRESS for a, is_address in zip(entry.args, addresses) if is_address}
     operations = list(function.walk())
     changed = True
     while changed:
         changed = False
         for op in operations:
-            for pointer, underlying in _arriving(op, found, points_into):
-                if pointer not in found:
-                    found[pointer], changed = underlying, True
-                elif found[pointer] not in (underlying, ADDRESS):
-                    found[pointer], changed = ADDRESS, True
-    return dict.fromkeys(_pointers_in(operations), ADDRESS) | found
+            for pointer, underlying in _arriving(op, objects, points_into):
+                if pointer not in objects:
+                    objects[pointer], changed = underlying, True
+                elif objects[pointer] not in (underlying, ADDRESS):
+                    objects[pointer], changed = ADDRESS, True
+    return dict.fromkeys(_pointers_in(operations), ADDRESS) | objects
 
 
 def _pointers_in(operations: Iterable[Operation]) -> Iterator[SSAValue]:
@@ -64,14 +64,14 @@ def _pointers_in(operations: Iterable[Operation]) -> Iterator[SSAValue]:
 
 
 def _arriving(
-    op: Operation, found: dict[SSAValue, UnderlyingObject], points_into: PointsInto | None
+    op: Operation, objects: dict[SSAValue, UnderlyingObject], points_into: PointsInto | None
 ) -> Iterator[tuple[SSAValue, UnderlyingObject]]:
     """(pointer, underlying object) for each pointer that `op` makes or hands on,
     as far as its sources are known.
     """
     for source, target in handed_on(op):
-        if source in found:
-            yield target, found[source]
+        if source in objects:
+            yield target, objects[source]
     known = points_into(op) if points_into is not None and isinstance(op, tt.CallOp) else None
     for number, result in enumerate(op.results):
         if is_pointer(result.type):
@@ -81,8 +81,8 @@ def _arriving(
             for origin in made_from:
                 if origin is ADDRESS:
                     yield result, ADDRESS
-                elif origin in found:
-                    yield result, found[origin]
+                elif origin in objects:
+                    yield result, objects[origin]
 
 
 def _made_from(op: Operation) -> tuple[SSAValue | None, ...]:

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from xdsl.ir import Operation, OpResult, SSAValue
 
+from kernellab import triton_api
 from kernellab.errors import SourcePosition, source_lines
 from kernellab.ir import arith
 from kernellab.ir.locations import locate
@@ -26,11 +27,8 @@ _OPERATORS: dict[type[Operation], type[ast.operator | ast.cmpop]] = {
 
 
 def expression_of(value: SSAValue) -> str | None:
-    """What stands in the source for an integer operation or a comparison, "k * BK + rk"; None
-    where that is not certain.
-
-    Triton's front end visits an expression's operands and then computes: the operation stands
-    where the last thing begins that was visited, `rk` of `k * BK + rk`.
+    """Return the source of an integer operation or a comparison, "k * BK + rk"; None where that is
+    not certain.
     """
     if not isinstance(value, OpResult) or not (frames := locate(value.op.location).frames):
         return None
@@ -41,7 +39,7 @@ def expression_of(value: SSAValue) -> str | None:
         for node in _operations(source).get((here.line, here.column), ())
         if _is_written_as(node, value.op)
     ]
-    rank = _nested_right(value.op)
+    rank = _nested(value.op)
     if not 0 <= rank < len(nodes):
         return None
     return " ".join((ast.get_source_segment(source, nodes[rank]) or "").split()) or None
@@ -53,37 +51,39 @@ def _is_written_as(node: ast.expr, op: Operation) -> bool:
     return isinstance(node, ast.BinOp) and type(node.op) is _OPERATORS.get(type(op))
 
 
-def _nested_right(op: Operation) -> int:
-    """How many operations of its kind an operation has in its right operand that stand where it
-    does: of `a + (b + c)` the second sum has none, the first one.
+def _nested(op: Operation) -> int:
+    """Count the operations of the same kind at the same location that an operation's operand is
+    computed by. Where locations are those of whole expressions, `a + b + c` has one, `a + b`, in
+    its left operand; otherwise `a + (b + c)` has one in its right operand.
     """
-    frames, count, value = locate(op.location).frames, 0, op.operands[-1]
+    side = 0 if triton_api.LOCATES_WHOLE_EXPRESSIONS else -1
+    frames, count, value = locate(op.location).frames, 0, op.operands[side]
     while isinstance(value, OpResult) and value.op.operands:
         if type(value.op) is type(op) and locate(value.op.location).frames == frames:
             count += 1
-        value = value.op.operands[-1]
+        value = value.op.operands[side]
     return count
 
 
 @lru_cache(maxsize=8)
 def _operations(source: str) -> dict[tuple[int, int], tuple[ast.expr, ...]]:
-    """The operations and comparisons of a source by line and column (from one) of what is visited
-    last of them, the shorter ones first; a cell's magics are left out.
+    """Return the operations and comparisons of a source by the line and column (from 1) that
+    Triton's locations give them, the shorter ones first. A cell's magics are left out.
     """
     tree = _parsed(source)
     if tree is None:
         return {}
-    found: dict[tuple[int, int], list[ast.expr]] = {}
+    operations: dict[tuple[int, int], list[ast.expr]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp | ast.Compare):
-            last = _visited_last(node)
-            found.setdefault((last.lineno, last.col_offset + 1), []).append(node)
-    return {place: tuple(sorted(nodes, key=_length)) for place, nodes in found.items()}
+            start = node if triton_api.LOCATES_WHOLE_EXPRESSIONS else _visited_last(node)
+            operations.setdefault((start.lineno, start.col_offset + 1), []).append(node)
+    return {place: tuple(sorted(nodes, key=_length)) for place, nodes in operations.items()}
 
 
 @lru_cache(maxsize=8)
 def _parsed(source: str) -> ast.Module | None:
-    """The source, a cell's magics left out; None where it is no Python."""
+    """Return the parsed source without a cell's magics; None if it is not Python."""
     lines = ("" if line.lstrip().startswith(("%", "!")) else line for line in source.split("\n"))
     try:
         return ast.parse("\n".join(lines))
@@ -92,7 +92,7 @@ def _parsed(source: str) -> ast.Module | None:
 
 
 def names_around(value: SourcePosition) -> frozenset[str]:
-    """The names that the function uses that a line stands in."""
+    """Return the names that the function around a line uses."""
     tree = _parsed("".join(source_lines(value.file)))
     functions = [
         node

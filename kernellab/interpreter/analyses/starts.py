@@ -19,11 +19,11 @@ def starts(function: tt.FuncOp) -> set[SSAValue]:
     """The pointers, and tiles of pointers, that are an argument as it was given."""
     entry = function.body.blocks.first
     assert entry is not None
-    found: set[SSAValue] = {argument for argument in entry.args if is_pointer(argument.type)}
+    pointers: set[SSAValue] = {argument for argument in entry.args if is_pointer(argument.type)}
     for op in function.walk():
-        if has(op, KeepsElements) and op.operands[0] in found and shape(op.results[0].type):
-            found.update(op.results)
-    return found
+        if has(op, KeepsElements) and op.operands[0] in pointers and shape(op.results[0].type):
+            pointers.update(op.results)
+    return pointers
 
 
 def widen_offsets(function: tt.FuncOp, of: set[SSAValue]) -> None:

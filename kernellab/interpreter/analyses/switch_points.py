@@ -58,7 +58,7 @@ def is_volatile(op: Operation) -> bool:
 
 
 def _is_nested(op: Operation) -> bool:
-    """Whether an operation stands in a function of elements, or in a group of warps."""
+    """Return whether an operation is in a function of elements, or in a group of warps."""
     parent = op.parent_op()
     while parent is not None and not isinstance(parent, ttg.WarpSpecializeOp):
         parent = parent.parent_op()

@@ -10,7 +10,7 @@ from kernellab.ir.traits import RegionsOfElements, has
 
 
 def variable_of(value: SSAValue, depth: int | None = None) -> str | None:
-    """The variable that a value is assigned to, or is on the way to; None where nobody knows.
+    """The variable that a value is assigned to, or is on the way to; None where no one knows.
 
     An operation has one location for all of its results, and each assignment has put its name
     around the others: `total, count` of one loop lie at `count(total(...))`. Names of results that
@@ -33,7 +33,7 @@ def variable_of(value: SSAValue, depth: int | None = None) -> str | None:
     if len(names) == len(op.results):
         return names[-1 - value.index]
     if op.regions and not has(op, RegionsOfElements):
-        found = {variable_of(source) for source, target in handed_on(op) if target is value}
-        known = found - {None}
+        carried = {variable_of(source) for source, target in handed_on(op) if target is value}
+        known = carried - {None}
         return known.pop() if len(known) == 1 else None
     return location.name if len(op.results) == 1 else None

@@ -1,7 +1,7 @@
 """How generated code keeps which location, and which operation, each of its instructions is of.
 
-Python keeps positions for us, chains of calls it does not:
-a statement stands at the kernel's line, and its end column is the number of its location.
+Python stores positions, but not chains of calls: a statement has the kernel's line, and its end
+column is the number of its location.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FIRST_COLUMN = 10_000
 """Beyond the end of a line, where Python clips the column when it prints a traceback."""
 
 LAST_COLUMN = _FIRST_COLUMN - 1
-"""That a statement can begin at: of a longer line, what stands behind it begins there too."""
+"""The last column that a statement can begin at: on a longer line, later ones begin there too."""
 
 
 def column_of_location(number: int) -> int:
@@ -38,7 +38,7 @@ def is_among(code: CodeType, codes: Iterable[CodeType]) -> bool:
     """Whether it is one of these, few ones. Hashing a code object, as a set does, or comparing two
     takes as long as they are large.
     """
-    return any(code is one for one in codes)
+    return any(code is known for known in codes)
 
 
 _known: dict[int, tuple[weakref.ref[CodeType], array[int]]] = {}

@@ -1,6 +1,4 @@
-"""Python code as it is written down: names that nothing uses yet, statements,
-and where they stand.
-"""
+"""Python code under construction: unused names, statements and their positions."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ class CodeWriter:
     """Statements of one function of the kernel's source, each at its line.
 
     Attributes:
-        file: the file that the function stands in.
+        file: the file of the function.
         constants: the objects that the code refers to by name.
         locations: where its statements come from, callers included; see `code_positions`.
         located: the operation that each location is of.
@@ -59,7 +57,7 @@ class CodeWriter:
     # Names
 
     def constant(self, value: Any, hint: str = "constant") -> Expression:
-        """An object of its own in the code's globals; equal dtypes share one."""
+        """Return a global of the code for an object; equal dtypes share one."""
         if isinstance(value, numpy.dtype):
             name = hint if hint not in MODULES else f"{hint}_"
             if self.constants.get(name) is value:
@@ -116,7 +114,7 @@ class CodeWriter:
         return variable(self._of_the_batch[name])
 
     def statement(self, statement: ast.stmt) -> None:
-        """Append a statement that stands at the kernel's own line for the current operation.
+        """Append a statement at the kernel's line of the current operation.
 
         Where the operation was inlined, that is the line of the call;
         the end column says which location it is.
@@ -200,14 +198,14 @@ class CodeWriter:
 
 
 def function_definition(
-    name: str, parameters: Iterable[str], body: list[ast.stmt]
+    name: str, parameters: Iterable[str], body: list[ast.stmt], keywords: Sequence[str] = ()
 ) -> ast.FunctionDef:
-    """`def name(parameters): body`."""
+    """`def name(parameters, *, keywords): body`."""
     arguments = ast.arguments(
         posonlyargs=[],
         args=[ast.arg(p) for p in parameters],
-        kwonlyargs=[],
-        kw_defaults=[],
+        kwonlyargs=[ast.arg(k) for k in keywords],
+        kw_defaults=[None] * len(keywords),
         defaults=[],
     )
     function = ast.FunctionDef(name, arguments, body, decorator_list=[])

@@ -9,7 +9,7 @@ name, file and lines.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -40,7 +40,7 @@ from kernellab.interpreter.codegen.expressions import (
     tiles,
     variable,
 )
-from kernellab.interpreter.codegen.registry import RULES, Rule
+from kernellab.interpreter.codegen.registry import Rule, RuleOf, rule_of
 from kernellab.ir import scf, tt
 from kernellab.ir.locations import Location, locate
 from kernellab.ir.operation import operation_name
@@ -78,13 +78,18 @@ what it emits follows the operation's own statements, at the same position."""
 
 
 def emit_kernel(
-    function: tt.FuncOp, file: str, name: str, after: AfterOperation | None = None
+    function: tt.FuncOp,
+    file: str,
+    name: str,
+    after: AfterOperation | None = None,
+    rules: RuleOf = rule_of,
 ) -> KernelCode:
-    """Lower a kernel whose source stands in `file` to Python.
+    """Lower a kernel whose source is in `file` to Python.
 
     Args:
-        after: adds statements after operations: code that tells an observer what
-            they computed, say.
+        after: adds statements after operations: for example, code that passes
+            their results to an observer.
+        rules: how each operation is lowered.
 
     Raises:
         UnsupportedOperation: the kernel holds an operation that nothing lowers; it names
@@ -92,7 +97,9 @@ def emit_kernel(
     """
     entry = function.body.blocks.first
     assert entry is not None
-    emitter = Emitter(function, file, after)
+    inline_calls(function)
+    largest_tile = _largest_tile(function)
+    emitter = Emitter(function, file, facts_of_batches(function), after, rules)
     name = emitter.fresh(name)  # first of all: a variable of the kernel may have its name
     tree = emitter.kernel(name)
     arguments = tuple(entry.args)
@@ -104,8 +111,31 @@ def emit_kernel(
         tuple(emitter.located),
         emitter.variables(),
         arguments,
-        emitter._largest_tile,
+        largest_tile,
     )
+
+
+@dataclass(frozen=True)
+class FunctionFacts:
+    """What is found out about a function before its code is made.
+
+    Attributes:
+        starts: the pointers that are an argument as it was given; what is added to them has 64
+            bits.
+        varying: the values that may differ from program to program.
+        underlying_objects: what stands for each pointer.
+    """
+
+    starts: Set[SSAValue]
+    varying: Set[SSAValue]
+    underlying_objects: Mapping[SSAValue, UnderlyingObject]
+
+
+def facts_of_batches(function: tt.FuncOp) -> FunctionFacts:
+    """The facts for code that runs batches of programs; offsets become as wide as starts need."""
+    first_offsets = starts(function)
+    widen_offsets(function, first_offsets)
+    return FunctionFacts(first_offsets, varying_values(function), underlying_objects(function))
 
 
 class Emitter(CodeWriter):
@@ -116,18 +146,24 @@ class Emitter(CodeWriter):
     releases_tiles = True
     """Whether variables are let go after their last use."""
 
-    def __init__(self, function: tt.FuncOp, file: str, after: AfterOperation | None = None) -> None:
-        self.take_calls(function)
-        self._largest_tile = _largest_tile(function)
-        self._starts = self.find_starts(function)
+    def __init__(
+        self,
+        function: tt.FuncOp,
+        file: str,
+        facts: FunctionFacts,
+        after: AfterOperation | None = None,
+        rules: RuleOf = rule_of,
+    ) -> None:
         super().__init__(function, file)
         self._after = after
+        self._rules = rules
         self.function = function
         self.active: Expression | None = None
         self.programs = variable("programs")
         self.grid = variable("grid")
-        self._varying = self.find_varying(function)
-        self._underlying_objects = self.find_underlying_objects(function)
+        self._starts = facts.starts
+        self._varying = facts.varying
+        self._underlying_objects = facts.underlying_objects
         self._expressions: dict[SSAValue, Expression] = {}
         self._hoisted: set[SSAValue] = set()
         self._arrived: dict[Block, str] = {}
@@ -137,25 +173,7 @@ class Emitter(CodeWriter):
         """True inside a region that one group of warps runs, and others beside it."""
         self._kept = kept_values(function)
 
-    # What a flavour of the code decides for itself; here, batches of programs
-
-    def take_calls(self, function: tt.FuncOp) -> None:
-        """Before anything else: what becomes of calls."""
-        inline_calls(function)
-
-    def find_varying(self, function: tt.FuncOp) -> set[SSAValue]:
-        """The values that may differ from program to program."""
-        return varying_values(function)
-
-    def find_underlying_objects(self, function: tt.FuncOp) -> dict[SSAValue, UnderlyingObject]:
-        """What stands for each pointer."""
-        return underlying_objects(function)
-
-    def find_starts(self, function: tt.FuncOp) -> set[SSAValue]:
-        """The pointers that are an argument as it was given; what is added to them has 64 bits."""
-        found = starts(function)
-        widen_offsets(function, found)
-        return found
+    # What a flavor of the code decides for itself; here, batches of programs
 
     def ends_turn(self, loop: scf.WhileOp, /) -> bool:
         """Whether a program lets others go on where the loop turns back."""
@@ -180,8 +198,8 @@ class Emitter(CodeWriter):
     # Facts about values
 
     def __getitem__(self, value: SSAValue) -> Expression:
-        """The operand as an expression; as float32 where a rounding operation asks
-        for a narrower float.
+        """The operand as an expression; as float32 if a rounding operation
+        takes a narrower float.
         """
         if value in self._starts and self.rank(value):
             return tiles.splat(self._start, self.rank(value))
@@ -215,14 +233,14 @@ class Emitter(CodeWriter):
         """What an access through `pointer` goes to:
         the argument it points into, or whatever is at its address.
         """
-        asked = pointee_dtype(pointer)
+        dtype = pointee_dtype(pointer)
         underlying = self._underlying_objects.get(pointer)
         if underlying is ADDRESS:
-            return variable(self._everything).elements(self.constant(asked, hint=asked.name))
+            return variable(self._everything).elements(self.constant(dtype, hint=dtype.name))
         argument = variable(self._buffers[underlying])
-        if pointee_dtype(underlying) == asked:
+        if pointee_dtype(underlying) == dtype:
             return argument
-        return argument.viewed_as(self.constant(asked, hint=asked.name))
+        return argument.viewed_as(self.constant(dtype, hint=dtype.name))
 
     def address(self, pointer: SSAValue) -> Expression:
         """The pointer as a number: where in memory it points, in bytes."""
@@ -234,7 +252,7 @@ class Emitter(CodeWriter):
         )
 
     def without_underlying_object(self, value: SSAValue) -> Expression:
-        """`value` as it is where nobody knows its underlying object, in memory say:
+        """`value` as it is where no one knows its underlying object, in memory say:
         a pointer is its address.
         """
         return self.address(value) if is_pointer(value.type) else self[value]
@@ -324,7 +342,7 @@ class Emitter(CodeWriter):
         """Lower one operation and bind its results."""
         outer, self._location = (self._location, self._operation), self._location_of(op)
         self._operation = op
-        rule = RULES.get(type(op))
+        rule = self._rules(op)
         if rule is None:
             raise self.unsupported(f"the operation {operation_name(op)}")
         self._widens = rule.rounds
@@ -334,8 +352,9 @@ class Emitter(CodeWriter):
         results = lowered if isinstance(lowered, tuple) else (lowered,)
         for value, expression in zip(op.results, results):
             if expression is not None:
-                rounded = rule.rounds and _is_narrow(value)
-                self.define(value, self._rounded(value, expression) if rounded else expression)
+                if rule.rounds and _is_narrow(value):
+                    expression = numerics.convert(expression, self.dtype(value))
+                self.define(value, expression)
         if self._after is not None:
             self._after(self, op)
         self._location, self._operation = outer
@@ -395,7 +414,7 @@ class Emitter(CodeWriter):
 
     def _refuse_programs_in(self, region: Region) -> None:
         """A region of scalars runs for the elements of all programs at once,
-        so it cannot ask which program it is.
+        so there is no single program id in it.
         """
         for op in region.walk():
             from_outside = (o for o in op.operands if not region.is_ancestor(o.owner))
@@ -438,9 +457,6 @@ class Emitter(CodeWriter):
             and value not in self._kept
         ):
             self._tile_names.add(name)
-
-    def _rounded(self, value: SSAValue, expression: Expression) -> Expression:
-        return numerics.convert(expression, self.dtype(value))
 
     # The kernel as a whole
 
@@ -502,14 +518,14 @@ class Emitter(CodeWriter):
         self.assign(arrived, variable(arrived) | variable(going))
 
     def _expect(self, block: Block) -> None:
-        """Nobody has arrived at `block` yet."""
+        """No one has arrived at `block` yet."""
         self._arrived[block] = self.fresh("arrived")
-        self.assign(self._arrived[block], tiles.nobody(self.programs.count))
+        self.assign(self._arrived[block], tiles.no_one(self.programs.count))
         for argument in block.args:
             self.assign(self.bind(argument), None)
 
     def _enter(self, block: Block) -> None:
-        """Run `block` with the programs that arrived; from here on nobody can be sent there."""
+        """Run `block` with the programs that arrived; from here on no one can be sent there."""
         arrived, active = variable(self._arrived.pop(block)), self.fresh("active")
         with self.when(arrived.any()):
             self.assign(active, tiles.some(arrived))
@@ -537,7 +553,7 @@ class Emitter(CodeWriter):
         return [self._buffers.get(a) or str(self._expressions[a].name) for a in block.args]
 
     def _is_hoistable(self, op: Operation) -> bool:
-        rule = RULES.get(type(op))
+        rule = self._rules(op)
         return (
             rule is not None
             and rule.pure

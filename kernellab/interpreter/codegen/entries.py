@@ -12,7 +12,7 @@ from kernellab.ir.traits import in_region_of_elements
 
 
 def emit_entry_events(emitter: Emitter, op: Operation) -> None:
-    """After the first operation of a block, tell the observer which programs are there.
+    """After the first operation of a block, notify the observer which programs are there.
 
     The kernel's first block is left out: every program enters it once,
     and what no program changes is computed outside of it.

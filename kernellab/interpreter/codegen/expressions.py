@@ -8,7 +8,22 @@ A lowering reads like the NumPy code it generates:
 from __future__ import annotations
 
 import ast
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+Operand = Any
+"""What an expression can be combined with: an expression, a literal,
+or a tuple or list of these."""
+
+Combined: TypeAlias = "Callable[[Expression, Operand], Expression]"
+
+
+def _binary(operator: type[ast.operator]) -> Combined:
+    return lambda self, other: Expression(ast.BinOp(self.node, operator(), as_node(other)))
+
+
+def _comparison(operator: type[ast.cmpop]) -> Combined:
+    return lambda self, other: Expression(ast.Compare(self.node, [operator()], [as_node(other)]))
 
 
 class Expression:
@@ -41,41 +56,27 @@ class Expression:
         """`self[index]`, as syntax."""
         return Expression(ast.Subscript(self.node, ast.Constant(index), ast.Load()))
 
-    def __add__(self, other: Operand) -> Expression:
-        return self._binary(ast.Add(), other)
-
-    def __sub__(self, other: Operand) -> Expression:
-        return self._binary(ast.Sub(), other)
-
-    def __mul__(self, other: Operand) -> Expression:
-        return self._binary(ast.Mult(), other)
-
-    def __truediv__(self, other: Operand) -> Expression:
-        return self._binary(ast.Div(), other)
+    __add__ = _binary(ast.Add)
+    __sub__ = _binary(ast.Sub)
+    __mul__ = _binary(ast.Mult)
+    __truediv__ = _binary(ast.Div)
+    __floordiv__ = _binary(ast.FloorDiv)
+    __mod__ = _binary(ast.Mod)
+    __and__ = _binary(ast.BitAnd)
+    __or__ = _binary(ast.BitOr)
+    __xor__ = _binary(ast.BitXor)
+    __lshift__ = _binary(ast.LShift)
+    __rshift__ = _binary(ast.RShift)
+    __lt__ = _comparison(ast.Lt)
+    __le__ = _comparison(ast.LtE)
+    __gt__ = _comparison(ast.Gt)
+    __ge__ = _comparison(ast.GtE)
+    # `==` and `!=` themselves stay Python's.
+    equals = _comparison(ast.Eq)
+    differs = _comparison(ast.NotEq)
 
     def __rtruediv__(self, other: Operand) -> Expression:
         return Expression(ast.BinOp(as_node(other), ast.Div(), self.node))
-
-    def __floordiv__(self, other: Operand) -> Expression:
-        return self._binary(ast.FloorDiv(), other)
-
-    def __mod__(self, other: Operand) -> Expression:
-        return self._binary(ast.Mod(), other)
-
-    def __and__(self, other: Operand) -> Expression:
-        return self._binary(ast.BitAnd(), other)
-
-    def __or__(self, other: Operand) -> Expression:
-        return self._binary(ast.BitOr(), other)
-
-    def __xor__(self, other: Operand) -> Expression:
-        return self._binary(ast.BitXor(), other)
-
-    def __lshift__(self, other: Operand) -> Expression:
-        return self._binary(ast.LShift(), other)
-
-    def __rshift__(self, other: Operand) -> Expression:
-        return self._binary(ast.RShift(), other)
 
     def __neg__(self) -> Expression:
         return Expression(ast.UnaryOp(ast.USub(), self.node))
@@ -83,39 +84,8 @@ class Expression:
     def __invert__(self) -> Expression:
         return Expression(ast.UnaryOp(ast.Invert(), self.node))
 
-    def __lt__(self, other: Operand) -> Expression:
-        return self._compared(ast.Lt(), other)
-
-    def __le__(self, other: Operand) -> Expression:
-        return self._compared(ast.LtE(), other)
-
-    def __gt__(self, other: Operand) -> Expression:
-        return self._compared(ast.Gt(), other)
-
-    def __ge__(self, other: Operand) -> Expression:
-        return self._compared(ast.GtE(), other)
-
-    def equals(self, other: Operand) -> Expression:
-        """`self == other`, as syntax; `==` itself stays Python's."""
-        return self._compared(ast.Eq(), other)
-
-    def differs(self, other: Operand) -> Expression:
-        """`self != other`, as syntax."""
-        return self._compared(ast.NotEq(), other)
-
-    def _binary(self, operator: ast.operator, other: Operand) -> Expression:
-        return Expression(ast.BinOp(self.node, operator, as_node(other)))
-
-    def _compared(self, operator: ast.cmpop, other: Operand) -> Expression:
-        return Expression(ast.Compare(self.node, [operator], [as_node(other)]))
-
     def __repr__(self) -> str:
         return ast.unparse(self.node)
-
-
-Operand = Any
-"""What an expression can be combined with: an expression, a literal,
-or a tuple or list of these."""
 
 
 def as_node(value: Any) -> ast.expr:

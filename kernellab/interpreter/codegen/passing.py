@@ -12,7 +12,7 @@ from kernellab.ir.traits import in_region_of_elements
 
 
 def emit_passing_events(emitter: Emitter, op: Operation) -> None:
-    """After an operation, tell the observer that the programs which take part have passed it."""
+    """After an operation, notify the observer that the programs that take part have passed it."""
     if in_region_of_elements(op):
         return
     passed = emitter.constant(op, hint="operation")

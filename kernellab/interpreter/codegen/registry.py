@@ -31,6 +31,14 @@ class Rule:
 
 RULES: dict[type[Operation], Rule] = {}
 
+RuleOf = Callable[[Operation], Rule | None]
+"""The rule for an operation, None where nothing lowers it."""
+
+
+def rule_of(op: Operation) -> Rule | None:
+    """The rule for floats as they are."""
+    return RULES.get(type(op))
+
 
 def lowers(
     *operations: type[Operation], pure: bool = True, rounds: bool = False

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -16,7 +16,7 @@ from kernellab.interpreter.analyses.index_terms import NoTerms, Term, bare, term
 from kernellab.interpreter.analyses.index_values import Lane, described, lane_of, own_variable
 from kernellab.interpreter.analyses.source_expressions import expression_of, names_around
 from kernellab.interpreter.execution.lane_values import LaneValues, constant_of
-from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.ir import arith, tt
 from kernellab.ir.locations import argument_name, locate
 from kernellab.ir.traits import Elementwise, KeepsElements, PointerAccess, has, trait_of
@@ -65,9 +65,45 @@ class _Comparison:
     numbers: tuple[int, int]
 
 
+@dataclass(frozen=True)
+class BoundsAdvice:
+    """What leaves a tensor, and what would bound it.
+
+    Attributes:
+        facts: which coordinate leaves which axis, and what bounds it.
+        condition: what would keep it inside, in the kernel's words, to be added to the mask; "" if
+            there is none.
+        has_mask: whether the access has a mask.
+        bound: the comparison of the mask that includes one element too many; "" if it does not.
+    """
+
+    facts: str
+    condition: str = ""
+    has_mask: bool = False
+    bound: str = ""
+
+    @property
+    def strict(self) -> str:
+        """`bound` without that element."""
+        return self.bound.replace("<=", "<").replace(">=", ">")
+
+    @property
+    def change(self) -> str:
+        """What to change, as a sentence; "" if it is not known."""
+        if self.bound:
+            return f"Write {self.strict}."
+        if not self.condition:
+            return ""
+        return (
+            f"Add & ({self.condition}) to its mask."
+            if self.has_mask
+            else f"Add mask={self.condition}."
+        )
+
+
 def bounds_advice(
     op: Operation, lane: Lane, values: LaneValues, tensor: Extents, index: int
-) -> str | None:
+) -> BoundsAdvice | None:
     """What leaves the tensor, and what would bound it; None where the index is made in a way that
     is not followed.
 
@@ -116,7 +152,7 @@ def _axes(tensor: Extents, factors: set[int]) -> list[_Axis]:
     """
     numbers = [n for n, extent in enumerate(tensor.shape) if extent > 1]
     numbers.sort(key=lambda n: -tensor.strides[n])
-    found: list[_Axis] = []
+    axes: list[_Axis] = []
     together: tuple[int, ...] = ()
     whole = 1
     for position, number in enumerate(numbers):
@@ -127,10 +163,10 @@ def _axes(tensor: Extents, factors: set[int]) -> list[_Axis]:
         if follows and stride not in factors:
             whole = extent
             continue
-        is_all = not found and inner is None
-        found.append(_Axis(tuple(sorted(together)), is_all, extent, stride))
+        is_all = not axes and inner is None
+        axes.append(_Axis(tuple(sorted(together)), is_all, extent, stride))
         together, whole = (), 1
-    return found or [_Axis((), True, 1, 1)]
+    return axes or [_Axis((), True, 1, 1)]
 
 
 @dataclass(frozen=True)
@@ -147,13 +183,15 @@ class _Words:
 
     @property
     def terms(self) -> list[Term]:
-        return [one for one in self.all_terms if one.factor == self.axis.stride]
+        return [term for term in self.all_terms if term.factor == self.axis.stride]
 
-    def advice(self, mask: SSAValue | None) -> str | None:
+    def advice(self, mask: SSAValue | None) -> BoundsAdvice | None:
         text = self._coordinate(spread=False)
         if text is None:
             return None
-        return f"{self._extent()}, and {text} is {self.place:,} there. {self._mend(mask)}"
+        leaves = f"{self._extent()}, and {text} is {self.place:,} there."
+        advice = self._fix(mask)
+        return replace(advice, facts=f"{leaves} {advice.facts}", has_mask=mask is not None)
 
     def _extent(self) -> str:
         plural = "" if self.axis.extent == 1 else "s"
@@ -164,24 +202,27 @@ class _Words:
         plural = "is" if len(self.axis.numbers) == 1 else "es"
         return f"{elements} along ax{plural} {axes} (shape {self.tensor.shape})"
 
-    def _mend(self, mask: SSAValue | None) -> str:
+    def _fix(self, mask: SSAValue | None) -> BoundsAdvice:
         if mask is not None and (bound := self._bound(mask)) is not None:
             return self._of_bound(bound)
         if (program := self._program()) is not None and self.place >= self.axis.extent:
-            return f"Launch {self.axis.extent:,} programs along axis {program} of the grid."
+            return BoundsAdvice(
+                f"Of the programs along axis {program} of the grid, only the first "
+                f"{self.axis.extent:,} have an element."
+            )
         coordinate = self._coordinate(spread=len(self.lane) > 1) or ""
         if self.place < 0:
-            return f"Nothing keeps it at 0 or above. {_added(f'{coordinate} >= 0', mask)}"
+            return BoundsAdvice("Nothing keeps it at 0 or above.", f"{coordinate} >= 0")
         sizes = self._size_names()
         if not sizes:
-            return (
-                f"Nothing bounds it, and the kernel knows no such size: give it a parameter, "
-                f"{self._new_name()} = {self.axis.extent}. "
-                f"{_added(f'{coordinate} < {self._new_name()}', mask)}"
+            return BoundsAdvice(
+                "Nothing bounds it, and the kernel knows no such size: give it a parameter, "
+                f"{self._new_name()} = {self.axis.extent}.",
+                f"{coordinate} < {self._new_name()}",
             )
         others = " and ".join(sizes[1:])
         either = f" ({others} {'are' if len(sizes) > 2 else 'is'} as large.)" if others else ""
-        return f"Nothing bounds it. {_added(f'{coordinate} < {sizes[0]}', mask)}{either}"
+        return BoundsAdvice(f"Nothing bounds it.{either}", f"{coordinate} < {sizes[0]}")
 
     # What the coordinate is
 
@@ -224,10 +265,10 @@ class _Words:
             return own_variable(value) or self._value(owner.operands[0], user)
         if isinstance(owner, tt.MakeRangeOp) and own_variable(value) is None:
             ends = (owner.start.value.data, owner.end.value.data)
-            return f"tl.arange({', '.join(self._constant(one, owner) for one in ends)})"
+            return f"tl.arange({', '.join(self._constant(end, owner) for end in ends)})"
         name = own_variable(value)
         if name is None and isinstance(owner, arith.SubIOp) and _is_zero(owner.operands[0]):
-            # x_ptr - offsets adds what is negative; in the source the pointer stands there too.
+            # x_ptr - offsets adds what is negative; in the source the pointer is there too.
             text = self._value(owner.operands[1], owner)
             return text and (f"-{text}" if _is_atom(text) else f"-({text})")
         name = name or described(value)
@@ -238,10 +279,12 @@ class _Words:
         if not isinstance(owner, arith.AddIOp | arith.SubIOp | arith.MulIOp):
             return None
         sign = _SIGNS[type(owner)]
-        sides = [self._value(one, owner) for one in owner.operands]
-        if any(one is None for one in sides):
+        sides = [self._value(operand, owner) for operand in owner.operands]
+        if any(side is None for side in sides):
             return None
-        left, right = (one if _is_atom(one or "") or sign == "+" else f"({one})" for one in sides)
+        left, right = (
+            side if _is_atom(side or "") or sign == "+" else f"({side})" for side in sides
+        )
         return f"{left} {sign} {right}"
 
     def _constant(self, number: int, user: Operation | None) -> str:
@@ -250,7 +293,7 @@ class _Words:
         words = re.findall(r"\w+", source_line(frames[0].file, frames[0].line)) if frames else []
         named = (name for name in self._constexprs() if name in words)
         values = self.values.call.values
-        return next((one for one in named if values[one] == number), str(number))
+        return next((name for name in named if values[name] == number), str(number))
 
     def _constexprs(self) -> list[str]:
         signature = self.values.call.specialization.signature
@@ -279,8 +322,8 @@ class _Words:
         if not fits and len(self.axis.numbers) > 1:
             return self._product()
         strides = {argument_name(term.by) for term in self.all_terms if term.by is not None}
-        sizes = [one for one in fits if one not in constants] or fits
-        return [one for one in sizes if one not in strides] or sizes
+        sizes = [fit for fit in fits if fit not in constants] or fits
+        return [size for size in sizes if size not in strides] or sizes
 
     def _product(self) -> list[str]:
         """Of parameters of the launch, each as large as one of several axes that lie as one."""
@@ -294,37 +337,43 @@ class _Words:
         places = locate(self.access.location).frames[-1:]
         taken = {*self.values.call.values, *(name for at in places for name in names_around(at))}
         names = ["n", "size", f"{self.tensor.name}_size"]
-        return next((one for one in names if one not in taken), "extent")
+        return next((name for name in names if name not in taken), "extent")
 
     def _bound(self, mask: SSAValue) -> _Comparison | None:
-        """What the mask asks of the coordinate on the side where it leaves the axis."""
+        """Return the mask's bound of the coordinate on the side where it leaves the axis."""
         own = {term.coordinate for term in self.terms}
-        for one in _comparisons(mask, self.lane, self.values):
-            smaller, larger = one.left, one.right
-            if one.predicate[1] == "g":
+        for comparison in _comparisons(mask, self.lane, self.values):
+            smaller, larger = comparison.left, comparison.right
+            if comparison.predicate[1] == "g":
                 smaller, larger = larger, smaller
             if own & _inside(larger if self.place < 0 else smaller):
-                return one
+                return comparison
         return None
 
-    def _of_bound(self, bound: _Comparison) -> str:
+    def _of_bound(self, bound: _Comparison) -> BoundsAdvice:
         left, right = bound.numbers
-        asks = f"Its mask only asks for {bound.text} ({left:,} and {right:,})"
-        if bound.predicate[2:] == "e" and left == right == self.place == self.axis.extent:
-            strict = bound.text.replace("<=", "<").replace(">=", ">")
-            return f"{asks}, which lets the first one beyond through: ask for {strict}."
+        if left != self.place:
+            text = self._coordinate(spread=False)
+            return BoundsAdvice(
+                f"Its mask requires {bound.text} ({left:,} and {right:,}), which does not bound "
+                f"{text}."
+            )
+        rule = f"Its mask only requires {bound.text} ({left:,} and {right:,})"
+        if bound.predicate[2:] == "e" and left == right == self.axis.extent:
+            facts = f"{rule}, which includes the first element beyond the end."
+            return BoundsAdvice(facts, bound=bound.text)
         size = bare(bound.right)
         name = own_variable(size) if isinstance(size, BlockArgument) else None
-        if name in self.values.call.values and left == self.place:
-            return f"{asks}: {name} must not be more than {self.axis.extent:,}."
-        return f"{asks}, which lets it through."
+        if name in self.values.call.values:
+            return BoundsAdvice(f"{rule}: {name} must not be more than {self.axis.extent:,}.")
+        return BoundsAdvice(f"{rule}, which includes it.")
 
 
 def _numbers(arguments: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """The integers that a launch gives, by what the kernel calls them: "n", "sizes[1]"."""
     for name, value in arguments.items():
         if isinstance(value, tuple):
-            yield from _numbers({f"{name}[{place}]": one for place, one in enumerate(value)})
+            yield from _numbers({f"{name}[{place}]": item for place, item in enumerate(value)})
         elif type(value) is int:
             yield name, value
 
@@ -340,22 +389,20 @@ def _is_atom(text: str) -> bool:
     return bool(re.fullmatch(r"[\w.]+(\([^()]*\))?", text))
 
 
-def _added(condition: str, mask: SSAValue | None) -> str:
-    return f"Add mask={condition}." if mask is None else f"Add & ({condition}) to its mask."
-
-
 def _comparisons(mask: SSAValue, lane: Lane, values: LaneValues) -> Iterator[_Comparison]:
     """Those that must all hold where the mask is on, as far as their numbers are known."""
     owner = mask.owner
     if isinstance(owner, arith.AndIOp):
-        for one in owner.operands:
-            yield from _comparisons(one, lane, values)
+        for operand in owner.operands:
+            yield from _comparisons(operand, lane, values)
     elif isinstance(owner, Operation) and has(owner, KeepsElements):
         source = owner.operands[0]
         if (where := lane_of(owner, source, lane)) is not None:
             yield from _comparisons(source, where, values)
     elif isinstance(owner, arith.CmpIOp):
-        left, right = (values.at(one, lane_of(owner, one, lane) or lane) for one in owner.operands)
+        left, right = (
+            values.at(operand, lane_of(owner, operand, lane) or lane) for operand in owner.operands
+        )
         text = expression_of(mask)
         if left is not None and right is not None and text is not None:
             predicate = arith.INTEGER_PREDICATES[owner.predicate.value.data]
@@ -365,8 +412,8 @@ def _comparisons(mask: SSAValue, lane: Lane, values: LaneValues) -> Iterator[_Co
 def _inside(value: SSAValue, depth: int = 0) -> set[SSAValue]:
     """The values that one is computed from, itself included."""
     owner = value.owner
-    found = {value}
+    sources = {value}
     if depth < 20 and isinstance(owner, Operation) and has(owner, Elementwise, KeepsElements):
-        for one in owner.operands:
-            found |= _inside(one, depth + 1)
-    return found
+        for operand in owner.operands:
+            sources |= _inside(operand, depth + 1)
+    return sources

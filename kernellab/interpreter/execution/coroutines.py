@@ -73,7 +73,7 @@ class RunningProgram:
         """True where its variables, but for the idle ones, are what they were at an earlier end
         of a turn in this silence.
 
-        To be asked after every silent round, from the first on. It compares with rounds 1, 2, 4, 8,
+        Call it after every silent round, from the first on. It compares with rounds 1, 2, 4, 8,
         ..., so that a circle of any length is found (R. P. Brent, An improved Monte Carlo
         factorization algorithm, BIT 20, 1980).
         """
@@ -99,21 +99,21 @@ class RunningProgram:
 _END: Any = object()
 
 
-def _are_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return one.keys() == other.keys() and all(
-        _is_same(value, other[name]) for name, value in one.items()
+def _are_same(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    return first.keys() == second.keys() and all(
+        _is_same(value, second[name]) for name, value in first.items()
     )
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def _is_same(left: Any, right: Any) -> bool:
     """Whether two values of one variable are the same, bit for bit."""
-    if one is other:
+    if left is right:
         return True
-    if isinstance(one, types.FunctionType) and isinstance(other, types.FunctionType):
-        return one.__code__ is other.__code__
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return len(one) == len(other) and all(map(_is_same, one, other))
-    first, second = numpy.asarray(one), numpy.asarray(other)
+    if isinstance(left, types.FunctionType) and isinstance(right, types.FunctionType):
+        return left.__code__ is right.__code__
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return len(left) == len(right) and all(map(_is_same, left, right))
+    first, second = numpy.asarray(left), numpy.asarray(right)
     return (
         first.dtype == second.dtype
         and first.dtype.kind != "O"

@@ -8,11 +8,10 @@ from typing import Any
 import numpy
 
 from kernellab.interpreter.execution.grid import Programs
-from kernellab.interpreter.execution.lane_fault import LaneFault, programs_at_fault
+from kernellab.interpreter.execution.lane_fault import LaneFault, lanes_at_fault
 from kernellab.interpreter.numerics.tiles import (
     Active,
     Value,
-    first_active,
     full,
 )
 
@@ -30,15 +29,7 @@ def check(condition: Value, message: str, rank: int, active: Active = None) -> N
     if active is not None:
         failed = failed & active.reshape((-1,) + (1,) * rank)
     if failed.any():
-        first = tuple(int(i) for i in numpy.argwhere(failed)[0])
-        has_programs = failed.ndim > rank
-        raise FailedAssertion(
-            message,
-            place=first[1:] if has_programs else first,
-            program=first[0] if has_programs else first_active(active),
-            count=int(failed.sum()),
-            programs=programs_at_fault(failed, rank),
-        )
+        raise FailedAssertion(message, **lanes_at_fault(failed, rank))
 
 
 def show(

@@ -1,4 +1,4 @@
-"""A fault of a running kernel, told in the user's terms:
+"""A fault of a running kernel, reported in the user's terms:
 kernel line, program, lane, argument, index.
 """
 
@@ -29,10 +29,10 @@ from kernellab.interpreter.execution.program import HIDDEN_FILE, ProgramCode
 from kernellab.interpreter.execution.provenance import calls_at, index_provenance
 from kernellab.interpreter.execution.scheduler import DeadlockDetected
 from kernellab.interpreter.memory.address_space import WildAddress
-from kernellab.interpreter.memory.global_memory import OutOfBoundsAccess, ReadOnlyStore
+from kernellab.interpreter.memory.buffers import OutOfBoundsAccess, ReadOnlyStore
 from kernellab.interpreter.memory.mbarriers import PhaseNeverCompletes
 from kernellab.interpreter.memory.shared_memory import BufferOutsideAllocation
-from kernellab.interpreter.numerics.tiles import IndexOutsideTile
+from kernellab.interpreter.numerics.tiles import EndlessRange, IndexOutsideTile
 
 Fault = LaneFault | ReadOnlyStore | BufferOutsideAllocation | PhaseNeverCompletes | DeadlockDetected
 FAULTS = (LaneFault, ReadOnlyStore, BufferOutsideAllocation, PhaseNeverCompletes, DeadlockDetected)
@@ -59,10 +59,10 @@ def explain(
                 entries[-1].tb_frame, entries[-1].tb_lasti, fault.place, fault.program, code, call
             ),
         }
-    mend = ""
+    fix = ""
     if isinstance(fault, OutOfBoundsAccess):
-        mend = _mend(fault, entries[-1], code, call)
-    error = _error(fault, calls[-1] if calls else None, grid, code, where, mend)
+        fix = _fix(fault, entries[-1], code, call)
+    error = _error(fault, calls[-1] if calls else None, grid, code, where, fix)
     return error.with_traceback(_traceback(entries, calls))
 
 
@@ -72,12 +72,12 @@ def _error(
     grid: Grid,
     code: ProgramCode,
     where: Occurrence,
-    mend: str,
+    fix: str,
 ) -> KernelFault:
     """The error that a fault of the code is; which makes the words."""
     match fault:
         case OutOfBoundsAccess():
-            return _out_of_bounds(fault, position, where, mend)
+            return _out_of_bounds(fault, position, where, fix)
         case WildAddress():
             return OutOfBounds(
                 action=fault.action,
@@ -91,6 +91,15 @@ def _error(
             elements = f"a tile whose elements are 0 to {fault.extent - 1}"
             what = f"tl.gather takes element {fault.index} of {elements}"
             return KernelFault(what, position=position, again="outside", **where)
+        case EndlessRange():
+            return KernelFault(
+                f"range({fault.lower}, {fault.upper}, {fault.step}) never ends: each iteration "
+                f"adds {fault.step}, and the loop goes on below {fault.upper}",
+                advice="Pass a step of at least 1.",
+                position=position,
+                again="the loop never ends",
+                **where,
+            )
         case FailedAssertion():
             return KernelFault(
                 f"device_assert failed: {fault.message}",
@@ -112,14 +121,14 @@ def _error(
             return KernelFault(f"buffer {fault.index} of {buffers}", position=position, **where)
         case PhaseNeverCompletes():
             what = (
-                f"a wait that never ends: phase {fault.phase} of the barrier lacks "
+                f"a wait that never ends: phase {fault.phase} of the barrier is missing "
                 f"{fault.arrivals} arrivals and {fault.bytes:,} bytes, and nothing is under way "
                 "that could bring them"
             )
             return KernelFault(what, position=position, **where)
         case DeadlockDetected():
             return Deadlock(
-                [_waiting(one, code) for one in fault.waiting],
+                [_waiting(waiting, code) for waiting in fault.waiting],
                 grid=grid,
                 silent_rounds=fault.silent_rounds,
                 proven=fault.proven,
@@ -128,7 +137,7 @@ def _error(
     raise AssertionError(f"no words for {fault!r}")
 
 
-def _mend(
+def _fix(
     fault: OutOfBoundsAccess, entry: types.TracebackType, code: ProgramCode, call: BoundCall
 ) -> str:
     """What would bound the access, "" where that is not known."""
@@ -136,13 +145,13 @@ def _mend(
     if operation is None:
         return ""
     values = LaneValues(entry.tb_frame, fault.program, code, call)
-    return (
-        bounds_advice(operation, fault.place, values, Extents.of(fault.buffer), fault.index) or ""
-    )
+    extents = Extents.of(fault.buffer)
+    advice = bounds_advice(operation, fault.place, values, extents, fault.index)
+    return "" if advice is None else f"{advice.facts} {advice.change}".rstrip()
 
 
 def _out_of_bounds(
-    fault: OutOfBoundsAccess, position: SourcePosition | None, where: Occurrence, mend: str
+    fault: OutOfBoundsAccess, position: SourcePosition | None, where: Occurrence, fix: str
 ) -> OutOfBounds:
     buffer = fault.buffer
     return OutOfBounds(
@@ -154,16 +163,16 @@ def _out_of_bounds(
         strides=tuple(buffer.tensor.stride()),
         bounds=buffer.bounds,
         held=range(buffer.first - buffer.origin, buffer.stop - buffer.origin),
-        mend=mend,
+        fix=fix,
         position=position,
         **where,
     )
 
 
-def _waiting(one: Waiting, code: ProgramCode) -> WaitingProgram:
-    calls = calls_at(one.code, one.instruction, code.locations)
-    reading = "" if one.reading is None else str(one.reading)
-    return WaitingProgram(one.programs.id(0), calls[-1] if calls else None, reading)
+def _waiting(waiting: Waiting, code: ProgramCode) -> WaitingProgram:
+    calls = calls_at(waiting.code, waiting.instruction, code.locations)
+    reading = "" if waiting.reading is None else str(waiting.reading)
+    return WaitingProgram(waiting.programs.id(0), calls[-1] if calls else None, reading)
 
 
 def _entries(traceback: types.TracebackType | None) -> Iterator[types.TracebackType]:
@@ -173,8 +182,8 @@ def _entries(traceback: types.TracebackType | None) -> Iterator[types.TracebackT
 
 
 def _as_compiled(entry: types.TracebackType) -> types.TracebackType:
-    """An entry of the kernel's own; of a file that was edited since its import one that stands in
-    the lines that ran, without the frame's values.
+    """Return an entry of the kernel's; if its file was edited since the import, one in the lines
+    that ran, without the frame's values.
     """
     code = entry.tb_frame.f_code
     position = SourcePosition(code.co_filename, entry.tb_lineno)

@@ -1,7 +1,8 @@
 """The first fault of a batch in the order of its programs.
 
 Programs of a batch run in step: the first line that is at fault in any of them stops all, and an
-earlier program may be at fault on a later line. One after the other that one would be told.
+earlier program may be at fault on a later line. If programs ran one after the other, that fault
+would be reported.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from kernellab.interpreter.execution.faults import FAULTS, Fault
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.lane_fault import LaneFault
 from kernellab.interpreter.execution.program import ProgramCode
-from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.ir import tt
 
 

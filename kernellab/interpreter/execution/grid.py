@@ -9,11 +9,11 @@ import operator
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
-from kernellab.common.argument_checks import at_most, is_whole, listed
+from kernellab.common.argument_checks import at_most, is_whole, listed, plain_scalar
 from kernellab.common.formatting import shown
 from kernellab.errors import GridError, OptionError
 
@@ -30,15 +30,15 @@ def check_grid(
     *,
     may_be_empty: bool = False,
 ) -> Grid:
-    """The grid as three sizes; a callable is asked with the kernel's arguments by name. As for
-    Triton's launcher, it has a length: a number alone is none. A size is
-    whatever Python takes for an index: an int, a NumPy integer, a tensor of one integer.
+    """Return the grid as three sizes; a callable is called with the kernel's arguments by name. As
+    for Triton's launcher, it has a length: a number alone is not a grid. A size is whatever Python
+    takes for an index: an int, a NumPy integer, a tensor of one integer.
 
     Args:
         may_be_empty: whether a size may be 0.
 
     Raises:
-        GridError: no size, more than three, a size that is no positive integer, or beyond
+        GridError: no size, more than three, a size that is not a positive integer, or beyond
             what a GPU takes.
     """
     __tracebackhide__ = True
@@ -116,14 +116,13 @@ def check_has_length(given: Any, *, is_asked: bool) -> None:
     """
     if isinstance(given, tuple | list) or (number := _whole_number(given)) is None:
         return
-    with suppress(Exception):  # somebody else's object may answer with anything
+    with suppress(TypeError):  # of an array without dimensions
         len(given)
         return
     words = shown(number)
-    told = "the grid's function gives" if is_asked else "the grid is"
+    subject = "the grid's function gives" if is_asked else "the grid is"
     raise GridError(
-        f"{told} {words}, a number: Triton takes a tuple of one to three sizes, and asks for its "
-        "length",
+        f"{subject} {words}, a number: Triton takes a tuple of one to three sizes",
         advice="Give it a comma, in brackets: lambda meta: (triton.cdiv(n, BLOCK),)."
         if is_asked
         else f"Write ({words},) in its place: kernel[({words},)](...).",
@@ -134,15 +133,12 @@ def _listed(given: Any) -> Sequence[Any] | None:
     """The sizes of a grid; None for no grid, and for more than there are axes."""
     if isinstance(given, str | bytes | bytearray | memoryview):
         return None
-    with suppress(Exception):  # somebody else's object may answer with anything
-        is_array = hasattr(given, "tolist") and getattr(given, "shape", None)
-        if is_array or isinstance(given, Sequence):
-            return at_most(given, len(LIMITS))
-    return None
+    is_array = hasattr(given, "tolist") and getattr(given, "shape", None)
+    return at_most(given, len(LIMITS)) if is_array or isinstance(given, Sequence) else None
 
 
 def _whole_number(size: Any) -> int | None:
-    """A size as Triton's launcher takes it; None for what is no whole number."""
+    """Return a size as Triton's launcher takes it; None if it is not an integer."""
     if isinstance(size, bool):
         return None
     try:
@@ -170,10 +166,7 @@ def _is_kernel(grid: Any) -> bool:
     """Whether it is a kernel of any kind, or one with some of its arguments."""
     while isinstance(grid, functools.partial):
         grid = grid.func
-    try:
-        return isinstance(getattr(grid, "fn", None), types.FunctionType)
-    except Exception:  # somebody else's object may answer with anything
-        return False
+    return isinstance(getattr(grid, "fn", None), types.FunctionType)
 
 
 _NO_FUNCTIONS = ((type, "a class"), (types.ModuleType, "a module"))
@@ -185,10 +178,10 @@ _GRID_ADVICE = (
 
 
 def _cannot_be_called(grid: Callable[..., Any]) -> str:
-    """Why a function cannot be called with one argument; "" where it can, or nobody knows."""
+    """Why a function cannot be called with one argument; "" where it can, or no one knows."""
     try:
         signature = inspect.signature(grid)
-    except Exception:  # of C functions nobody knows, and objects may answer with anything
+    except Exception:  # of C functions no one knows, and objects may answer with anything
         return ""
     try:
         signature.bind({})
@@ -201,23 +194,12 @@ Numbers = numpy.ndarray | numpy.int32
 """An int32 for each program of a batch, or where there is but one program, its own."""
 
 
-class GridSizes:
+class GridSizes(NamedTuple):
     """Numbers of programs along x, y and z, as the int32 that tl.num_programs gives."""
 
-    def __init__(self, grid: Grid) -> None:
-        self._grid = grid
-
-    @property
-    def x(self) -> numpy.int32:
-        return numpy.int32(self._grid[0])
-
-    @property
-    def y(self) -> numpy.int32:
-        return numpy.int32(self._grid[1])
-
-    @property
-    def z(self) -> numpy.int32:
-        return numpy.int32(self._grid[2])
+    x: numpy.int32
+    y: numpy.int32
+    z: numpy.int32
 
 
 class Programs:
@@ -356,21 +338,22 @@ def chosen_programs(chosen: Any, grid: Grid, option: str) -> tuple[Grid, ...]:
         option: what the caller calls it.
 
     Raises:
-        OptionError: one is not in the grid, or is no program.
+        OptionError: one is not in the grid, or is not the id of a program.
     """
     if isinstance(chosen, str) and chosen == "all":
         x, y, z = grid
         _check_number_of_chosen(x * y * z, option)
         return tuple((i, j, k) for k in range(z) for j in range(y) for i in range(x))
+    chosen = plain_scalar(chosen)
     several = [chosen] if _is_tuple(chosen) or not isinstance(chosen, Iterable) else chosen
     if isinstance(several, Sized):
         _check_number_of_chosen(len(several), option)
     named = () if isinstance(chosen, str | Mapping) else listed(option, several, MOST_CHOSEN)
-    meant = [_program(one, option) for one in named]
+    meant = [_program(item, option) for item in named]
     if not meant:
         raise no_program(chosen, option)
     linear_ids(meant, grid)
-    return tuple(sorted(set(meant), key=lambda one: one[::-1]))
+    return tuple(sorted(set(meant), key=lambda program: program[::-1]))
 
 
 MOST_CHOSEN = 100_000
@@ -386,22 +369,22 @@ def _check_number_of_chosen(number: int, option: str) -> None:
         )
 
 
-def _program(one: Any, option: str) -> Grid:
-    numbers = one if _is_tuple(one) else (one,)
+def _program(program: Any, option: str) -> Grid:
+    numbers = program if _is_tuple(program) else (program,)
     if not 1 <= len(numbers) <= 3 or not all(map(is_whole, numbers)):
-        raise no_program(one, option)
+        raise no_program(program, option)
     x, y, z = (*map(int, numbers), 0, 0)[:3]
     return x, y, z
 
 
 def _is_tuple(value: Any) -> bool:
     """Whether it is one program, or would be."""
-    return isinstance(value, tuple) and not any(isinstance(one, tuple) for one in value)
+    return isinstance(value, tuple) and not any(isinstance(item, tuple) for item in value)
 
 
 def no_program(value: Any, option: str) -> OptionError:
     return OptionError(
-        f"{option}={shown(value)} names no program",
+        f"{option} must name programs, got {shown(value)}",
         advice=(
             f"Give one as a tuple, {option}=(3, 0, 0), several as a list, {option}=[0, 1, 2], or "
             '"all".'
@@ -412,8 +395,8 @@ def no_program(value: Any, option: str) -> OptionError:
 def set_apart(
     all_batches: Iterable[Programs], chosen: Collection[int], grid: Grid
 ) -> Iterator[Programs]:
-    """The same programs in the same order, each one whose linear id is chosen
-    in a batch of its own.
+    """The same programs in the same order, each program whose linear id is
+    chosen in a separate batch.
     """
     wanted = numpy.array(sorted(chosen), numpy.int64)
     for programs in all_batches:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy
+
 
 @dataclass(kw_only=True)
 class LaneFault(Exception):
@@ -22,10 +24,20 @@ class LaneFault(Exception):
     """How many programs of the batch have such a lane; None where all do the same."""
 
 
-def programs_at_fault(faulty: Any, rank: int) -> int | None:
-    """How many programs have a lane at fault, of an array of `rank` dimensions for each program;
-    None where it holds for all of them.
+def lanes_at_fault(faulty: Any, rank: int, program: int = 0) -> dict[str, Any]:
+    """What a `LaneFault` says of its lanes, of an array of `rank` dimensions for each program.
+
+    Args:
+        program: the first that takes part, where all do the same.
     """
-    if faulty.ndim <= rank or len(faulty) == 1:
-        return None
-    return int(faulty.reshape(len(faulty), -1).any(axis=1).sum())
+    first = tuple(int(i) for i in numpy.argwhere(faulty)[0])
+    has_programs = faulty.ndim > rank
+    programs = None
+    if has_programs and len(faulty) > 1:
+        programs = int(faulty.reshape(len(faulty), -1).any(axis=1).sum())
+    return {
+        "place": first[1:] if has_programs else first,
+        "program": first[0] if has_programs else program,
+        "count": int(faulty.sum()),
+        "programs": programs,
+    }

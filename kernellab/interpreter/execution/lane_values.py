@@ -1,4 +1,4 @@
-"""What a value of the kernel is at one lane of one program, while its code stands still."""
+"""The value of one element of one program, while its code is stopped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LaneValues:
     """Integers of one program, by value and lane.
 
     Attributes:
-        frame: of the generated code, where it stands.
+        frame: of the generated code, at the position where it stopped.
         program: position of the program in the batch.
     """
 
@@ -48,12 +48,12 @@ class LaneValues:
         such; None where it is known no more.
         """
         part = Part("", value, lane, None)
-        found = part.read(self.code.variables, self.frame.f_locals, self.program)
-        if found is None and isinstance(value, BlockArgument) and part.is_argument:
-            found = self.call.values.get(value.name_hint or "")
-        if found is None and isinstance(value, OpResult) and depth < _DEEPEST:
-            found = self._computed(value, lane, depth)
-        return int(found) if isinstance(found, int) else None
+        value_read = part.read(self.code.variables, self.frame.f_locals, self.program)
+        if value_read is None and isinstance(value, BlockArgument) and part.is_argument:
+            value_read = self.call.values.get(value.name_hint or "")
+        if value_read is None and isinstance(value, OpResult) and depth < _DEEPEST:
+            value_read = self._computed(value, lane, depth)
+        return int(value_read) if isinstance(value_read, int) else None
 
     def _computed(self, value: OpResult, lane: Lane, depth: int) -> int | None:
         op = value.op
@@ -61,9 +61,9 @@ class LaneValues:
             return constant_of(op)
         if not (type(op) in _COMPUTED or _keeps_the_number(op)):
             return None
-        lanes = [(one, lane_of(op, one, lane)) for one in op.operands]
-        known = [None if at is None else self.at(one, at, depth + 1) for one, at in lanes]
-        numbers = [one for one in known if one is not None]
+        lanes = [(operand, lane_of(op, operand, lane)) for operand in op.operands]
+        known = [None if at is None else self.at(operand, at, depth + 1) for operand, at in lanes]
+        numbers = [number for number in known if number is not None]
         if len(numbers) < len(known):
             return None
         return _COMPUTED[type(op)](*numbers) if type(op) in _COMPUTED else numbers[0]

@@ -20,6 +20,7 @@ from kernellab.errors import ArgumentError
 from kernellab.interpreter.analyses.idle_variables import idle_variables
 from kernellab.interpreter.codegen.emitter import AfterOperation
 from kernellab.interpreter.execution.coroutines import Step
+from kernellab.interpreter.execution.fault_collection import CollectedFaults, FaultObserver
 from kernellab.interpreter.execution.faults import FAULTS, explain
 from kernellab.interpreter.execution.first_fault import first_in_order
 from kernellab.interpreter.execution.grid import (
@@ -35,8 +36,8 @@ from kernellab.interpreter.execution.grid import (
 from kernellab.interpreter.execution.preemption import Preemption
 from kernellab.interpreter.execution.program import ProgramCode, program_code, program_of_text
 from kernellab.interpreter.execution.scheduler import take_turns
+from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.descriptors import Descriptor
-from kernellab.interpreter.memory.global_memory import Buffer
 from kernellab.interpreter.memory.observing import RunObserver
 from kernellab.interpreter.memory.pointer_arguments import memory_behind
 from kernellab.interpreter.stepping.attached_debugger import AttachedDebugger
@@ -67,6 +68,7 @@ def launch(
     options: RunOptions = DEFAULT,
     debugger: AttachedDebugger | None = None,
     instrument: Instrument | None = None,
+    faults: CollectedFaults | None = None,
 ) -> Run:
     """Run a kernel on CPU tensors, in place, as the target would.
 
@@ -76,7 +78,8 @@ def launch(
     compiled, and nothing runs.
 
     A debugger that is attached to the process sees the programs that it asks for as code
-    for stepping, and no others.
+    for stepping, and no others. With `faults`, the run goes on after an access out of bounds, which
+    is collected there, and no debugger is served.
 
     Raises:
         GridError: a grid that no GPU would accept.
@@ -94,6 +97,15 @@ def launch(
     if instrument is not None and 0 not in sizes:
         code = program_code(kernel, call, target, options.stage, instrument.after)
         _run(kernel, sizes, call, options, code, instrument.observer)
+    elif faults is not None:
+        code = program_code(kernel, call, target, options.stage)
+        collector = FaultObserver(
+            kernel.__name__,
+            code,
+            faults,
+            lambda fault, programs: explain(fault, programs, sizes, code, call),
+        )
+        _run(kernel, sizes, call, options, code, collector)
     elif debugger is None or 0 in sizes:
         _run(kernel, sizes, call, options, program_code(kernel, call, target, options.stage))
     else:
@@ -130,13 +142,14 @@ def launch_observed(
     options: RunOptions = DEFAULT,
     preemption: Preemption | None = None,
 ) -> None:
-    """Run a kernel's code in place; the observer is told of every access. Raises as `launch`.
+    """Run a kernel's code in place; the observer is notified of every access. Raises as `launch`.
 
     Args:
         preemption: how programs are preempted, of code that has switch points.
     """
     __tracebackhide__ = True
-    _run(kernel, grid_to_run(grid, call.values), call, options, code, observer, preemption)
+    sizes = grid_to_run(grid, call.values, may_be_empty=True)
+    _run(kernel, sizes, call, options, code, observer, preemption)
 
 
 def launch_sampled(
@@ -148,7 +161,7 @@ def launch_sampled(
     linear: Sequence[int],
 ) -> None:
     """Run a few programs of a grid in place, by their linear ids, and none of the others; the
-    observer is told of every access. Raises as `launch`.
+    observer is notified of every access. Raises as `launch`.
     """
     __tracebackhide__ = True
     several = chosen_batches(sizes, code.batch, linear)
@@ -200,10 +213,10 @@ def launch_stepped(
     with numpy.errstate(all="ignore"):
         batch = code.batch.hidden() if stepping.hides_others else code.batch
         program = dataclasses.replace(code.program, codes=code.program.codes | batch.codes)
-        run_batch = batch.prepare(*arguments, GridSizes(sizes))
+        run_batch = batch.prepare(*arguments, GridSizes(*map(numpy.int32, sizes)))
         step = code.prepared(
             arguments,
-            GridSizes(sizes),
+            GridSizes(*map(numpy.int32, sizes)),
             stepping.hook,
             stepping.observer,
             stepping.stop,
@@ -224,13 +237,15 @@ def launch_stepped(
                 if stepping.observer is not None:
                     stepping.observer.programs = programs
                 with around(programs):
+                    explained = None
                     try:
                         run()
                     except FAULTS as fault:
-                        told = first_in_order(
+                        first_fault = first_in_order(
                             fault, programs, run_batch, code=code.batch, arguments=arguments
                         )
-                        raise explain(*told, sizes, program, call) from None
+                        explained = explain(*first_fault, sizes, program, call)
+                    _raise_if(explained)
                 work.advance(programs.count)
 
 
@@ -252,27 +267,43 @@ def _run(
         observer.operations = code.operations
         prepare = code.prepare_observed(observer)
     with numpy.errstate(all="ignore"):
-        run_batch = prepare(*arguments, GridSizes(sizes))
+        run_batch = prepare(*arguments, GridSizes(*map(numpy.int32, sizes)))
         all_batches = several or batches(sizes, code.batch, options.order, options.seed)
         with _work(kernel, sizes, code) as work:
             for programs, run in _steps(code, run_batch, all_batches, preemption):
                 if observer is not None:
                     observer.programs = programs
+                explained = None
                 try:
                     run()
                 except FAULTS as fault:
-                    told = (fault, programs)
+                    first_fault = (fault, programs)
                     if observer is None:
-                        told = first_in_order(
+                        first_fault = first_in_order(
                             fault, programs, run_batch, code=code, arguments=arguments
                         )
-                    raise explain(*told, sizes, code, call) from None
+                    explained = explain(*first_fault, sizes, code, call)
+                _raise_if(explained)
                 work.advance(programs.count)
+
+
+def _raise_if(error: BaseException | None) -> None:
+    """Raise an error, if there is one.
+
+    Inside of the `except` block the fault would become the error's context. Dask pickles the
+    context too, and a fault has code objects, which cannot be pickled.
+    """
+    __tracebackhide__ = True
+    if error is not None:
+        try:
+            raise error
+        finally:
+            del error  # breaks the reference cycle with its traceback
 
 
 def _work(kernel: Any, sizes: Grid, code: ProgramCode) -> ProgressBar:
     """The run, for whoever watches it. Programs that wait for each other have turns,
-    of which nobody knows how many.
+    of which no one knows how many.
     """
     waiting = code.watched is not None
     return ProgressBar(

@@ -3,7 +3,7 @@ them, and programs that run one after the other never show.
 
 All programs are admitted at once. They take turns, each up to its next switch point: round after
 round, which keeps them abreast of each other; or by chance, one of them many turns in a row now and
-then, so that it gets far ahead while others stand where they were stopped. A program that waits for
+then, so that it gets far ahead while others are stopped. A program that waits for
 another has no turn until memory changes.
 """
 
@@ -97,7 +97,7 @@ def _in_rounds(still: _Stillness, *, turns_round: bool) -> Iterator[RunningProgr
 def _by_chance(still: _Stillness, most: int, seed: int) -> Iterator[RunningProgram]:
     """Numbers of turns in a row are powers of two, so that small ones are as frequent as large."""
     chance = numpy.random.default_rng(seed)
-    while ready := [one for one in still.programs if still.may_go_on(one)]:
+    while ready := [program for program in still.programs if still.may_go_on(program)]:
         program = ready[chance.integers(len(ready))]
         for _ in range(1 << chance.integers(most.bit_length())):
             if not still.may_go_on(program):

@@ -1,15 +1,16 @@
-"""A kernel as code that runs on the CPU: made once per specialisation, kept with the kernel."""
+"""A kernel as code that runs on the CPU: made once per specialization, kept with the kernel."""
 
 from __future__ import annotations
 
 import ast
 import dataclasses
 import functools
+import marshal
 import types
 import weakref
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
 
 import numpy
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
@@ -22,9 +23,11 @@ from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter import foreign_code, lowering
 from kernellab.interpreter.analyses.spin_loops import has_spin_loop
+from kernellab.interpreter.analyses.tile_bytes import TileBytes, tile_bytes
 from kernellab.interpreter.codegen.emitter import AfterOperation, KernelCode, emit_kernel
-from kernellab.interpreter.execution import device_asserts, warp_groups
-from kernellab.interpreter.execution.nesting import told_of_nesting
+from kernellab.interpreter.codegen.registry import RuleOf, rule_of
+from kernellab.interpreter.execution import device_asserts, stored_code, warp_groups
+from kernellab.interpreter.execution.stored_code import StoredCode
 from kernellab.interpreter.memory import (
     address_space,
     descriptors,
@@ -81,36 +84,64 @@ class RuntimeArgument:
     role: Literal["number", "pointer", "descriptor"]
 
 
+class CodeOrigin(NamedTuple):
+    """What code was made of; the attributes are those of `ProgramCode`."""
+
+    module: ModuleOp
+    locations: tuple[Location, ...]
+    operations: tuple[Operation, ...]
+    variables: Mapping[SSAValue, str]
+
+
 @dataclass(frozen=True, eq=False)
 class ProgramCode:
-    """The generated code of one specialisation of a kernel.
+    """The generated code of one specialization of a kernel.
 
     Attributes:
         prepare: takes the runtime arguments and the grid's sizes; returns the function that runs a
             batch, or where programs wait for each other, makes a coroutine of one.
-        module: what the code was made of, with calls inlined.
-        codes: the code objects of both functions, to recognise the kernel's own
+        codes: the code objects of both functions, to recognize the kernel's own
             frames in a traceback.
-        locations: where the code's statements come from; see `code_positions`.
-        operations: the operation of each location.
-        variables: the name of each value's variable in the code.
         arguments: what the code takes, in order.
         batch: how many programs run together.
+        tile_bytes: how large the kernel's tiles are.
         watched: what the code reads and writes memory through where programs wait for each
             other, or are preempted, else None.
         source: the generated code as text, for reading.
+        origin: what it was made of. Code from a file has none until someone asks for it: a launch
+            without a fault does not.
+        constants: the names of the objects that the code refers to, among its globals.
     """
 
     prepare: types.FunctionType
-    module: ModuleOp
     codes: frozenset[types.CodeType]
-    locations: tuple[Location, ...]
-    operations: tuple[Operation, ...]
-    variables: Mapping[SSAValue, str]
     arguments: tuple[RuntimeArgument, ...]
     batch: int
+    tile_bytes: TileBytes
     watched: WatchedMemory | None
     source: str
+    origin: Callable[[], CodeOrigin]
+    constants: tuple[str, ...]
+
+    @property
+    def module(self) -> ModuleOp:
+        """What the code was made of, with calls inlined."""
+        return self.origin().module
+
+    @property
+    def locations(self) -> tuple[Location, ...]:
+        """Where the code's statements come from; see `code_positions`."""
+        return self.origin().locations
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """The operation of each location."""
+        return self.origin().operations
+
+    @property
+    def variables(self) -> Mapping[SSAValue, str]:
+        """The name of each value's variable in the code."""
+        return self.origin().variables
 
     @functools.cached_property
     def takes_descriptors_apart(self) -> bool:
@@ -131,8 +162,37 @@ class ProgramCode:
         return dataclasses.replace(self, prepare=prepare, codes=frozenset(nested_codes(code)))
 
 
+Made = TypeVar("Made")
+Given = ParamSpec("Given")
+
+
+def told_of_nesting(
+    make: Callable[Concatenate[Any, Given], Made],
+) -> Callable[Concatenate[Any, Given], Made]:
+    """`make`, whose first argument is the kernel, reporting a kernel that nests too deeply:
+    readers of Python and of MLIR are recursive, and Python limits recursion.
+    """
+
+    @functools.wraps(make)
+    def told(kernel: Any, /, *args: Given.args, **keywords: Given.kwargs) -> Made:
+        __tracebackhide__ = True
+        try:
+            return make(kernel, *args, **keywords)
+        except RecursionError:
+            too_deep = UnsupportedOperation(
+                f"{kernel.__name__!r} nests its statements too deeply to be read: each `elif` is "
+                "an `if` inside the `else` before it",
+                advice="Replace the long chain of elif by a table in a tensor, by tl.where, or by "
+                "helper functions for its parts.",
+                position=triton_api.definition_of(kernel),
+            )
+        raise too_deep  # without the thousand frames of the reader
+
+    return told
+
+
 MOST_KEPT = 256
-"""Specialisations of a kernel whose code is kept."""
+"""Specializations of a kernel whose code is kept."""
 
 _kept: weakref.WeakKeyDictionary[triton_api.MadeOf, Latest[ProgramCode]] = (
     weakref.WeakKeyDictionary()
@@ -160,18 +220,11 @@ def program_code(
     """
     programs = _kept.setdefault(triton_api.check_globals(kernel), Latest(MOST_KEPT))
     key = key_of(kernel, call, target, stage, after)
-    if key is None:
-        return make_program(kernel, call, target, stage, after)
-    known = programs.get(key)
-    if known is not None:
-        return known
-    made = make_program(kernel, call, target, stage, after)
-    programs.keep(key, made)
-    return made
+    return programs.get_or_make(key, lambda: make_program(kernel, call, target, stage, after))
 
 
 def key_of(kernel: Any, call: BoundCall, target: Target, *how: Hashable) -> Hashable:
-    """What a kernel's code depends on beside what the kernel is made of, options among it
+    """What a kernel's code depends on in addition to what the kernel is made of, options among it
     (debug=True keeps assertions); None where that cannot be hashed.
     """
     if call.key is None:
@@ -194,7 +247,55 @@ def make_program(
     """Triton's front end (and its passes, for a later stage), lowering and Python's own compiler,
     with nothing kept.
     """
-    return program_of_text(_generic_text(kernel, call, target, stage), kernel, after)
+    is_plain = stage == TTIR and after is None
+    file = stored_code.file_of(kernel, call, target) if is_plain else None
+    stored = None if file is None else stored_code.load(file)
+    if stored is not None:
+        triton_api.note_compiled(kernel)
+        return _program_of_stored(stored, kernel)
+    text = _generic_text(kernel, call, target, stage)
+    made = program_of_text(text, kernel, after)
+    if file is not None:
+        stored_code.save(file, _stored(made, text))
+    return made
+
+
+def _stored(made: ProgramCode, text: str) -> StoredCode:
+    """What is kept of code on disk."""
+    scope = made.prepare.__globals__
+    constants = {name: scope[name] for name in made.constants}
+    code = marshal.dumps(made.prepare.__code__)
+    waits = made.watched is not None
+    return StoredCode(
+        text, code, constants, made.arguments, made.batch, made.tile_bytes, waits, made.source
+    )
+
+
+def _program_of_stored(stored: StoredCode, kernel: Any) -> ProgramCode:
+    """The code that was kept; what it was made of is read again when it is needed."""
+    watched = WatchedMemory() if stored.waits else None
+    prepare = stored.function({**MODULES, "memory": watched or global_memory})
+    names = kernel.fn.__code__.co_filename, kernel.__name__  # the kernel itself must not be kept
+    return ProgramCode(
+        prepare,
+        frozenset(nested_codes(prepare.__code__)),
+        stored.arguments,
+        stored.batch,
+        stored.tile_bytes,
+        watched,
+        stored.source,
+        functools.cache(functools.partial(_origin_of_text, stored.text, *names)),
+        tuple(stored.constants),
+    )
+
+
+def _origin_of_text(text: str, file: str, name: str) -> CodeOrigin:
+    module = read_module(text)
+    return _origin(module, emit_kernel(entry_of(module), file, name))
+
+
+def _origin(module: ModuleOp, code: KernelCode) -> CodeOrigin:
+    return CodeOrigin(module, code.locations, code.operations, code.variables)
 
 
 def _generic_text(kernel: Any, call: BoundCall, target: Target, stage: str) -> str:
@@ -203,8 +304,8 @@ def _generic_text(kernel: Any, call: BoundCall, target: Target, stage: str) -> s
     """
     if stage != TTIR:
         return module_after(kernel, call, target, stage)
-    asked = (kernel, call.specialization, target, call.options)
-    with triton_api.freed_after(triton_api.make_ttir(*asked)) as module:
+    key = (kernel, call.specialization, target, call.options)
+    with triton_api.freed_after(triton_api.make_ttir(*key)) as module:
         return triton_api.generic_text(module)
 
 
@@ -221,30 +322,32 @@ def program_of_module(
     after: AfterOperation | None = None,
     *,
     preempts: bool = False,
+    rules: RuleOf = rule_of,
 ) -> ProgramCode:
     """The code of a module that came from `kernel`; calls are inlined in the module.
 
     Args:
+        rules: how each operation is lowered.
         after: adds statements after operations, see `emitter.AfterOperation`.
         preempts: whether these are switch points among them (`Emitter.may_switch`), one at least.
     """
     _refuse_clusters(module, kernel)
     function = entry_of(module)
     file = kernel.fn.__code__.co_filename
-    code = emit_kernel(function, file, kernel.__name__, after)
+    code = emit_kernel(function, file, kernel.__name__, after, rules)
     watched = WatchedMemory() if preempts or has_spin_loop(function) else None
     prepare = _loaded(code, file, {**MODULES, "memory": watched or global_memory})
+    origin = _origin(module, code)
     return ProgramCode(
         prepare,
-        module,
         frozenset(nested_codes(prepare.__code__)),
-        code.locations,
-        code.operations,
-        code.variables,
         tuple(_argument(argument.type) for argument in code.arguments),
         1 if watched else max(1, BATCH_BYTES // code.largest_tile),
+        tile_bytes(module),
         watched,
         ast.unparse(code.tree),
+        lambda: origin,
+        tuple(code.constants),
     )
 
 
@@ -311,7 +414,7 @@ debugpy traces none that is frozen."""
 def hidden(code: types.CodeType) -> types.CodeType:
     """The code, with all functions inside it, under a file name that no breakpoint is in."""
     constants = tuple(
-        hidden(one) if isinstance(one, types.CodeType) else one for one in code.co_consts
+        hidden(const) if isinstance(const, types.CodeType) else const for const in code.co_consts
     )
     return code.replace(co_consts=constants, co_filename=HIDDEN_FILE)
 
@@ -319,7 +422,7 @@ def hidden(code: types.CodeType) -> types.CodeType:
 def nested_codes(code: types.CodeType) -> list[types.CodeType]:
     """The code object, and all those of functions inside it."""
     inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return [code, *(nested for one in inner for nested in nested_codes(one))]
+    return [code, *(nested for code in inner for nested in nested_codes(code))]
 
 
 def _argument(type: Attribute) -> RuntimeArgument:

@@ -18,14 +18,14 @@ from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.ir.locations import Location
 
 _MOST_VALUES = 8
-"""So many values that made an index are told, the nearest to it."""
+"""How many of the values that made an index are reported, the nearest to it."""
 
 
 def calls_at(
     code: types.CodeType, instruction: int, locations: Sequence[Location]
 ) -> list[SourcePosition]:
-    """Where the kernel stands at an instruction of its generated code,
-    and in turn each helper function that was inlined there.
+    """Return the kernel's position at an instruction of its generated code, and in turn that of
+    each helper function that was inlined there.
     """
     location = located_at(code, instruction, locations)
     return [] if location is None else list(reversed(location.frames))
@@ -43,7 +43,7 @@ def index_provenance(
     by the kernel's names.
 
     Args:
-        frame, instruction: where the generated code stands.
+        frame, instruction: the position in the generated code.
         place: the lane.
         program: position of its program in the batch.
     """
@@ -52,23 +52,23 @@ def index_provenance(
         return {}
     calls = calls_at(frame.f_code, instruction, code.locations)
     variables = frame.f_locals
-    found: dict[str, Any] = {}
+    constants: dict[str, Any] = {}
     lines = [position.line for position in calls[:1]]
     for part in itertools.islice(parts_of(operation, place), _MOST_VALUES):
         value = part.read(code.variables, variables, program)
         if value is None and part.is_argument:
             value = call.values[part.name]
-        found.setdefault(part.name, value)
+        constants.setdefault(part.name, value)
         lines += [] if part.line is None else [part.line]
-    found |= _constants_on(lines, calls, call)
-    return {name: value for name, value in found.items() if value is not None}
+    constants |= _constants_on(lines, calls, call)
+    return {name: value for name, value in constants.items() if value is not None}
 
 
 def _constants_on(
     lines: Sequence[int], calls: Sequence[SourcePosition], call: BoundCall
 ) -> dict[str, Any]:
-    """The numbers that were compiled in and whose names stand on these lines
-    of the kernel's, masks left out.
+    """Return the numbers that were compiled in and whose names are on these lines of the kernel,
+    masks left out.
     """
     texts = [source_line(calls[0].file, line).partition("mask=")[0] for line in lines]
     words = set(re.findall(r"\w+", " ".join(texts)))

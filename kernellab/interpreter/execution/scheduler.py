@@ -7,14 +7,14 @@ the order of their admission. So a program that finds every lock free runs from 
 the next one begins, and few programs are alive at a time, however large the grid.
 
 A program waits when its turn changed nothing in memory and did not end it. A round in which all
-wait is silent. In silence nobody learns anything new: a program whose variables come back to what
+wait is silent. In silence no one learns anything new: a program whose variables come back to what
 they were goes round in a circle, and if all do, that is a deadlock. Variables that only count along
 do not matter (`idle_variables.py`). A program whose count decides when it gives up does not come
 round; it is given `SILENT_ROUNDS`. One whose accesses leave their tensors, where a checker lets the
 run go on, is given `STRAY_ROUNDS`: no value that it reads there can end its loop.
 
 Code that preempts may stop a program elsewhere too. Its programs are all admitted at once, and take
-their turns as `preemption.py` has it; those that then wait, or are left, go on as told above.
+their turns as `preemption.py` has it; those that then wait, or are left, go on as described above.
 """
 
 from __future__ import annotations
@@ -77,12 +77,14 @@ def take_turns(
     """
     live: list[RunningProgram] = []
     if preemption is not None:
-        live = [RunningProgram(one, start(one)) for one in batches]
+        live = [RunningProgram(batch, start(batch)) for batch in batches]
         yield from preempted(live, memory, preemption)
         live = [program for program in live if not program.ended]
     admitted, silent_rounds, stray_rounds, rounds_without_end = 1, 0, 0, 0
     while True:
-        newcomers = [RunningProgram(one, start(one)) for one in itertools.islice(batches, admitted)]
+        newcomers = [
+            RunningProgram(batch, start(batch)) for batch in itertools.islice(batches, admitted)
+        ]
         live += newcomers
         if not live:
             return
@@ -95,7 +97,9 @@ def take_turns(
         silent_rounds = silent_rounds + 1 if silent and not newcomers else 0
         if silent_rounds:
             circling = [program.comes_round(silent_rounds, idle) for program in live]
-            stray_rounds += all(one or program.strayed for one, program in zip(circling, live))
+            stray_rounds += all(
+                is_circling or program.strayed for is_circling, program in zip(circling, live)
+            )
             stopped = silent_rounds >= SILENT_ROUNDS or stray_rounds >= STRAY_ROUNDS
             if (proven := all(circling)) or stopped:
                 yield _stop(live, silent_rounds, proven)
@@ -107,5 +111,5 @@ def take_turns(
 
 
 def _stop(live: Sequence[RunningProgram], silent_rounds: int, proven: bool) -> Step:
-    stuck = DeadlockDetected(tuple(one.waiting() for one in live), silent_rounds, proven)
+    stuck = DeadlockDetected(tuple(program.waiting() for program in live), silent_rounds, proven)
     return live[0].programs, functools.partial(live[0].coroutine.throw, stuck)

@@ -1,5 +1,5 @@
-"""Groups of warps that run code of their own: coroutines, each of which goes on until it has
-to wait at a barrier.
+"""Groups of warps that run separate code: coroutines, each of which runs until it has to wait at
+a barrier.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ def store(op: amdg.BufferStoreOp, value: Emitter) -> None:
     call = memory.store(
         value.buffer(op.pointer),
         value.moved(op.pointer, op.offsets),
-        value[op.value],
         value.rank(op.value),
+        value[op.value],
         **given(mask=value.optional(op.mask), active=value.active_programs()),
     )
     value.evaluate(None, call)
@@ -62,11 +62,11 @@ def store(op: amdg.BufferStoreOp, value: Emitter) -> None:
 @lowers(amdg.BufferAtomicRMWOp)
 def atomic_read_modify_write(op: amdg.BufferAtomicRMWOp, value: Emitter) -> Expression:
     return memory.atomic(
-        tt.ATOMIC_OPERATIONS[op.operation.value.data],
         value.buffer(op.pointer),
         value.moved(op.pointer, op.offsets),
-        value[op.value],
         value.rank(op.value),
+        tt.ATOMIC_OPERATIONS[op.operation.value.data],
+        value[op.value],
         value.shape(op.value),
         value.programs.count,
         **given(mask=value.optional(op.mask), active=value.active_programs()),
@@ -78,9 +78,9 @@ def atomic_compare_and_swap(op: amdg.BufferAtomicCASOp, value: Emitter) -> Expre
     return memory.compare_and_swap(
         value.buffer(op.pointer),
         value.moved(op.pointer, op.offsets),
+        value.rank(op.value),
         value[op.compare],
         value[op.value],
-        value.rank(op.value),
         value.shape(op.value),
         value.programs.count,
         **given(active=value.active_programs()),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import operator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from xdsl.dialects import builtin
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
 from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.codegen.expressions import (
+    Combined,
     Expression,
     numerics,
     numpy,
@@ -18,6 +21,7 @@ from kernellab.interpreter.codegen.expressions import (
 from kernellab.interpreter.codegen.registry import lowers
 from kernellab.interpreter.numerics.affine import AffineTile
 from kernellab.ir import arith, tt, ub
+from kernellab.ir.operation import BinaryOperation, ElementwiseUnary
 from kernellab.ir.types import dtype, is_pointer, shape
 
 # Constants
@@ -66,106 +70,49 @@ def poison(op: ub.PoisonOp, value: Emitter) -> Expression:
 
 @lowers(arith.AddIOp)
 def add_integers(op: arith.AddIOp, value: Emitter) -> Expression:
-    if _is_boolean(op.result):
-        return value[op.lhs] ^ value[op.rhs]
-    return value[op.lhs] + value[op.rhs]
+    combine: Combined = operator.xor if _is_boolean(op.result) else operator.add
+    return combine(value[op.lhs], value[op.rhs])
 
 
 @lowers(arith.SubIOp)
 def subtract_integers(op: arith.SubIOp, value: Emitter) -> Expression:
-    if _is_boolean(op.result):
-        return value[op.lhs] ^ value[op.rhs]
-    return value[op.lhs] - value[op.rhs]
+    combine: Combined = operator.xor if _is_boolean(op.result) else operator.sub
+    return combine(value[op.lhs], value[op.rhs])
 
 
-@lowers(arith.MulIOp)
-def multiply_integers(op: arith.MulIOp, value: Emitter) -> Expression:
-    return value[op.lhs] * value[op.rhs]
+_OF_TWO: dict[type[Operation], Combined] = {
+    arith.MulIOp: operator.mul,
+    arith.DivSIOp: numerics.divide_toward_zero,
+    arith.CeilDivSIOp: lambda lhs, rhs: -(-lhs // rhs),
+    arith.FloorDivSIOp: operator.floordiv,
+    arith.RemSIOp: numerics.remainder,
+    arith.AndIOp: operator.and_,
+    arith.OrIOp: operator.or_,
+    arith.XOrIOp: operator.xor,
+    arith.ShLIOp: operator.lshift,
+    arith.ShRSIOp: operator.rshift,
+    arith.MaxSIOp: numpy.maximum,
+    arith.MinSIOp: numpy.minimum,
+}
+
+_OF_UNSIGNED: dict[type[Operation], Combined] = {
+    arith.DivUIOp: numerics.divide_toward_zero,
+    arith.RemUIOp: numerics.remainder,
+    arith.ShRUIOp: operator.rshift,
+    arith.MaxUIOp: numpy.maximum,
+    arith.MinUIOp: numpy.minimum,
+}
 
 
-@lowers(arith.DivSIOp)
-def divide_signed(op: arith.DivSIOp, value: Emitter) -> Expression:
-    return numerics.divide_toward_zero(value[op.lhs], value[op.rhs])
+@lowers(*_OF_TWO)
+def of_two_integers(op: BinaryOperation, value: Emitter) -> Expression:
+    return _OF_TWO[type(op)](value[op.lhs], value[op.rhs])
 
 
-@lowers(arith.CeilDivSIOp)
-def divide_rounding_up(op: arith.CeilDivSIOp, value: Emitter) -> Expression:
-    return -(-value[op.lhs] // value[op.rhs])
-
-
-@lowers(arith.FloorDivSIOp)
-def divide_rounding_down(op: arith.FloorDivSIOp, value: Emitter) -> Expression:
-    return value[op.lhs] // value[op.rhs]
-
-
-@lowers(arith.RemSIOp)
-def remainder_signed(op: arith.RemSIOp, value: Emitter) -> Expression:
-    return numerics.remainder(value[op.lhs], value[op.rhs])
-
-
-@lowers(arith.DivUIOp)
-def divide_unsigned(op: arith.DivUIOp, value: Emitter) -> Expression:
+@lowers(*_OF_UNSIGNED)
+def of_two_unsigned(op: BinaryOperation, value: Emitter) -> Expression:
     operands = numerics.unsigned(value[op.lhs]), numerics.unsigned(value[op.rhs])
-    return numerics.signed(numerics.divide_toward_zero(*operands), value.dtype(op.result))
-
-
-@lowers(arith.RemUIOp)
-def remainder_unsigned(op: arith.RemUIOp, value: Emitter) -> Expression:
-    operands = numerics.unsigned(value[op.lhs]), numerics.unsigned(value[op.rhs])
-    return numerics.signed(numerics.remainder(*operands), value.dtype(op.result))
-
-
-@lowers(arith.AndIOp)
-def bitwise_and(op: arith.AndIOp, value: Emitter) -> Expression:
-    return value[op.lhs] & value[op.rhs]
-
-
-@lowers(arith.OrIOp)
-def bitwise_or(op: arith.OrIOp, value: Emitter) -> Expression:
-    return value[op.lhs] | value[op.rhs]
-
-
-@lowers(arith.XOrIOp)
-def bitwise_xor(op: arith.XOrIOp, value: Emitter) -> Expression:
-    return value[op.lhs] ^ value[op.rhs]
-
-
-@lowers(arith.ShLIOp)
-def shift_left(op: arith.ShLIOp, value: Emitter) -> Expression:
-    return value[op.lhs] << value[op.rhs]
-
-
-@lowers(arith.ShRSIOp)
-def shift_right_signed(op: arith.ShRSIOp, value: Emitter) -> Expression:
-    return value[op.lhs] >> value[op.rhs]
-
-
-@lowers(arith.ShRUIOp)
-def shift_right_unsigned(op: arith.ShRUIOp, value: Emitter) -> Expression:
-    shifted = numerics.unsigned(value[op.lhs]) >> numerics.unsigned(value[op.rhs])
-    return numerics.signed(shifted, value.dtype(op.result))
-
-
-@lowers(arith.MaxSIOp)
-def maximum_signed(op: arith.MaxSIOp, value: Emitter) -> Expression:
-    return numpy.maximum(value[op.lhs], value[op.rhs])
-
-
-@lowers(arith.MinSIOp)
-def minimum_signed(op: arith.MinSIOp, value: Emitter) -> Expression:
-    return numpy.minimum(value[op.lhs], value[op.rhs])
-
-
-@lowers(arith.MaxUIOp)
-def maximum_unsigned(op: arith.MaxUIOp, value: Emitter) -> Expression:
-    larger = numpy.maximum(numerics.unsigned(value[op.lhs]), numerics.unsigned(value[op.rhs]))
-    return numerics.signed(larger, value.dtype(op.result))
-
-
-@lowers(arith.MinUIOp)
-def minimum_unsigned(op: arith.MinUIOp, value: Emitter) -> Expression:
-    smaller = numpy.minimum(numerics.unsigned(value[op.lhs]), numerics.unsigned(value[op.rhs]))
-    return numerics.signed(smaller, value.dtype(op.result))
+    return numerics.signed(_OF_UNSIGNED[type(op)](*operands), value.dtype(op.result))
 
 
 @lowers(arith.CmpIOp)
@@ -176,76 +123,45 @@ def compare_integers(op: arith.CmpIOp, value: Emitter) -> Expression:
         lhs, rhs = numerics.unsigned(lhs), numerics.unsigned(rhs)
     elif predicate[0] == "s" and _is_boolean(op.lhs):
         lhs, rhs = rhs, lhs  # true is -1
-    return _compared(predicate if predicate in ("eq", "ne") else predicate[1:], lhs, rhs)
+    return _RELATIONS[predicate[-2:]](lhs, rhs)
 
 
-def _compared(relation: str, lhs: Expression, rhs: Expression) -> Expression:
-    match relation:
-        case "eq":
-            return lhs.equals(rhs)
-        case "ne":
-            return lhs.differs(rhs)
-        case "lt":
-            return lhs < rhs
-        case "le":
-            return lhs <= rhs
-        case "gt":
-            return lhs > rhs
-        case _:
-            return lhs >= rhs
+_RELATIONS: dict[str, Combined] = {
+    "eq": Expression.equals,
+    "ne": Expression.differs,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
 
 
 # Floating point
 
 
-@lowers(arith.AddFOp, rounds=True)
-def add(op: arith.AddFOp, value: Emitter) -> Expression:
-    return value[op.lhs] + value[op.rhs]
+_OF_FLOATS: dict[type[Operation], Combined] = {
+    arith.AddFOp: operator.add,
+    arith.SubFOp: operator.sub,
+    arith.MulFOp: operator.mul,
+    arith.DivFOp: operator.truediv,
+    tt.PreciseDivFOp: operator.truediv,
+    tt.ApproxDivFOp: operator.truediv,
+    arith.RemFOp: numpy.fmod,
+    arith.MaximumFOp: partial(numerics.extreme, numpy.maximum),
+    arith.MinimumFOp: partial(numerics.extreme, numpy.minimum),
+    arith.MaxNumFOp: partial(numerics.extreme, numpy.fmax),
+    arith.MinNumFOp: partial(numerics.extreme, numpy.fmin),
+}
 
 
-@lowers(arith.SubFOp, rounds=True)
-def subtract(op: arith.SubFOp, value: Emitter) -> Expression:
-    return value[op.lhs] - value[op.rhs]
-
-
-@lowers(arith.MulFOp, rounds=True)
-def multiply(op: arith.MulFOp, value: Emitter) -> Expression:
-    return value[op.lhs] * value[op.rhs]
-
-
-@lowers(arith.DivFOp, tt.PreciseDivFOp, tt.ApproxDivFOp, rounds=True)
-def divide(op: arith.DivFOp, value: Emitter) -> Expression:
-    return value[op.lhs] / value[op.rhs]
-
-
-@lowers(arith.RemFOp, rounds=True)
-def remainder(op: arith.RemFOp, value: Emitter) -> Expression:
-    return numpy.fmod(value[op.lhs], value[op.rhs])
+@lowers(*_OF_FLOATS, rounds=True)
+def of_two_floats(op: BinaryOperation, value: Emitter) -> Expression:
+    return _OF_FLOATS[type(op)](value[op.lhs], value[op.rhs])
 
 
 @lowers(arith.NegFOp, rounds=True)
 def negate(op: arith.NegFOp, value: Emitter) -> Expression:
     return -value[op.operand]
-
-
-@lowers(arith.MaximumFOp, rounds=True)
-def maximum(op: arith.MaximumFOp, value: Emitter) -> Expression:
-    return numerics.extreme(numpy.maximum, value[op.lhs], value[op.rhs])
-
-
-@lowers(arith.MinimumFOp, rounds=True)
-def minimum(op: arith.MinimumFOp, value: Emitter) -> Expression:
-    return numerics.extreme(numpy.minimum, value[op.lhs], value[op.rhs])
-
-
-@lowers(arith.MaxNumFOp, rounds=True)
-def maximum_ignoring_nan(op: arith.MaxNumFOp, value: Emitter) -> Expression:
-    return numerics.extreme(numpy.fmax, value[op.lhs], value[op.rhs])
-
-
-@lowers(arith.MinNumFOp, rounds=True)
-def minimum_ignoring_nan(op: arith.MinNumFOp, value: Emitter) -> Expression:
-    return numerics.extreme(numpy.fmin, value[op.lhs], value[op.rhs])
 
 
 @lowers(arith.CmpFOp, rounds=True)
@@ -254,17 +170,15 @@ def compare_floats(op: arith.CmpFOp, value: Emitter) -> Expression:
     predicate = arith.FLOAT_PREDICATES[op.predicate.value.data]
     lhs, rhs = value[op.lhs], value[op.rhs]
     match predicate:
-        case "oeq" | "olt" | "ole" | "ogt" | "oge":
-            return _compared(predicate[1:], lhs, rhs)
-        case "une":
-            return lhs.differs(rhs)
+        case "oeq" | "olt" | "ole" | "ogt" | "oge" | "une":
+            return _RELATIONS[predicate[1:]](lhs, rhs)
         case "one":
             return (lhs < rhs) | (lhs > rhs)
         case "ueq":
             return ~((lhs < rhs) | (lhs > rhs))
         case "ult" | "ule" | "ugt" | "uge":
             opposite = {"ult": "ge", "ule": "gt", "ugt": "le", "uge": "lt"}[predicate]
-            return ~_compared(opposite, lhs, rhs)
+            return ~_RELATIONS[opposite](lhs, rhs)
         case "ord":
             return ~(numpy.isnan(lhs) | numpy.isnan(rhs))
         case "uno":
@@ -283,14 +197,14 @@ def select(op: arith.SelectOp, value: Emitter) -> Expression:
     return tiles.select(value[op.condition], chosen, otherwise, rank)
 
 
-@lowers(arith.ExtSIOp)
-def extend_signed(op: arith.ExtSIOp, value: Emitter) -> Expression:
-    extended = value[op.operand].astype(value.dtype(op.result))
-    return -extended if _is_boolean(op.operand) else extended
+@lowers(arith.ExtSIOp, arith.SIToFPOp)
+def from_signed(op: ElementwiseUnary, value: Emitter) -> Expression:
+    number = value[op.operand].astype(value.dtype(op.result))
+    return -number if _is_boolean(op.operand) else number
 
 
-@lowers(arith.ExtUIOp)
-def extend_unsigned(op: arith.ExtUIOp, value: Emitter) -> Expression:
+@lowers(arith.ExtUIOp, arith.UIToFPOp)
+def from_unsigned(op: ElementwiseUnary, value: Emitter) -> Expression:
     return numerics.unsigned(value[op.operand]).astype(value.dtype(op.result))
 
 
@@ -299,17 +213,6 @@ def truncate_integer(op: arith.TruncIOp, value: Emitter) -> Expression:
     if _is_boolean(op.result):
         return numerics.reinterpret(value[op.operand], value.dtype(op.result))
     return value[op.operand].astype(value.dtype(op.result))
-
-
-@lowers(arith.SIToFPOp)
-def signed_to_float(op: arith.SIToFPOp, value: Emitter) -> Expression:
-    number = value[op.operand].astype(value.dtype(op.result))
-    return -number if _is_boolean(op.operand) else number
-
-
-@lowers(arith.UIToFPOp)
-def unsigned_to_float(op: arith.UIToFPOp, value: Emitter) -> Expression:
-    return numerics.unsigned(value[op.operand]).astype(value.dtype(op.result))
 
 
 @lowers(arith.FPToSIOp)

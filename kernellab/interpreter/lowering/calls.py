@@ -1,4 +1,4 @@
-"""Calls: the called function's body runs where the call stands."""
+"""Calls: the called function's body runs in place of the call."""
 
 from __future__ import annotations
 

@@ -16,14 +16,14 @@ Results = tuple[Expression, ...]
 
 def bind(carried: Sequence[SSAValue], emit: Emitter) -> None:
     """A variable for each carried value."""
-    for one in carried:
-        emit.bind(one)
+    for variable in carried:
+        emit.bind(variable)
 
 
 def declare(carried: Sequence[SSAValue], emit: Emitter) -> None:
     """A variable for each carried value, in which no program has a value yet."""
-    for one in carried:
-        emit.assign(emit.bind(one), None)
+    for variable in carried:
+        emit.assign(emit.bind(variable), None)
 
 
 def carry(initial: Sequence[SSAValue], arguments: Sequence[SSAValue], emit: Emitter) -> None:
@@ -36,9 +36,9 @@ def carry(initial: Sequence[SSAValue], arguments: Sequence[SSAValue], emit: Emit
 def update(carried: Sequence[SSAValue], values: Sequence[SSAValue], emit: Emitter) -> None:
     """Set all variables at once: one may be computed from another."""
     if carried:
-        passed = tuple(emit.passed(value, one) for value, one in zip(values, carried))
+        passed = tuple(emit.passed(value, variable) for value, variable in zip(values, carried))
         with emit.without_line():
-            emit.assign([emit.variable_of(one) for one in carried], passed)
+            emit.assign([emit.variable_of(variable) for variable in carried], passed)
 
 
 def merge(carried: Sequence[SSAValue], values: Sequence[SSAValue], emit: Emitter) -> None:
@@ -46,12 +46,12 @@ def merge(carried: Sequence[SSAValue], values: Sequence[SSAValue], emit: Emitter
     if carried:
         active = emit.active_programs()
         merged = tuple(
-            tiles.merge(active, emit.passed(value, one), emit[one], emit.rank(value))
-            for value, one in zip(values, carried)
+            tiles.merge(active, emit.passed(value, variable), emit[variable], emit.rank(value))
+            for value, variable in zip(values, carried)
         )
-        emit.assign([emit.variable_of(one) for one in carried], merged)
+        emit.assign([emit.variable_of(variable) for variable in carried], merged)
 
 
 def variables(carried: Sequence[SSAValue], emit: Emitter) -> Results:
     """The variables of carried values."""
-    return tuple(emit[one] for one in carried)
+    return tuple(emit[variable] for variable in carried)

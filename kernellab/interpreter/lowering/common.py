@@ -50,13 +50,21 @@ def where(condition: SSAValue | None, emit: Emitter) -> Iterator[None]:
         with emit.when(emit[condition]):
             yield
     else:
-        taken, active = emit.fresh("taken"), emit.fresh("active")
-        everyone = emit.active_programs()
-        emit.assign(taken, tiles.narrowed(everyone, emit[condition], emit.programs.count))
-        with emit.when(variable(taken).any()):
-            emit.assign(active, tiles.some(variable(taken)))
-            with emit.only(active):
-                yield
+        with taken_by_some(emit[condition], emit):
+            yield
+
+
+@contextmanager
+def taken_by_some(condition: Expression, emit: Emitter) -> Iterator[None]:
+    """Inside, only programs for which the condition holds take part; nothing is done where there
+    are none.
+    """
+    taken, active = emit.fresh("taken"), emit.fresh("active")
+    emit.assign(taken, tiles.narrowed(emit.active_programs(), condition, emit.programs.count))
+    with emit.when(variable(taken).any()):
+        emit.assign(active, tiles.some(variable(taken)))
+        with emit.only(active):
+            yield
 
 
 def _is_true(condition: SSAValue) -> bool:

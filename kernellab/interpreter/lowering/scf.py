@@ -23,6 +23,7 @@ from kernellab.interpreter.lowering.carried_variables import (
     update,
     variables,
 )
+from kernellab.interpreter.lowering.common import taken_by_some
 from kernellab.ir import scf, tt
 
 
@@ -102,13 +103,9 @@ def _divergent_if(op: scf.IfOp, emit: Emitter) -> Results:
 
 def _side(block: Block, condition: Expression, results: Sequence[SSAValue], emit: Emitter) -> None:
     """One side of a branch, for the programs whose condition holds, if there are any."""
-    taken, active = emit.fresh("taken"), emit.fresh("active")
-    emit.assign(taken, tiles.narrowed(emit.active_programs(), condition, emit.programs.count))
-    with emit.when(variable(taken).any()):
-        emit.assign(active, tiles.some(variable(taken)))
-        with emit.only(active):
-            emit.operations(block)
-            merge(results, yielded(block), emit)
+    with taken_by_some(condition, emit):
+        emit.operations(block)
+        merge(results, yielded(block), emit)
 
 
 # while

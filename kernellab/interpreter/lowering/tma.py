@@ -4,6 +4,8 @@ by tensor descriptors, done at once.
 
 from __future__ import annotations
 
+import math
+
 import numpy
 from xdsl.ir import SSAValue
 
@@ -22,6 +24,7 @@ from kernellab.interpreter.lowering.common import store_shared, where
 from kernellab.interpreter.lowering.descriptors import block_of, operation_of
 from kernellab.interpreter.memory.tensormaps import SCRATCH
 from kernellab.ir import tt, ttg, ttng
+from kernellab.ir.types import PointerType, bit_width, element_type
 
 # Copies
 
@@ -58,7 +61,8 @@ def _arrive_with(tile: Expression, memory: SSAValue, barrier: SSAValue, emit: Em
     """The tile is in shared memory, and the barrier knows."""
     store_shared(memory, tile, emit)
     active = given(active=emit.active_programs())
-    emit.evaluate(None, mbarriers.receive(emit[barrier], emit[memory].nbytes, **active))
+    size = math.prod(emit.shape(memory)) * bit_width(element_type(memory.type)) // 8
+    emit.evaluate(None, mbarriers.receive(emit[barrier], size, **active))
 
 
 @lowers(ttng.AsyncTmaCopyLocalToGlobalOp)
@@ -125,8 +129,10 @@ def create(op: ttng.TensormapCreateOp, emit: Emitter) -> None:
     """Sizes and strides come innermost first; the innermost stride is one element,
     and the others are in bytes.
     """
-    kind = pointee_dtype(op.global_address)
-    outer_strides = [emit[stride] // kind.itemsize for stride in reversed(op.global_stride)]
+    kind, pointer = pointee_dtype(op.global_address), element_type(op.global_address.type)
+    assert isinstance(pointer, PointerType)
+    size = bit_width(pointer.pointee) // 8
+    outer_strides = [emit[stride] // size for stride in reversed(op.global_stride)]
     descriptor = descriptors.Descriptor(
         emit.buffer(op.global_address),
         emit.constant(kind, hint=kind.name),

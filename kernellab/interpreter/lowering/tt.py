@@ -149,13 +149,14 @@ def poll(op: tt.AtomicPollOp, value: Emitter) -> Expression:
     """
     if op.timeout is not None:
         raise value.unsupported(
-            "tl.atomic_poll with a timeout", "Leave timeout_ns out: a poll that never ends is told."
+            "tl.atomic_poll with a timeout",
+            "Leave timeout_ns out: a poll that never ends is reported.",
         )
     seen = value.fresh("seen")
     value.assign(seen, False)
     with value.forever():
-        found = _loaded(op.pointer, value).equals(value[op.expected])
-        value.assign(seen, found | variable(seen))
+        matches = _loaded(op.pointer, value).equals(value[op.expected])
+        value.assign(seen, matches | variable(seen))
         value.leave_loop(variable(seen).all())
         value.end_turn()
     return variable(seen)
@@ -175,8 +176,8 @@ def store(op: tt.StoreOp | tt.AtomicStoreOp, value: Emitter) -> None:
     call = memory.store(
         value.buffer(op.pointer),
         value[op.pointer],
-        value.without_underlying_object(op.value),
         value.rank(op.value),
+        value.without_underlying_object(op.value),
         **given(mask=value.optional(op.mask), active=value.active_programs()),
     )
     value.evaluate(None, call)
@@ -186,11 +187,11 @@ def store(op: tt.StoreOp | tt.AtomicStoreOp, value: Emitter) -> None:
 def atomic_read_modify_write(op: tt.AtomicRMWOp, value: Emitter) -> Expression | None:
     is_wanted = bool(op.result.uses)
     call = memory.atomic(
-        tt.ATOMIC_OPERATIONS[op.operation.value.data],
         value.buffer(op.pointer),
         value[op.pointer],
-        value[op.value],
         value.rank(op.value),
+        tt.ATOMIC_OPERATIONS[op.operation.value.data],
+        value[op.value],
         value.shape(op.value),
         value.programs.count,
         **given(
@@ -210,9 +211,9 @@ def atomic_compare_and_swap(op: tt.AtomicCASOp, value: Emitter) -> Expression:
     return memory.compare_and_swap(
         value.buffer(op.pointer),
         value[op.pointer],
+        value.rank(op.value),
         value[op.compare],
         value[op.value],
-        value.rank(op.value),
         value.shape(op.value),
         value.programs.count,
         **given(active=value.active_programs()),
@@ -250,7 +251,7 @@ def multiply_high(op: tt.MulhiUIOp, value: Emitter) -> Expression:
     return numerics.signed(high, value.dtype(op.result))
 
 
-# Matrix products
+# Matmuls
 
 
 @lowers(tt.DotOp)
@@ -308,7 +309,7 @@ _IGNORING_NAN: dict[type[Operation], str] = {
 def reduce(op: tt.ReduceOp, value: Emitter) -> Any:
     shape = value.shape(op.sources[0])
     axis = op.axis.value.data - len(shape)
-    combiner = _single_combiner(op.combine)
+    combiner = single_combiner(op.combine)
     if combiner is not None and dtype(op.sources[0].type).kind != "b":
         tile = tiles.full(value[op.sources[0]], shape)
         kind = value.dtype(op.sources[0])
@@ -322,7 +323,7 @@ def reduce(op: tt.ReduceOp, value: Emitter) -> Any:
     combine = value.combine_function(op.combine)
     sources = tuple(value[source] for source in op.sources)
     active = given(active=value.active_programs())
-    return _several(op, tiles.reduce(combine, sources, axis, shape, **active), value)
+    return several(op, tiles.reduce(combine, sources, axis, shape, **active), value)
 
 
 @lowers(tt.ScanOp)
@@ -330,7 +331,7 @@ def scan(op: tt.ScanOp, value: Emitter) -> Any:
     shape = value.shape(op.sources[0])
     axis = op.axis.value.data - len(shape)
     reverse = bool(op.reverse.value.data)
-    combiner = _single_combiner(op.combine)
+    combiner = single_combiner(op.combine)
     if combiner in _UFUNCS and not _is_narrow_float_or_boolean(op.sources[0]):
         ufunc = numpy.member(_UFUNCS[combiner])
         tile = tiles.full(value[op.sources[0]], shape)
@@ -338,7 +339,7 @@ def scan(op: tt.ScanOp, value: Emitter) -> Any:
     combine = value.combine_function(op.combine)
     sources = tuple(value[source] for source in op.sources)
     active = given(active=value.active_programs())
-    return _several(op, tiles.scan(combine, sources, axis, shape, reverse, **active), value)
+    return several(op, tiles.scan(combine, sources, axis, shape, reverse, **active), value)
 
 
 @lowers(tt.MapElementwiseOp, pure=False)
@@ -349,10 +350,10 @@ def map_elementwise(op: tt.MapElementwiseOp, value: Emitter) -> tuple[Expression
     function = value.element_function(op.function)
     sources = tuple(value.without_underlying_object(source) for source in op.sources)
     active = given(active=value.active_programs())
-    return _several(op, tiles.map_elements(function, sources, shape, pack, **active), value)
+    return several(op, tiles.map_elements(function, sources, shape, pack, **active), value)
 
 
-def _single_combiner(region: Region) -> type[Operation] | None:
+def single_combiner(region: Region) -> type[Operation] | None:
     """The operation, where a region does nothing but combine its two arguments with one."""
     block: Block = region.block
     operations = list(block.ops)
@@ -369,7 +370,7 @@ def _is_narrow_float_or_boolean(source: SSAValue) -> bool:
     return kind.kind == "b" or (kind.itemsize < 4 and kind.kind not in "iu")
 
 
-def _several(op: Operation, call: Expression, value: Emitter) -> tuple[Expression, ...]:
+def several(op: Operation, call: Expression, value: Emitter) -> tuple[Expression, ...]:
     results = value.evaluate("results", call)
     return tuple(results.item(index) for index in range(len(op.results)))
 

@@ -45,7 +45,7 @@ def allocate(op: ttg.LocalAllocOp, value: Emitter) -> Expression:
 
 @lowers(ttg.LocalDeallocOp, pure=False)
 def deallocate(op: ttg.LocalDeallocOp, value: Emitter) -> None:
-    """Python lets go of what nobody reads any more."""
+    """Python lets go of what no one reads any more."""
 
 
 @lowers(ttg.LocalLoadOp)

@@ -4,6 +4,7 @@ Products are done as soon as they are asked for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
@@ -24,18 +25,18 @@ from kernellab.interpreter.lowering.common import TOKEN, allocated, store_shared
 from kernellab.ir import tt, ttng
 from kernellab.ir.types import MemDescType
 
-# Matrix products on Hopper
+# Matmuls on Hopper
 
 
 @lowers(ttng.WarpGroupDotOp)
 def warp_group_dot(op: ttng.WarpGroupDotOp, value: Emitter) -> Expression:
     c = tiles.full(value[op.c], value.shape(op.c))
     if op.use_c is not None:
-        c = _zero_unless(op.use_c, c, op.c, value)
+        c = zero_unless(op.use_c, c, op.c, value)
     precision = "ieee"
     if op.input_precision is not None:
         precision = tt.INPUT_PRECISIONS[op.input_precision.value.data]
-    return products.dot(_operand(op.a, value), _operand(op.b, value), c, precision)
+    return products.dot(operand_tile(op.a, value), operand_tile(op.b, value), c, precision)
 
 
 @lowers(ttng.WarpGroupDotWaitOp)
@@ -43,14 +44,14 @@ def wait_for_dot(op: ttng.WarpGroupDotWaitOp, value: Emitter) -> tuple[Expressio
     return tuple(value[operand] for operand in op.inputs)
 
 
-def _operand(operand: SSAValue, value: Emitter) -> Expression:
+def operand_tile(operand: SSAValue, value: Emitter) -> Expression:
     """What a matrix instruction reads: a tile in registers, or where it lies in memory."""
     if isinstance(operand.type, MemDescType):
         return shared_memory.operand(value[operand])
     return tiles.full(value[operand], value.shape(operand))
 
 
-def _zero_unless(
+def zero_unless(
     condition: SSAValue, accumulator: Expression, of: SSAValue, value: Emitter
 ) -> Expression:
     """The accumulator where the scalar condition holds; else the product replaces it."""
@@ -62,8 +63,8 @@ def _zero_unless(
 
 
 @lowers(ttng.InitBarrierOp)
-def initialise_barrier(op: ttng.InitBarrierOp, value: Emitter) -> None:
-    _at_barrier(mbarriers.initialise, op.barrier, value, op.count.value.data)
+def initialize_barrier(op: ttng.InitBarrierOp, value: Emitter) -> None:
+    _at_barrier(mbarriers.initialize, op.barrier, value, op.count.value.data)
 
 
 @lowers(ttng.InvalBarrierOp)
@@ -140,15 +141,15 @@ def copy_to_tensor_memory(op: ttng.TmemCopyOp, value: Emitter) -> None:
         _at_barrier(mbarriers.arrive, op.barrier, value)
 
 
-# Matrix products on Blackwell
+# Matmuls on Blackwell
 
 
 @lowers(ttng.Tcgen5MmaOp)
 def matrix_product(op: ttng.Tcgen5MmaOp, value: Emitter) -> Expression:
     if op.is_unsigned is not None:
-        raise value.unsupported("a matrix product of unsigned integers")
+        raise value.unsupported("a matmul of unsigned integers")
     with where(op.predicate, value):
-        _accumulate(op, _operand(op.a, value), _operand(op.b, value), "tf32", value)
+        _accumulate(op, operand_tile(op.a, value), operand_tile(op.b, value), "tf32", value)
     return TOKEN
 
 
@@ -167,7 +168,7 @@ def _scaled_operand(
     """The operand times the scales of its groups along `axis`, exactly;
     scales come with their groups last.
     """
-    tile, factors = _operand(operand, value), _operand(scale, value)
+    tile, factors = operand_tile(operand, value), operand_tile(scale, value)
     if tt.SCALED_FORMATS[number.value.data] == "e2m1":
         tile = products.unpack_fp4(tile, axis)
     if axis == -2:
@@ -184,9 +185,14 @@ def _accumulate(
     value: Emitter,
 ) -> None:
     """d = a @ b (+ d where `use_d`); then the barriers know."""
-    accumulator = _zero_unless(op.use_d, shared_memory.operand(value[op.d]), op.d, value)
+    accumulator = zero_unless(op.use_d, shared_memory.operand(value[op.d]), op.d, value)
     store_shared(op.d, products.dot(a, b, accumulator, precision), value)
-    for barrier, condition in zip(op.barriers, op.barrier_predicates):
+    arrive_at(op.barriers, op.barrier_predicates, value)
+
+
+def arrive_at(barriers: Sequence[SSAValue], conditions: Sequence[SSAValue], value: Emitter) -> None:
+    """Count an arrival at the barriers whose conditions hold."""
+    for barrier, condition in zip(barriers, conditions):
         with where(condition, value):
             _at_barrier(mbarriers.arrive, barrier, value)
 

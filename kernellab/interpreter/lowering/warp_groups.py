@@ -1,4 +1,4 @@
-"""Warp specialisation: each group of warps is a coroutine, and the operation ends
+"""Warp specialization: each group of warps is a coroutine, and the operation ends
 when all of them have.
 """
 
@@ -38,7 +38,7 @@ def end_of_group(op: Operation, emit: Emitter) -> None:
 
 @lowers(ttng.WaitBarrierOp)
 def wait_at_barrier(op: ttng.WaitBarrierOp, emit: Emitter) -> None:
-    """A group lets the others go on; where there are none, nobody else could complete the phase."""
+    """A group lets the others go on; where there are none, no one else could complete the phase."""
     with where(op.predicate, emit):
         what = [emit[op.barrier], emit[op.phase], *_active(emit)]
         if not emit.in_warp_group:

@@ -18,12 +18,12 @@ from typing import Any
 import numpy
 import torch
 
-from kernellab.interpreter.execution.lane_fault import LaneFault, programs_at_fault
+from kernellab.interpreter.execution.lane_fault import LaneFault, lanes_at_fault
 from kernellab.interpreter.memory import global_memory
-from kernellab.interpreter.memory.global_memory import Buffer, ReadOnlyStore
+from kernellab.interpreter.memory.buffers import Buffer, Part, ReadOnlyStore
 from kernellab.interpreter.numerics.affine import AffineTile
 from kernellab.interpreter.numerics.bases import as_array, base_of
-from kernellab.interpreter.numerics.tiles import Active, Value
+from kernellab.interpreter.numerics.tiles import Active, Value, first_active
 
 
 @dataclass
@@ -45,7 +45,7 @@ class _Region:
         name: of the argument whose storage it is; empty for a tensor that is none.
         tensor: a tensor that lies in it.
         start, stop: its first address, and the first beyond.
-        buffers: its elements, by dtype; kept because a launch asks again and again.
+        buffers: its elements, by dtype; kept because a launch needs them repeatedly.
     """
 
     name: str
@@ -77,7 +77,7 @@ class _Region:
     def __str__(self) -> str:
         kind = str(self.tensor.dtype).removeprefix("torch.")
         shape = tuple(self.tensor.shape)
-        return f"{self.name or 'a tensor that is no argument'} ({kind}, shape {shape})"
+        return f"{self.name or 'a tensor that is not an argument'} ({kind}, shape {shape})"
 
 
 class AddressSpace:
@@ -107,15 +107,13 @@ class AddressSpace:
 
 
 def live_tensors() -> Iterator[torch.Tensor]:
-    """Every tensor on the CPU that has memory of its own and that Python's
-    garbage collector knows.
-    """
+    """Yield every tensor on the CPU that has memory and that Python's garbage collector knows."""
     kinds = set(_with_subclasses(torch.Tensor))
     # No other object is held meanwhile: one may be a tuple that C code is still filling.
-    for found in [one for one in gc.get_objects() if type(one) in kinds]:
+    for instance in [instance for instance in gc.get_objects() if type(instance) in kinds]:
         try:
-            if found.device.type == "cpu" and found.untyped_storage().device.type == "cpu":
-                yield found
+            if instance.device.type == "cpu" and instance.untyped_storage().device.type == "cpu":
+                yield instance
         except (NotImplementedError, RuntimeError):
             pass  # sparse, or one of the kinds that stand for a tensor: no storage
 
@@ -155,8 +153,8 @@ class _Regions:
         """One buffer from the first element of the first storage to the last of the last,
         and its first address.
 
-        What lies between storages is no memory of ours, and perhaps nobody's:
-        only elements that `numbers` knows may be touched.
+        Memory between storages is not known to be valid: only elements that `numbers` knows may be
+        touched.
         """
         if dtype not in self._windows:
             size = dtype.itemsize
@@ -172,7 +170,7 @@ class _Regions:
 
     def numbers(self, addresses: numpy.ndarray, size: int) -> numpy.ndarray:
         """In which storage the element at each address lies;
-        -1 where in none, or where the address is no multiple of its size.
+        -1 if it is in none, or the address is not a multiple of its size.
         """
         if not self._sorted:
             return numpy.full(addresses.shape, -1)
@@ -182,7 +180,7 @@ class _Regions:
 
 
 class RawMemory:
-    """Tells NumPy of unsigned integers at an address; nothing is touched by that."""
+    """Describes unsigned integers at an address to NumPy; the memory is not accessed by that."""
 
     def __init__(self, start: int, count: int, size: int) -> None:
         self.__array_interface__ = {
@@ -208,16 +206,6 @@ def is_mapped(start: int, size: int) -> bool:
     return not _LIBC.msync(first, start + size - first, _MS_ASYNC)
 
 
-@dataclass(frozen=True)
-class Part:
-    """An access to one storage, in the terms of an access to a Buffer."""
-
-    buffer: Buffer
-    offsets: Value
-    mask: Value | None
-    active: Active
-
-
 class Elements:
     """Elements of one dtype anywhere in memory: takes a Buffer's place
     in an access through addresses.
@@ -241,81 +229,7 @@ class Elements:
         """Where the elements are: the offsets are addresses already."""
         return offsets
 
-    def load(
-        self,
-        addresses: Value,
-        rank: int,
-        mask: Value | None,
-        other: Value | None,
-        active: Active,
-    ) -> Value:
-        """As `memory.load`."""
-        uniform = not global_memory.differs(rank, addresses, mask, other)
-        access = self._checked("load", addresses, rank, mask, active, uniform)
-        return global_memory.load(
-            access.buffer, access.offsets, rank, access.mask, other, access.active
-        )
-
-    def store(
-        self, addresses: Value, value: Value, rank: int, mask: Value | None, active: Active
-    ) -> None:
-        """As `memory.store`."""
-        access = self._checked("store", addresses, rank, mask, active)
-        global_memory.store(access.buffer, access.offsets, value, rank, access.mask, access.active)
-
-    def atomic(
-        self,
-        operation: str,
-        addresses: Value,
-        value: Value,
-        rank: int,
-        shape: tuple[int, ...],
-        programs: int,
-        mask: Value | None,
-        active: Active,
-        wanted: bool,
-    ) -> numpy.ndarray | None:
-        """As `memory.atomic`."""
-        access = self._checked("atomic", addresses, rank, mask, active)
-        return global_memory.atomic(
-            operation,
-            access.buffer,
-            access.offsets,
-            value,
-            rank,
-            shape,
-            programs,
-            access.mask,
-            access.active,
-            wanted,
-        )
-
-    def compare_and_swap(
-        self,
-        addresses: Value,
-        compare: Value,
-        value: Value,
-        rank: int,
-        shape: tuple[int, ...],
-        programs: int,
-        mask: Value | None,
-        active: Active,
-    ) -> Value:
-        """As `memory.compare_and_swap`."""
-        access = self._checked("atomic", addresses, rank, mask, active)
-        return global_memory.compare_and_swap(
-            access.buffer,
-            access.offsets,
-            compare,
-            value,
-            rank,
-            shape,
-            programs,
-            access.mask,
-            access.active,
-        )
-
-    def _checked(
+    def resolve(
         self,
         action: str,
         addresses: Value,
@@ -324,7 +238,7 @@ class Elements:
         active: Active,
         uniform: bool = False,
     ) -> Part:
-        """The access, once all of it is known to be allowed.
+        """The access as one to a buffer, once all of it is known to be allowed.
 
         Args:
             uniform: all programs make one access, which shall have no program axis.
@@ -343,8 +257,8 @@ class Elements:
         self._check(action, lanes, (number < 0) & taking_part, rank, active)
         regions = self._space.regions
         if action != "load":
-            for one, region in enumerate(regions):
-                if not region.writable and numpy.any((number == one) & taking_part):
+            for position, region in enumerate(regions):
+                if not region.writable and numpy.any((number == position) & taking_part):
                     raise ReadOnlyStore(region.buffer(self._dtype))
         buffer, start = regions.window(self._dtype)
         return Part(buffer, numpy.where(number < 0, 0, (lanes - start) // size), on, None)
@@ -365,14 +279,14 @@ class Elements:
         on = global_memory.lanes_on(mask, None if uniform else active, rank)
         taking_part = numpy.True_ if on is None else on
         number = self._numbers(lanes, taking_part)
-        found = []
-        for one in numpy.unique(number[number >= 0]).tolist():
-            region = self._space.regions[one]
-            here = (number == one) & taking_part
+        places = []
+        for place in numpy.unique(number[number >= 0]).tolist():
+            region = self._space.regions[place]
+            here = (number == place) & taking_part
             if here.any():
                 offsets = (lanes - region.aligned_start(size)) // size
-                found.append(Part(region.buffer(self._dtype), offsets, here, active))
-        return found, numpy.asarray((number < 0) & taking_part)
+                places.append(Part(region.buffer(self._dtype), offsets, here, active))
+        return places, numpy.asarray((number < 0) & taking_part)
 
     def described(self, address: int) -> str:
         """ "float32 at address 0x1000, where no tensor is"."""
@@ -414,19 +328,9 @@ class Elements:
     ) -> None:
         if not wild.any():
             return
-        place, program = global_memory.first_place(wild, rank, active)
-        first = tuple(numpy.argwhere(wild)[0])
-        address = int(numpy.broadcast_to(lanes, wild.shape)[first])
-        raise WildAddress(
-            action,
-            str(self._dtype),
-            address,
-            self._reason(address),
-            place=place,
-            program=program,
-            count=int(wild.sum()),
-            programs=programs_at_fault(wild, rank),
-        )
+        address = int(numpy.broadcast_to(lanes, wild.shape)[wild][0])
+        at_fault = lanes_at_fault(wild, rank, first_active(active))
+        raise WildAddress(action, str(self._dtype), address, self._reason(address), **at_fault)
 
     def _reason(self, address: int) -> str:
         """Why there is no element at `address`; continues the sentence."""
@@ -434,7 +338,7 @@ class Elements:
         if abs(address) < _NULL_PAGE:
             return ", which is a null pointer"
         if address % size:
-            return f", which is no multiple of the {size} bytes of an element"
+            return f", which is not a multiple of the {size} bytes of an element"
         for region in regions:
             if region.start <= address < region.stop:
                 beyond = address + size - region.stop
@@ -445,7 +349,7 @@ class Elements:
         starts = [
             (r.start - address, "starts", "after it", r) for r in regions if r.start > address
         ]
-        distance, does, where, nearest = min(ends + starts, key=lambda found: found[0])
+        distance, does, where, nearest = min(ends + starts, key=lambda end: end[0])
         return (
             f", where no tensor is; the nearest storage, of {nearest}, "
             f"{does} {distance:,} bytes {where}"
@@ -456,7 +360,7 @@ _NULL_PAGE = 4096
 
 
 def _in_elements(addresses: Value, start: int, size: int) -> Value | None:
-    """Addresses as numbers of elements from `start`; None where one is no multiple of the size."""
+    """Addresses as numbers of elements from `start`; None if one is not a multiple of the size."""
     if isinstance(addresses, AffineTile):
         bases = as_array(addresses.base) - start
         if numpy.any(bases % size) or any(stride % size for stride in addresses.strides):

@@ -32,7 +32,7 @@ so there are few rounds, and few that run alone."""
 
 
 def apply(operation: str, elements: Array, targets: Array, operands: Array) -> None:
-    """Update `elements` at `targets`, when nobody asks what was there before.
+    """Update `elements` at `targets`, when the earlier values are not needed.
 
     Args:
         operation: one of `UFUNCS`, or "exchange".
@@ -49,10 +49,10 @@ def update(operation: str, elements: Array, targets: Array, operands: Array) -> 
     of_type = elements.dtype
     elements, operands = _as_compared(operation, elements, operands)
 
-    def step(found: Array, lanes: Array | slice) -> Array:
+    def step(old: Array, lanes: Array | slice) -> Array:
         if operation == "exchange":
             return operands[lanes]
-        written: Array = UFUNCS[operation](found, operands[lanes])
+        written: Array = UFUNCS[operation](old, operands[lanes])
         return written
 
     def alone(first: Array, lanes: Array) -> Array:
@@ -70,8 +70,8 @@ def compare_and_swap(elements: Array, targets: Array, expected: Array, replaceme
     unsigned integers.
     """
 
-    def step(found: Array, lanes: Array | slice) -> Array:
-        return numpy.where(found == expected[lanes], replacement[lanes], found)
+    def step(old: Array, lanes: Array | slice) -> Array:
+        return numpy.where(old == expected[lanes], replacement[lanes], old)
 
     def alone(first: Array, lanes: Array) -> Array:
         state = first.item()
@@ -109,7 +109,7 @@ def _in_turns(
         untouched: Array = elements[targets]
         elements[targets] = step(untouched, slice(None))
         return untouched
-    found = numpy.empty(targets.shape, elements.dtype)
+    old = numpy.empty(targets.shape, elements.dtype)
     order = targets.argsort(kind="stable")
     ordered = targets[order]
     begins = numpy.flatnonzero(numpy.append(True, ordered[1:] != ordered[:-1]))
@@ -118,10 +118,10 @@ def _in_turns(
     for begin, count in zip(begins[crowded], counts[crowded]):
         lanes, target = order[begin : begin + count], ordered[begin : begin + 1]
         states = alone(elements[target], lanes)
-        found[lanes], elements[target] = states[:-1], states[-1]
+        old[lanes], elements[target] = states[:-1], states[-1]
     begins, counts = begins[~crowded], counts[~crowded]
     for turn in range(counts.max(initial=0)):
         lanes = order[begins[counts > turn] + turn]
-        found[lanes] = elements[targets[lanes]]
-        elements[targets[lanes]] = step(found[lanes], lanes)
-    return found
+        old[lanes] = elements[targets[lanes]]
+        elements[targets[lanes]] = step(old[lanes], lanes)
+    return old

@@ -8,10 +8,11 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 
+from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.numerics.affine import (
     AffineTile,
     BoxMask,
@@ -28,9 +29,6 @@ from kernellab.interpreter.numerics.bases import (
 )
 from kernellab.interpreter.numerics.tiles import Active, Value, first_active
 
-if TYPE_CHECKING:
-    from kernellab.interpreter.memory.global_memory import Buffer
-
 Lanes = Any
 """First lane and the one beyond the last along each dimension, a tuple of pairs of ints."""
 
@@ -42,7 +40,7 @@ def load(
     other: Value | None,
     active: Active,
 ) -> Value | None:
-    """What `memory.load` does; None where the access is no box inside the memory.
+    """Load as `memory.load` does; None if the access is not a box inside the memory.
 
     Programs that are not active read what the first active one reads.
     """
@@ -60,8 +58,8 @@ def load(
         result = numpy.empty((len(box.bases), *box.extents), elements.dtype)
         box.fill_outside(result, 0 if other is None else numpy.asarray(other).reshape(()))
         for first, last, lanes in box.pieces():
-            found = box.looked_at(elements, part_of(box.bases, first, last), lanes)
-            result[first:last, *_slices(lanes)] = found
+            loaded = box.looked_at(elements, part_of(box.bases, first, last), lanes)
+            result[first:last, *_slices(lanes)] = loaded
     return result if box.has_programs else result[0]
 
 
@@ -125,7 +123,9 @@ class Box:
 
     @staticmethod
     def of(buffer: Buffer, offsets: AffineTile, mask: Value | None) -> Box | None:
-        """None where the mask is no box, a stride is negative, or the tensor has holes."""
+        """Return the box, or None if the mask is not a box, a stride is negative, or the tensor has
+        holes.
+        """
         if buffer.present is not None:
             return None
         known = offsets.latest_box
@@ -195,7 +195,7 @@ class Box:
 
     def pieces(self) -> Iterator[tuple[int, int, Lanes]]:
         """(first program, the one beyond the last, lanes that are on), in program order:
-        neighbours with every lane on go together.
+        neighbors with every lane on go together.
         """
         count = len(self.bases)
         if self.is_alike:
@@ -219,8 +219,8 @@ class Box:
 
     def read(self, elements: numpy.ndarray, bases: Bases, lanes: Lanes) -> numpy.ndarray:
         """A copy of these lanes of the programs with these bases, programs first."""
-        found = self.looked_at(elements, bases, lanes)
-        return found.copy() if isinstance(bases, Progression) else found
+        loaded = self.looked_at(elements, bases, lanes)
+        return loaded.copy() if isinstance(bases, Progression) else loaded
 
     def looked_at(self, elements: numpy.ndarray, bases: Bases, lanes: Lanes) -> numpy.ndarray:
         """As `read`, and a view of `elements` where there can be one:
@@ -285,8 +285,8 @@ class Box:
 
 
 def _box_at(origin: int, offsets: AffineTile, mask: Value | None) -> Box | None:
-    """The box of an access to a buffer with that origin;
-    None where the mask is no box, or a stride is negative.
+    """Return the box of an access to a buffer with that origin; None if the mask is not a box, or a
+    stride is negative.
     """
     on = None if mask is None else as_box(mask, offsets.extents)
     if (mask is not None and on is None) or min(offsets.strides, default=0) < 0:

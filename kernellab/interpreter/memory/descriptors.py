@@ -12,7 +12,7 @@ import numpy
 
 from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter.memory import global_memory
-from kernellab.interpreter.memory.global_memory import Buffer, Elsewhere
+from kernellab.interpreter.memory.buffers import Addressed, Buffer
 from kernellab.interpreter.memory.layers import Memory
 from kernellab.interpreter.numerics.affine import (
     AffineTile,
@@ -49,7 +49,7 @@ class Descriptor(Composite):
             copy engine can do.
     """
 
-    buffer: Buffer | Elsewhere
+    buffer: Buffer | Addressed
     dtype: numpy.dtype
     start: Value
     shape: tuple[Value, ...]
@@ -70,8 +70,8 @@ class Descriptor(Composite):
         """This descriptor for active programs, `old` for the others; both see the same argument."""
         if self._kind() != old._kind():
             raise UnsupportedOperation(
-                "the interpreter does not know a tensor descriptor that is of one argument in some "
-                "programs, of another in others",
+                "the interpreter does not support a tensor descriptor that refers to different "
+                "arguments in different programs",
                 advice="Load from both descriptors, and choose between the tiles.",
             )
         return Descriptor(
@@ -117,7 +117,10 @@ def load(
         OutOfBoundsAccess: an element inside the descriptor's shape lies outside the storage.
     """
     offsets, mask = box(descriptor, indices, block)
-    value = through.load(descriptor.buffer, offsets, len(block), mask, descriptor.padding, active)
+    padding = descriptor.padding
+    value = through.load(
+        descriptor.buffer, offsets, len(block), mask=mask, other=padding, active=active
+    )
     value = value if shape == block else reshape(value, block, shape)
     return round_to_tf32(value, ties_to_even=True) if descriptor.rounds_to_tf32 else value
 
@@ -138,7 +141,7 @@ def store(
     """
     offsets, mask = box(descriptor, indices, block)
     value = value if shape == block else reshape(value, shape, block)
-    through.store(descriptor.buffer, offsets, value, len(block), mask, active)
+    through.store(descriptor.buffer, offsets, len(block), value, mask=mask, active=active)
 
 
 def reduce(
@@ -157,15 +160,15 @@ def reduce(
     """
     offsets, mask = box(descriptor, indices, block)
     through.atomic(
-        operation,
         descriptor.buffer,
         offsets,
-        reshape(value, shape, block),
         len(block),
+        operation,
+        reshape(value, shape, block),
         block,
         programs,
-        mask,
-        active,
+        mask=mask,
+        active=active,
         wanted=False,
     )
 
@@ -180,7 +183,8 @@ def gather(
 ) -> Value:
     """A tile of `shape`: the given rows of a descriptor of two dimensions, from `column` on."""
     offsets, mask = rows_of(descriptor, rows, column, shape)
-    value = through.load(descriptor.buffer, offsets, 2, mask, descriptor.padding, active)
+    padding = descriptor.padding
+    value = through.load(descriptor.buffer, offsets, 2, mask=mask, other=padding, active=active)
     return round_to_tf32(value, ties_to_even=True) if descriptor.rounds_to_tf32 else value
 
 
@@ -197,7 +201,7 @@ def scatter(
     from `column` on.
     """
     offsets, mask = rows_of(descriptor, rows, column, shape)
-    through.store(descriptor.buffer, offsets, value, 2, mask, active)
+    through.store(descriptor.buffer, offsets, 2, value, mask=mask, active=active)
 
 
 # Where a block lies
@@ -235,7 +239,7 @@ def _offsets(descriptor: Descriptor, first: list[End], block: Block) -> Value:
 def rows_of(
     descriptor: Descriptor, rows: Value, column: Value, shape: Block
 ) -> tuple[Value, Value]:
-    """Offsets of rows that stand apart, and which of their elements lie inside the tensor."""
+    """Return offsets of separate rows, and which of their elements lie inside the tensor."""
     row = full(rows, shape[:1]).astype(numpy.int64)[..., None]
     columns = _column(column, 2) + numpy.arange(shape[1])
     height, width = (_column(size, 2) for size in descriptor.shape)

@@ -8,190 +8,27 @@ the view itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
-
 import numpy
-import torch
-from numpy.lib.stride_tricks import as_strided
 
-from kernellab.interpreter.execution.lane_fault import LaneFault, programs_at_fault
+from kernellab.interpreter.execution.lane_fault import lanes_at_fault
 from kernellab.interpreter.memory import atomics, boxes
+from kernellab.interpreter.memory.buffers import (
+    Addressed,
+    Buffer,
+    OutOfBoundsAccess,
+    ReadOnlyStore,
+)
 from kernellab.interpreter.numerics.affine import AffineTile
 from kernellab.interpreter.numerics.tiles import Active, Value, first_active
-
-
-@dataclass
-class OutOfBoundsAccess(LaneFault):
-    """An access outside the bounds of its buffer."""
-
-    action: str
-    buffer: Buffer
-    index: int
-    """Element index, relative to the tensor's first element."""
-
-
-@dataclass
-class ReadOnlyStore(Exception):
-    """A store into memory that its owner made read-only."""
-
-    buffer: Buffer
-
-
-class Buffer:
-    """One pointer argument: the storage behind a tensor, seen as a flat array of the pointee type.
-
-    Attributes:
-        name: the argument's name.
-        tensor: the tensor that was passed.
-        elements: the storage as a flat array, from its first whole element on.
-        origin: index in `elements` of the tensor's first element.
-        writable: False for a NumPy array that its owner made read-only.
-        bounds: what an access must stay inside: the "storage", or the "view" that the
-            tensor is of it.
-        first, stop: index in `elements` of the first one that may be touched, and beyond the last.
-        present: which of `elements` belong to the view, where it has holes and is the
-            bounds; else None.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        tensor: torch.Tensor,
-        dtype: numpy.dtype,
-        writable: bool = True,
-        bounds: str = "storage",
-    ) -> None:
-        self.name = name
-        self.tensor = tensor
-        self.writable = writable
-        self.elements, self.origin = _storage_elements(tensor, dtype)
-        self.bounds = bounds
-        self.first, self.stop = 0, len(self.elements)
-        self.present: numpy.ndarray | None = None
-        if bounds == "view":
-            self._keep_to_view()
-
-    def _keep_to_view(self) -> None:
-        tensor, size = self.tensor, self.elements.itemsize
-        steps = sum((count - 1) * step for count, step in zip(tensor.shape, tensor.stride()))
-        extent = (steps + 1) * tensor.element_size() // size if tensor.numel() else 0
-        self.first, self.stop = self.origin, self.origin + extent
-        if extent and not tensor.is_contiguous() and tensor.element_size() == size:
-            present = numpy.zeros(len(self.elements), numpy.bool_)
-            as_strided(present[self.origin :], tensor.shape, tensor.stride())[...] = True
-            self.present = None if present[self.first : self.stop].all() else present
-
-    def is_outside(self, index: numpy.ndarray) -> numpy.ndarray:
-        """Which of the elements of these indices may not be touched."""
-        outside = (index < self.first) | (index >= self.stop)
-        if self.present is not None:
-            outside |= ~self.present.take(index, mode="clip")
-        return outside
-
-    def addresses(self, offsets: Value) -> Value:
-        """Where in memory the elements at `offsets` are, in bytes."""
-        start = self.tensor.untyped_storage().data_ptr()
-        start += int(self.tensor.storage_offset()) * self.tensor.element_size()
-        steps = offsets * numpy.int64(self.elements.itemsize)
-        if isinstance(steps, numpy.ndarray):
-            steps += numpy.int64(start)
-            return steps
-        return steps + numpy.int64(start)
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-        return self.elements.itemsize
-
-    def viewed_as(self, dtype: numpy.dtype) -> Buffer:
-        """The same argument under another pointee type of the same width."""
-        other = object.__new__(Buffer)
-        other.__dict__.update(self.__dict__, elements=self.elements.view(dtype))
-        return other
-
-    def over(self, elements: numpy.ndarray) -> Buffer:
-        """A buffer of other elements, from the first on; all of them may be touched."""
-        other = object.__new__(Buffer)
-        limits = {"origin": 0, "first": 0, "stop": len(elements), "present": None}
-        other.__dict__.update(self.__dict__, elements=elements, writable=True, **limits)
-        return other
-
-
-_PLAIN = frozenset(
-    {torch.float32, torch.float16, torch.int32, torch.int64, torch.float64, torch.int8, torch.int16}
-)
-"""Types that torch hands to NumPy as they are."""
-
-
-def _storage_elements(tensor: torch.Tensor, dtype: numpy.dtype) -> tuple[numpy.ndarray, int]:
-    """The tensor's storage as elements of `dtype`, and which of them is the tensor's first;
-    the bytes before and behind whole elements are left out.
-    """
-    storage = tensor.untyped_storage()
-    size = storage.nbytes()
-    if not size:
-        return numpy.empty(0, dtype), 0
-    if tensor.dtype in _PLAIN and tensor.nbytes == size and tensor.is_contiguous():
-        elements = tensor.numpy().reshape(-1)
-        if elements.dtype == dtype:
-            return elements, 0  # the same as below, sooner
-    everything = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage).numpy()
-    offset = int(tensor.storage_offset()) * tensor.element_size()
-    phase = offset % dtype.itemsize
-    whole = max(size - phase, 0) // dtype.itemsize * dtype.itemsize
-    return everything[phase : phase + whole].view(dtype), (offset - phase) // dtype.itemsize
-
-
-class Elsewhere(Protocol):
-    """Takes a Buffer's place where the offsets are addresses: see `address_space.Elements`."""
-
-    @property
-    def itemsize(self) -> int: ...
-
-    def addresses(self, offsets: Value) -> Value: ...
-
-    def load(
-        self, addresses: Value, rank: int, mask: Value | None, other: Value | None, active: Active
-    ) -> Value: ...
-
-    def store(
-        self, addresses: Value, value: Value, rank: int, mask: Value | None, active: Active
-    ) -> None: ...
-
-    def atomic(
-        self,
-        operation: str,
-        addresses: Value,
-        value: Value,
-        rank: int,
-        shape: tuple[int, ...],
-        programs: int,
-        mask: Value | None,
-        active: Active,
-        wanted: bool,
-    ) -> numpy.ndarray | None: ...
-
-    def compare_and_swap(
-        self,
-        addresses: Value,
-        compare: Value,
-        value: Value,
-        rank: int,
-        shape: tuple[int, ...],
-        programs: int,
-        mask: Value | None,
-        active: Active,
-    ) -> Value: ...
-
 
 # Loads
 
 
 def load(
-    buffer: Buffer | Elsewhere,
+    buffer: Buffer | Addressed,
     offsets: Value,
     rank: int,
+    *,
     mask: Value | None = None,
     other: Value | None = None,
     active: Active = None,
@@ -206,7 +43,8 @@ def load(
         OutOfBoundsAccess: an element that would be read lies outside the storage.
     """
     if not isinstance(buffer, Buffer):
-        return buffer.load(offsets, rank, mask, other, active)
+        uniform = not differs(rank, offsets, mask, other)
+        buffer, offsets, mask, active = buffer.resolve("load", offsets, rank, mask, active, uniform)
     asking = active
     if active is not None and not differs(rank, offsets, mask, other):
         active = None  # one access for all: what a uniform value is loaded from must stay uniform
@@ -230,10 +68,11 @@ def load(
 
 
 def store(
-    buffer: Buffer | Elsewhere,
+    buffer: Buffer | Addressed,
     offsets: Value,
-    value: Value,
     rank: int,
+    value: Value,
+    *,
     mask: Value | None = None,
     active: Active = None,
 ) -> None:
@@ -245,8 +84,7 @@ def store(
         ReadOnlyStore: the argument's memory is read-only.
     """
     if not isinstance(buffer, Buffer):
-        buffer.store(offsets, value, rank, mask, active)
-        return
+        buffer, offsets, mask, active = buffer.resolve("store", offsets, rank, mask, active)
     if not buffer.writable:
         raise ReadOnlyStore(buffer)
     stored = numpy.asarray(value)
@@ -307,37 +145,29 @@ def _check(
         outside = outside & on
     if not outside.any():
         return False
-    first = tuple(numpy.argwhere(outside)[0])
-    found = int(numpy.broadcast_to(index, outside.shape)[first])
-    place, program = first_place(outside, rank, active)
-    raise OutOfBoundsAccess(
-        action,
-        buffer,
-        found - buffer.origin,
-        place=place,
-        program=program,
-        count=int(outside.sum()),
-        programs=programs_at_fault(outside, rank),
-    )
+    element = int(numpy.broadcast_to(index, outside.shape)[outside][0])
+    lanes = lanes_at_fault(outside, rank, first_active(active))
+    raise OutOfBoundsAccess(action, buffer, element - buffer.origin, **lanes)
 
 
 def first_place(faulty: numpy.ndarray, rank: int, active: Active) -> tuple[tuple[int, ...], int]:
     """Lane and program of the first element that is at fault."""
-    first = tuple(int(i) for i in numpy.argwhere(faulty)[0])
-    return (first[1:], first[0]) if faulty.ndim > rank else (first, first_active(active))
+    lanes = lanes_at_fault(faulty, rank, first_active(active))
+    return lanes["place"], lanes["program"]
 
 
 # Atomics
 
 
 def atomic(
-    operation: str,
-    buffer: Buffer | Elsewhere,
+    buffer: Buffer | Addressed,
     offsets: Value,
-    value: Value,
     rank: int,
+    operation: str,
+    value: Value,
     shape: tuple[int, ...],
     programs: int,
+    *,
     mask: Value | None = None,
     active: Active = None,
     wanted: bool = True,
@@ -349,7 +179,7 @@ def atomic(
         shape: the tile's shape; every lane of every active program takes part, also where
             addresses agree.
         programs: number of programs in the batch.
-        wanted: False where nobody looks at what is returned.
+        wanted: False where no one looks at what is returned.
 
     Returns:
         What each lane found, shape (programs, *shape); None where that is not wanted.
@@ -357,9 +187,7 @@ def atomic(
     Raises:
         OutOfBoundsAccess, ReadOnlyStore: as for `store`.
     """
-    if not isinstance(buffer, Buffer):
-        return buffer.atomic(operation, offsets, value, rank, shape, programs, mask, active, wanted)
-    index, on = _atomic_lanes(buffer, offsets, rank, mask, active)
+    buffer, index, on = _atomic_lanes(buffer, offsets, rank, mask, active)
     everyone = (programs, *shape)
     index = numpy.broadcast_to(index, everyone)
     operand = numpy.broadcast_to(numpy.asarray(value), everyone)
@@ -369,29 +197,28 @@ def atomic(
     if not wanted:
         atomics.apply(operation, elements, targets, operands)
         return None
-    found = numpy.zeros(everyone, operand.dtype)
+    results = numpy.zeros(everyone, operand.dtype)
     updated = atomics.update(operation, elements, targets, operands)
-    found[chosen] = updated.reshape(found[chosen].shape)
-    return found
+    results[chosen] = updated.reshape(results[chosen].shape)
+    return results
 
 
 def compare_and_swap(
-    buffer: Buffer | Elsewhere,
+    buffer: Buffer | Addressed,
     offsets: Value,
+    rank: int,
     compare: Value,
     value: Value,
-    rank: int,
     shape: tuple[int, ...],
     programs: int,
+    *,
     mask: Value | None = None,
     active: Active = None,
 ) -> Value:
     """Write `value` where memory holds `compare`, bit for bit, one element after the other;
     returns what each lane found.
     """
-    if not isinstance(buffer, Buffer):
-        return buffer.compare_and_swap(offsets, compare, value, rank, shape, programs, mask, active)
-    index, on = _atomic_lanes(buffer, offsets, rank, mask, active)
+    buffer, index, on = _atomic_lanes(buffer, offsets, rank, mask, active)
     everyone = (programs, *shape)
     bits = numpy.dtype(f"u{buffer.elements.itemsize}")
     expected, replacement = (
@@ -405,17 +232,19 @@ def compare_and_swap(
         expected[chosen].reshape(-1),
         replacement[chosen].reshape(-1),
     )
-    found = numpy.zeros(everyone, bits)
-    found[chosen] = swapped.reshape(found[chosen].shape)
-    return found.view(numpy.asarray(compare).dtype)
+    results = numpy.zeros(everyone, bits)
+    results[chosen] = swapped.reshape(results[chosen].shape)
+    return results.view(numpy.asarray(compare).dtype)
 
 
 def _atomic_lanes(
-    buffer: Buffer, offsets: Value, rank: int, mask: Value | None, active: Active
-) -> tuple[numpy.ndarray, numpy.ndarray | None]:
+    buffer: Buffer | Addressed, offsets: Value, rank: int, mask: Value | None, active: Active
+) -> tuple[Buffer, numpy.ndarray, numpy.ndarray | None]:
+    if not isinstance(buffer, Buffer):
+        buffer, offsets, mask, active = buffer.resolve("atomic", offsets, rank, mask, active)
     if not buffer.writable:
         raise ReadOnlyStore(buffer)
     index = numpy.asarray(offsets) + buffer.origin
     on = lanes_on(mask, active, rank)
     _check("atomic", buffer, index, on, rank, active)
-    return index, on
+    return buffer, index, on

@@ -2,7 +2,7 @@
 
 A phase completes when every arrival has come and every byte that was announced is there; then the
 phase's parity turns and counting begins anew (PTX ISA, mbarrier). The word of a barrier holds, from
-the lowest bit: the parity of the phase that is under way, the arrivals that it still lacks, the
+the lowest bit: the parity of the phase that is under way, the arrivals that are still missing, the
 arrivals of each phase, and the bytes that are still to come, which are negative where bytes come
 before they are announced.
 """
@@ -31,14 +31,14 @@ class PhaseNeverCompletes(Exception):
 
     phase: int
     arrivals: int
-    """Arrivals that the phase lacks."""
+    """Arrivals that are missing in the phase."""
     bytes: int
     """Announced bytes that did not come."""
     program: int
     """Position of the program in the batch."""
 
 
-def initialise(barrier: SharedTile, count: int, active: Active = None) -> None:
+def initialize(barrier: SharedTile, count: int, active: Active = None) -> None:
     """A barrier whose every phase takes `count` arrivals; phase 0 is under way."""
     word = count << _LACKING | count << _OF_EACH_PHASE
     shared_memory.store(barrier, numpy.full(barrier.shape, word, numpy.int64), active)
@@ -86,7 +86,7 @@ def wait(barrier: SharedTile, phase: Value, active: Active = None) -> None:
     copies and products are done as soon as they are asked for.
 
     Raises:
-        PhaseNeverCompletes: it is not complete, and there is nobody left to complete it.
+        PhaseNeverCompletes: it is not complete, and there is no one left to complete it.
     """
     waiting = _waiting(barrier, phase, active)
     if not waiting.any():

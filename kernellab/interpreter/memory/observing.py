@@ -1,9 +1,8 @@
-"""Global memory as a run that is observed sees it:
-every access is told to an observer, and then done.
-"""
+"""Global memory of an observed run: an observer is notified of every access before it is made."""
 
 from __future__ import annotations
 
+import inspect
 import sys
 import types
 from collections import Counter
@@ -18,8 +17,8 @@ from xdsl.ir import Operation
 from kernellab.interpreter.codegen.code_positions import located_at
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.memory import descriptors, tensormaps
-from kernellab.interpreter.memory.descriptors import Block, Descriptor
-from kernellab.interpreter.memory.global_memory import Buffer, Elsewhere
+from kernellab.interpreter.memory.buffers import Addressed, Buffer
+from kernellab.interpreter.memory.descriptors import Descriptor
 from kernellab.interpreter.memory.layers import Memory, MemoryAccess, MemoryLayer
 from kernellab.interpreter.numerics.tiles import Active, Value
 
@@ -73,12 +72,12 @@ class RunObserver(Protocol):
 
 
 class AccessObserver:
-    """Observes every access of a run, and tells it on with the operation that makes it.
+    """Observes every access of a run, and passes it on with the operation that makes it.
 
     Attributes:
         operations: the operations of the code, by location; set before it runs.
         programs: the batch that runs; set before it does.
-        entries: how often programs entered each block, where the code tells; see
+        entries: how often programs entered each block, if the code reports it; see
             `entries.emit_entry_events`.
     """
 
@@ -104,13 +103,13 @@ class AccessObserver:
     def access(
         self,
         frame: types.FrameType,
-        buffer: Buffer | Elsewhere,
+        buffer: Buffer | Addressed,
         offsets: Value,
         mask: Value | None,
         active: Active,
         shape: tuple[int, ...] | None = None,
     ) -> None:
-        """Tell of an access that the generated code of `frame` is about to make."""
+        """Report an access that the generated code of `frame` is about to make."""
         self.notify(frame, buffer.addresses(offsets), buffer.itemsize, shape, mask, active)
 
     def notify(
@@ -122,7 +121,7 @@ class AccessObserver:
         mask: Value | None = None,
         active: Active = None,
     ) -> None:
-        """Tell of an access at addresses."""
+        """Report an access at addresses."""
         operation = located_at(frame.f_code, frame.f_lasti, self.operations)
         assert operation is not None, "every statement that accesses memory has a location"
         seen = ObservedAccess(operation, addresses, shape, size, mask, active, self.programs)
@@ -130,127 +129,63 @@ class AccessObserver:
 
 
 class ObservedMemory(MemoryLayer):
-    """Stands where generated code expects the module `memory`:
-    tells of every access before it is made.
-    """
+    """Replaces the module `memory` in generated code: reports every access before it is made."""
 
     def __init__(self, inner: Memory, observer: AccessObserver) -> None:
         self._inner = inner
         self._observer = observer
 
     def around(self, access: MemoryAccess) -> Value | None:
-        """Tell, then make the access."""
+        """Report the access, then make it."""
         frame = sys._getframe(2)
         self._observer.access(frame, access.buffer, access.offsets, access.mask, access.active)
         return access.made_by(self._inner)
 
 
+_PLACES: Mapping[str, tuple[Callable[..., tuple[Value, Value]], tuple[str, ...]]] = {
+    **dict.fromkeys(
+        ("load", "store", "reduce"), (descriptors.box, ("descriptor", "indices", "block"))
+    ),
+    **dict.fromkeys(
+        ("gather", "scatter"), (descriptors.rows_of, ("descriptor", "rows", "column", "shape"))
+    ),
+}
+"""What says where each function of `descriptors` reads or writes, and with which arguments."""
+
+
 class ObservedDescriptors:
-    """Stands where generated code expects the module `descriptors`."""
+    """Replaces the module `descriptors` in generated code."""
 
     def __init__(self, observer: AccessObserver) -> None:
         self._observer = observer
 
-    def load(
-        self,
-        descriptor: Descriptor,
-        indices: tuple[Value, ...],
-        block: Block,
-        shape: tuple[int, ...],
-        active: Active = None,
-    ) -> Value:
-        """As `descriptors.load`."""
-        self._box(sys._getframe(1), descriptor, indices, block, active)
-        return descriptors.load(descriptor, indices, block, shape, active)
-
-    def store(
-        self,
-        descriptor: Descriptor,
-        indices: tuple[Value, ...],
-        value: Value,
-        block: Block,
-        shape: tuple[int, ...],
-        active: Active = None,
-    ) -> None:
-        """As `descriptors.store`."""
-        self._box(sys._getframe(1), descriptor, indices, block, active)
-        descriptors.store(descriptor, indices, value, block, shape, active)
-
-    def reduce(
-        self,
-        operation: str,
-        descriptor: Descriptor,
-        indices: tuple[Value, ...],
-        value: Value,
-        block: Block,
-        shape: tuple[int, ...],
-        programs: int,
-        active: Active = None,
-    ) -> None:
-        """As `descriptors.reduce`."""
-        self._box(sys._getframe(1), descriptor, indices, block, active)
-        descriptors.reduce(operation, descriptor, indices, value, block, shape, programs, active)
-
-    def gather(
-        self,
-        descriptor: Descriptor,
-        rows: Value,
-        column: Value,
-        shape: Block,
-        active: Active = None,
-    ) -> Value:
-        """As `descriptors.gather`."""
-        self._rows(sys._getframe(1), descriptor, rows, column, shape, active)
-        return descriptors.gather(descriptor, rows, column, shape, active)
-
-    def scatter(
-        self,
-        descriptor: Descriptor,
-        rows: Value,
-        column: Value,
-        value: Value,
-        shape: Block,
-        active: Active = None,
-    ) -> None:
-        """As `descriptors.scatter`."""
-        self._rows(sys._getframe(1), descriptor, rows, column, shape, active)
-        descriptors.scatter(descriptor, rows, column, value, shape, active)
-
-    def _box(
-        self,
-        frame: types.FrameType,
-        descriptor: Descriptor,
-        indices: tuple[Value, ...],
-        block: Block,
-        active: Active,
-    ) -> None:
-        offsets, mask = descriptors.box(descriptor, indices, block)
-        self._observer.access(frame, descriptor.buffer, offsets, mask, active, block)
-
-    def _rows(
-        self,
-        frame: types.FrameType,
-        descriptor: Descriptor,
-        rows: Value,
-        column: Value,
-        shape: Block,
-        active: Active,
-    ) -> None:
-        offsets, mask = descriptors.rows_of(descriptor, rows, column, shape)
-        self._observer.access(frame, descriptor.buffer, offsets, mask, active, shape)
-
     def __getattr__(self, name: str) -> Any:
-        return getattr(descriptors, name)
+        function = getattr(descriptors, name)
+        if name not in _PLACES:
+            return function
+        place, names = _PLACES[name]
+        signature = inspect.signature(function)
+
+        def observed(*arguments: Any, **keywords: Any) -> Any:
+            """Report the access, then make it."""
+            given = signature.bind(*arguments, **keywords).arguments
+            descriptor, *where = (given[name] for name in names)
+            offsets, mask = place(descriptor, *where)
+            frame, active = sys._getframe(1), given.get("active")
+            self._observer.access(frame, descriptor.buffer, offsets, mask, active, where[-1])
+            return function(*arguments, **keywords)
+
+        return observed
 
 
 class ObservedTensormaps:
-    """Stands where generated code expects the module `tensormaps`."""
+    """Replaces the module `tensormaps` in generated code."""
 
     def __init__(self, observer: AccessObserver) -> None:
         self._observer = observer
 
     def Tensormaps(self, programs: int) -> tensormaps.Tensormaps:  # noqa: N802 - the module's class
-        """The descriptors of a batch, which tell when one is written."""
+        """Return the descriptors of a batch, which report when one is written."""
         return _ObservedTensormaps(programs, self._observer)
 
 

@@ -41,21 +41,18 @@ class UnknownExtent(Exception):
 
 
 def is_pointer(value: Any) -> bool:
-    """Whether Triton would take a value that is no plain tensor for a pointer."""
+    """Return whether Triton would take a value that is not a plain tensor for a pointer."""
     if isinstance(value, type):
         return False
     if isinstance(value, torch.Tensor):
         return type(value).data_ptr is not torch.Tensor.data_ptr
-    try:
-        return hasattr(value, "data_ptr") and hasattr(value, "dtype")
-    except Exception:  # somebody else's object may answer with anything
-        return False
+    return hasattr(value, "data_ptr") and hasattr(value, "dtype")
 
 
 def memory_behind(value: Any) -> torch.Tensor | None:
     """The tensor that a launch reads and writes for an argument: itself; of a tensor descriptor
     that which it describes; of another object with `data_ptr()` and `dtype` a tensor that begins at
-    that address, over the same memory. None for a value that is no pointer.
+    that address, over the same memory. None for a value that is not a pointer.
 
     A tensor's storage is how far the memory reaches.
 
@@ -72,37 +69,25 @@ def memory_behind(value: Any) -> torch.Tensor | None:
     return None if base is None else memory_behind(base)
 
 
-_MOST_WRAPPED = 16
-"""Objects within each other."""
-
-
 def described(value: Any) -> Any:
     """The tensor, array or pointer that a descriptor describes, None where there is none: its
     `base`, or the base of that.
     """
-    for _ in range(_MOST_WRAPPED):
-        value = None if isinstance(value, type) else _attribute(value, "base")
-        if value is None or isinstance(value, torch.Tensor | numpy.ndarray) or is_pointer(value):
-            return value
-    return None
-
-
-def _attribute(value: Any, name: str) -> Any:
-    try:
-        return getattr(value, name, None)
-    except Exception:  # somebody else's object may answer with anything
-        return None
+    base = None if isinstance(value, type) else getattr(value, "base", None)
+    if base is None or isinstance(base, torch.Tensor | numpy.ndarray) or is_pointer(base):
+        return base
+    return described(base)
 
 
 def _address(value: Any) -> int:
     try:
-        found = value.data_ptr()
+        address = value.data_ptr()
     except Exception as error:
         words = f"{type(error).__name__}: {shown(str(error))}"
         raise UnknownExtent(f"whose data_ptr() raises {words}") from error
-    if not isinstance(found, int | numpy.integer):
-        raise UnknownExtent(f"whose data_ptr() gives {shown(found)}, which is no address")
-    return int(found)
+    if not isinstance(address, int | numpy.integer):
+        raise UnknownExtent(f"whose data_ptr() gives {shown(address)}, which is not an address")
+    return int(address)
 
 
 def _tensor_at(value: Any) -> torch.Tensor:
@@ -124,7 +109,7 @@ def _tensor_at(value: Any) -> torch.Tensor:
         return _view(everything.untyped_storage(), address, value, sizes)
     storages = [tensor.untyped_storage() for tensor in live_tensors()]
     holding = [storage for storage in storages if _holds(storage, address)]
-    if holding:  # the owner's, not that of somebody who was told of a part of it
+    if holding:  # the owner's, not that of an object for a part of it
         return _view(max(holding, key=lambda storage: storage.nbytes()), address, value, None)
     raise UnknownExtent(
         f"that points to {address:#x}, and nothing says how far the memory there reaches"
@@ -142,21 +127,21 @@ def _storages_of(value: Any) -> Iterator[torch.UntypedStorage]:
         storage = _asked(value, "untyped_storage")
     if isinstance(storage, torch.UntypedStorage):
         yield storage
-    held = [_attribute(value, "base"), *_attributes(value)]
-    for one in itertools.islice(held, _MOST_HELD):  # some more come while it goes on
-        if isinstance(one, numpy.ndarray):
-            yield from _storage_of_array(one)
-        elif isinstance(one, torch.Tensor) or (is_pointer(one) and one is not value):
-            inside = _asked(one, "untyped_storage")
+    held = [getattr(value, "base", None), *_attributes(value)]
+    for item in itertools.islice(held, _MOST_HELD):  # some more come while it goes on
+        if isinstance(item, numpy.ndarray):
+            yield from _storage_of_array(item)
+        elif isinstance(item, torch.Tensor) or (is_pointer(item) and item is not value):
+            inside = _asked(item, "untyped_storage")
             if isinstance(inside, torch.UntypedStorage):
                 yield inside
             else:
-                held.append(_attribute(one, "base"))
+                held.append(getattr(item, "base", None))
 
 
 def _attributes(value: Any) -> Iterable[Any]:
-    slots = (_attribute(value, name) for name in getattr(type(value), "__slots__", ()))
-    held = _attribute(value, "__dict__")
+    slots = (getattr(value, name, None) for name in getattr(type(value), "__slots__", ()))
+    held = getattr(value, "__dict__", None)
     return [*(held.values() if isinstance(held, dict) else ()), *slots]
 
 
@@ -259,8 +244,8 @@ def _whole_numbers(numbers: Any) -> tuple[int, ...] | None:
 def _asked(value: Any, name: str) -> Any:
     """An attribute, or what it gives where it is a method; None where the object has no answer."""
     try:
-        found = getattr(value, name, None)
-        return found() if callable(found) else found
+        attribute = getattr(value, name, None)
+        return attribute() if callable(attribute) else attribute
     except Exception:  # somebody else's object may answer with anything
         return None
 
@@ -285,5 +270,5 @@ def _torch_type(value: Any) -> torch.dtype:
     the kernel's pointer says what they are.
     """
     text = str(value.dtype).rpartition(".")[2]
-    found = getattr(torch, text, None)
-    return found if isinstance(found, torch.dtype) else _SPELLINGS.get(text, torch.uint8)
+    dtype = getattr(torch, text, None)
+    return dtype if isinstance(dtype, torch.dtype) else _SPELLINGS.get(text, torch.uint8)

@@ -88,7 +88,11 @@ class SharedTile(Composite):
         return (numpy.arange(len(self.memory)), *self.chosen)
 
     def merged(self, old: Any, active: Active) -> SharedTile:
-        """This tile for active programs, `old` for the others; both are tiles of one allocation."""
+        """This tile for active programs, `old` for the others; both are tiles of one allocation, or
+        `old` is what stands for any value.
+        """
+        if not isinstance(old, SharedTile):
+            return self
         if self.memory.__array_interface__ != old.memory.__array_interface__:
             raise UnsupportedOperation(
                 "programs that run together hold tiles of different allocations in one variable"
@@ -182,13 +186,13 @@ def _checked_positions(
     positions: numpy.ndarray, outside: numpy.ndarray, extent: int, active: Active
 ) -> numpy.ndarray:
     """The positions, those of programs that do not take part moved inside."""
-    asked = outside if active is None else outside & active
-    if asked.any():
-        program = int(numpy.argmax(asked)) if positions.ndim else first_active(active)
-        found = int(
-            numpy.broadcast_to(positions, asked.shape).flat[program if positions.ndim else 0]
+    faulty = outside if active is None else outside & active
+    if faulty.any():
+        program = int(numpy.argmax(faulty)) if positions.ndim else first_active(active)
+        position = int(
+            numpy.broadcast_to(positions, faulty.shape).flat[program if positions.ndim else 0]
         )
-        raise BufferOutsideAllocation(found, extent, program)
+        raise BufferOutsideAllocation(position, extent, program)
     inside: numpy.ndarray = numpy.clip(positions, 0, extent - 1)
     return inside
 

@@ -16,7 +16,7 @@ SCRATCH = 1 << 62
 
 class Tensormaps:
     """What the programs of one batch have written, by address:
-    each program has scratch memory of its own, all at one place.
+    each program has separate scratch memory, all at one place.
     """
 
     def __init__(self, programs: int) -> None:
@@ -32,14 +32,14 @@ class Tensormaps:
 
     def read(self, address: Value, active: Active = None) -> Descriptor:
         """The descriptor that the active programs have there."""
-        found: Descriptor | None = None
+        read: Descriptor | None = None
         for place, reading in self._places(address, active):
             if place not in self._written:
                 raise UnsupportedOperation("a tensor descriptor that the kernel did not write")
             descriptor = self._written[place]
-            found = descriptor if found is None else descriptor.merged(found, reading)
-        assert found is not None, "somebody reads"
-        return found
+            read = descriptor if read is None else descriptor.merged(read, reading)
+        assert read is not None, "somebody reads"
+        return read
 
     def _places(self, address: Value, active: Active) -> list[tuple[int, numpy.ndarray]]:
         """(address, which programs mean it) for each address that an active program has."""

@@ -13,28 +13,28 @@ import numpy
 
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.address_space import WildAddress
-from kernellab.interpreter.memory.global_memory import Buffer, Elsewhere, OutOfBoundsAccess
+from kernellab.interpreter.memory.buffers import Addressed, Buffer, OutOfBoundsAccess
 from kernellab.interpreter.memory.layers import Load, MemoryAccess, MemoryLayer
 from kernellab.interpreter.numerics.tiles import Value
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a load or an atomic found.
+    """The values that a load or an atomic read.
 
     Attributes:
         offsets: elements from the start of the buffer's tensor, or addresses.
-        found: the values there.
+        values: the values there.
     """
 
-    buffer: Buffer | Elsewhere
+    buffer: Buffer | Addressed
     offsets: Value
-    found: Value
+    values: Value
 
     def __str__(self) -> str:
         """ "lock_ptr[3] is 1"; of several elements the first."""
         offset = int(numpy.ravel(numpy.asarray(self.offsets))[0])
-        values = numpy.ravel(numpy.asarray(self.found))
+        values = numpy.ravel(numpy.asarray(self.values))
         more = f" (the first of {values.size} elements)" if values.size > 1 else ""
         name = (
             f"{self.buffer.name}[{offset}]"
@@ -45,12 +45,12 @@ class Reading:
 
 
 class WatchedMemory(threading.local, MemoryLayer):
-    """Stands where generated code expects the module `memory`; each thread has its own notes.
+    """Replaces the module `memory` in generated code; each thread has its own notes.
 
     Attributes:
         changed: whether memory has other bits than when this was last set to False.
-        strayed: whether an access has left its tensor since this was last set to False; said by who
-            lets such a run go on.
+        strayed: whether an access has left its tensor since this was last set to False. The code
+            that lets such a run go on sets it.
         reading: the latest load or atomic, None before the first.
     """
 
@@ -59,15 +59,15 @@ class WatchedMemory(threading.local, MemoryLayer):
         self.reading: Reading | None = None
 
     def around(self, access: MemoryAccess) -> Value | None:
-        """Make the access, and note what it found and whether it changed anything."""
+        """Make the access, and note what it read and whether it changed anything."""
         if isinstance(access, Load):
-            found: Value | None = access.made_by(global_memory)
+            values: Value | None = access.made_by(global_memory)
         else:
             with self._changing(access):
-                found = access.made_by(global_memory)
-        if found is not None:
-            self.reading = Reading(access.buffer, access.offsets, found)
-        return found
+                values = access.made_by(global_memory)
+        if values is not None:
+            self.reading = Reading(access.buffer, access.offsets, values)
+        return values
 
     @contextmanager
     def _changing(self, access: MemoryAccess) -> Iterator[None]:
@@ -75,7 +75,9 @@ class WatchedMemory(threading.local, MemoryLayer):
         if self.changed:
             yield
             return
-        look = Load(access.buffer, access.offsets, access.rank, access.mask, access.active, None)
+        look = Load(
+            access.buffer, access.offsets, access.rank, mask=access.mask, active=access.active
+        )
         try:
             before = look.made_by(global_memory)
         except (OutOfBoundsAccess, WildAddress):

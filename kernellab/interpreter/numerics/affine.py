@@ -1,5 +1,5 @@
-"""Integer tiles that stay symbolic: index arithmetic whose elements are never computed
-unless something asks.
+"""Integer tiles that stay symbolic: index arithmetic whose elements are
+computed only if they are needed.
 
 Most offsets of a kernel are affine in the lane: `pid * BLOCK + arange(0, BLOCK)`. Kept as a base
 and strides, a load of such offsets is a strided slice of memory, and a comparison with a bound is a
@@ -242,7 +242,7 @@ def _is_everywhere(end: End, number: int) -> bool:
 
 
 def affine(value: Any, rank: int) -> AffineTile | None:
-    """`value` as an affine tile of that rank, or None where it is no integer or differs
+    """`value` as an affine tile of that rank, or None where it is not an integer or differs
     from lane to lane.
     """
     if isinstance(value, AffineTile):

@@ -12,7 +12,7 @@ import numpy
 class Progression:
     """start, start + step, start + 2 * step, ...: one number for each of `count` programs.
 
-    The numbers of neighbouring programs are mostly of this kind,
+    The numbers of neighboring programs are mostly of this kind,
     and arithmetic on them is then arithmetic on Python's integers.
     """
 

@@ -71,10 +71,6 @@ def _round_away(x: Array) -> Array:
     return whole + numpy.copysign(numpy.abs(x - whole) >= 0.5, x)
 
 
-def _remainder(x: float, y: float) -> float:
-    return math.remainder(x, y)
-
-
 def _times_pi(function: Function, x: Array) -> Array:
     """Of x * pi, for an x that is first brought near 0, which is exact."""
     return function(numpy.pi * numpy.remainder(x, 2))
@@ -147,7 +143,7 @@ _OF_FLOATS: dict[str, Function] = {
     "log1p": numpy.log1p, "log2": numpy.log2, "logb": _exponent, "nearbyint": numpy.rint,
     "norm3d": _norm, "norm4d": _norm, "normcdf": _by_torch(torch.special.ndtr),
     "normcdfinv": _by_torch(torch.special.ndtri), "pow": numpy.power, "powi": numpy.power,
-    "rcbrt": lambda x: 1 / numpy.cbrt(x), "remainder": _one_by_one(_remainder),
+    "rcbrt": lambda x: 1 / numpy.cbrt(x), "remainder": _one_by_one(math.remainder),
     "rhypot": lambda *c: 1 / _norm(*c), "rint": numpy.rint,
     "rnorm3d": lambda *c: 1 / _norm(*c), "rnorm4d": lambda *c: 1 / _norm(*c),
     "round": _round_away, "rsqrt": lambda x: 1 / numpy.sqrt(x), "scalbn": _scaled,
@@ -183,10 +179,6 @@ def _wide(function: Function) -> Function:
         return numpy.asarray(function(*with_more)).astype(FLOAT32)
 
     return computed
-
-
-def _next_after(x: Array, y: Array) -> Array:
-    return numpy.nextafter(x, y)
 
 
 # Bits and integers
@@ -319,8 +311,8 @@ def _libdevice() -> Iterator[tuple[str, Function]]:
     for name, function in _OF_FLOATS.items():
         yield name, function
         yield f"{name}f", _wide(function)
-    yield "nextafter", _next_after
-    yield "nextafterf", _next_after
+    yield "nextafter", numpy.nextafter
+    yield "nextafterf", numpy.nextafter
     for name in ("ilogb", "ilogbf"):
         yield name, _integer_exponent
     yield from ((name, _wide(function)) for name, function in _ONLY_OF_FLOAT32.items())

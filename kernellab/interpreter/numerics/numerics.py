@@ -251,8 +251,8 @@ def _multiply_high_64(a: Array, b: Array) -> Value:
 
 
 def leading_zeros(value: Array) -> Array:
-    """How many zeros stand before the first one in the bits of an unsigned
-    or signed integer, in uint64.
+    """Return how many zero bits precede the first set bit of an unsigned or signed integer, in
+    uint64.
     """
     bits = 8 * value.dtype.itemsize
     rest = value.view(f"u{value.dtype.itemsize}").astype(numpy.uint64)
@@ -317,7 +317,7 @@ def _halves(value: Array) -> tuple[Array, Array]:
 
 
 def rounded_to_odd(a: Array, b: Array) -> Value:
-    """a + b in float64, where an inexact sum takes its neighbour with an odd last bit:
+    """a + b in float64, where an inexact sum takes its neighbor with an odd last bit:
     rounding once more is then right.
     """
     return _made_odd(*exact_sum(a, b))
@@ -330,7 +330,7 @@ def _narrowed_to_odd(value: Array) -> Value:
 
 
 def _made_odd(rounded: Array, error: Array) -> Value:
-    """The neighbour with an odd last bit, toward `error`, of each rounded value
+    """The neighbor with an odd last bit, toward `error`, of each rounded value
     whose last bit is even and whose error is not 0.
     """
     bits = numpy.asarray(rounded).view(f"i{rounded.dtype.itemsize}")

@@ -1,4 +1,4 @@
-"""Matrix products as tensor cores compute them:
+"""Matmuls as tensor cores compute them:
 narrow operands multiplied exactly, sums kept in float32.
 """
 

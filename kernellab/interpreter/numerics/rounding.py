@@ -107,7 +107,7 @@ def _directed(nearest: Any, error: Any, mode: Mode, *operands: Array) -> Any:
 
 
 def _toward(nearest: Any, error: Any, mode: Mode) -> Any:
-    """The nearest number, or its neighbour on the side that `mode` asks for;
+    """The nearest number, or its neighbor on the side that `mode` asks for;
     `error` is the exact result less the nearest.
     """
     kind = numpy.asarray(nearest).dtype.type

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy
 
-from kernellab.interpreter.execution.lane_fault import LaneFault, programs_at_fault
+from kernellab.interpreter.execution.lane_fault import LaneFault, lanes_at_fault
 from kernellab.interpreter.numerics.affine import AffineTile, BoxMask, splatted
 from kernellab.interpreter.numerics.bases import as_array
 
@@ -144,17 +144,8 @@ def _check_indices(index: numpy.ndarray, extent: int, rank: int, active: Active)
         outside = outside & active.reshape((-1,) + (1,) * rank)
     if not outside.any():
         return
-    first = tuple(int(i) for i in numpy.argwhere(outside)[0])
-    program, place = (first[0], first[1:]) if len(first) > rank else (0, first)
-    found = numpy.broadcast_to(index, outside.shape)[first]
-    raise IndexOutsideTile(
-        int(found),
-        extent,
-        place=place,
-        program=program,
-        count=int(outside.sum()),
-        programs=programs_at_fault(outside, rank),
-    )
+    element = numpy.broadcast_to(index, outside.shape)[outside][0]
+    raise IndexOutsideTile(int(element), extent, **lanes_at_fault(outside, rank))
 
 
 def histogram(
@@ -325,22 +316,51 @@ def map_elements(
 # Control flow
 
 
+@dataclass
+class EndlessRange(LaneFault):
+    """A loop whose step does not lead to its end."""
+
+    lower: int
+    upper: int
+    step: int
+
+
 def count(lower: Any, upper: Any, step: Any) -> Iterator[Any]:
-    """`range`, with numbers of the loop variable's own NumPy type."""
+    """`range`, with numbers of the loop variable's own NumPy type.
+
+    Raises:
+        EndlessRange: the step is not positive, and the loop has an iteration.
+    """
+    if step <= 0 and lower < upper:
+        raise EndlessRange(int(lower), int(upper), int(step), place=(), program=0, count=1)
     make = numpy.asarray(lower).dtype.type
-    return map(make, range(int(lower), int(upper), int(step)))
+    return map(make, range(int(lower), int(upper), max(int(step), 1)))
 
 
 def trip_counts(
     lower: Value, upper: Value, step: Value, programs: int, active: Active
 ) -> numpy.ndarray:
-    """How often each program of the batch runs a loop whose bounds differ between programs."""
+    """How often each program of the batch runs a loop whose bounds differ between programs.
+
+    Raises:
+        EndlessRange: of an active program, as for `count`.
+    """
     distance = numpy.asarray(upper, numpy.int64) - lower
+    endless = numpy.broadcast_to((distance > 0) & (numpy.asarray(step) <= 0), (programs,))
+    if endless.any():
+        endless = endless if active is None else endless & active
+        if endless.any():
+            program = int(numpy.flatnonzero(endless)[0])
+            bounds = (
+                numpy.broadcast_to(bound, (programs,))[program] for bound in (lower, upper, step)
+            )
+            raise EndlessRange(*map(int, bounds), **lanes_at_fault(endless, 0))
+        step = numpy.maximum(step, 1)
     number = numpy.broadcast_to(numpy.maximum(-(-distance // step), 0), (programs,))
     return number if active is None else numpy.where(active, number, 0)
 
 
-def nobody(programs: int) -> numpy.ndarray:
+def no_one(programs: int) -> numpy.ndarray:
     """No program of the batch."""
     return numpy.zeros(programs, numpy.bool_)
 
@@ -362,7 +382,7 @@ def first_active(active: Active) -> int:
 
 
 class Composite:
-    """A value of a kernel that is no tile: it consists of several, and is merged part by part."""
+    """A value of a kernel that is not a tile: it has several parts, and is merged part by part."""
 
     def merged(self, old: Any, active: Active) -> Any:
         """This value for active programs, `old` for the others."""
@@ -420,7 +440,7 @@ def _lane_by_lane(
     it takes a branch at each, and guesses wrong where they are irregular.
     """
     dtype = true_value.dtype
-    if condition.size < _BITS_FROM or false_value.dtype != dtype:
+    if condition.size < _BITS_FROM or false_value.dtype != dtype or dtype.kind == "c":
         return numpy.where(condition, true_value, false_value)
     integer = numpy.dtype(f"i{dtype.itemsize}")
     ones = numpy.negative(condition.view(numpy.int8)).astype(integer)

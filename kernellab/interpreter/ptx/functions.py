@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from kernellab.interpreter.ptx.parser import Instruction, PtxError, declared, instruction
+from kernellab.interpreter.ptx.parser import COMMENT, Instruction, PtxError, declared, instruction
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,9 @@ class Statement:
     """One instruction of a function.
 
     Attributes:
-        text: as it stands there, without the semicolon.
+        text: the statement, without the semicolon.
         line: of the source, as the last `.loc` before it says; 0 where none does.
-        labels: that stand before it.
+        labels: those before it.
     """
 
     text: str
@@ -79,7 +79,6 @@ _JUMP = re.compile(r"\bbra(?:\.uni)?\s+([\w$]+)")
 _BEGINNING = re.compile(r"^\s*(?:\.(?:visible|extern|weak)\s+)*\.(entry|func)\b", re.MULTILINE)
 _NAME = re.compile(r"\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)")
 _THREADS = re.compile(r"\.(?:reqntid|maxntid)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _PLACE = re.compile(r"\.loc\s+\d+\s+(\d+)")
 _BEFORE = re.compile(r"(?:[{}]|([\w$]+):(?!:))\s*")
 """A brace that only limits names, or a label."""
@@ -87,9 +86,9 @@ _BEFORE = re.compile(r"(?:[{}]|([\w$]+):(?!:))\s*")
 
 def functions(text: str) -> tuple[Function, ...]:
     """The functions that a PTX module has a body of."""
-    plain = _COMMENT.sub(" ", text)
-    begins = [found.start() for found in _BEGINNING.finditer(plain)]
-    pieces = [plain[one:other] for one, other in zip(begins, [*begins[1:], len(plain)])]
+    plain = COMMENT.sub(" ", text)
+    begins = [match.start() for match in _BEGINNING.finditer(plain)]
+    pieces = [plain[start:end] for start, end in zip(begins, [*begins[1:], len(plain)])]
     return tuple(_function(piece) for piece in pieces if "{" in piece.partition(";")[0])
 
 
@@ -99,9 +98,6 @@ def _function(text: str) -> Function:
     name, threads = _NAME.search(head), _THREADS.search(head)
     assert name is not None, "it begins with .entry or .func"
     sizes = [int(size) for size in threads.groups() if size] if threads else [0]
-    product = 1
-    for size in sizes:
-        product *= size
     widths: dict[str, int] = {}
     statements = []
     for statement in _statements(body):
@@ -113,22 +109,22 @@ def _function(text: str) -> Function:
 
 
 def _closing_brace(text: str) -> int:
-    """Where the brace stands that closes one before the text."""
+    """Return the position of the brace that closes one before the text."""
     depth = 1
-    for found in re.finditer(r"[{}]", text):
-        depth += 1 if found[0] == "{" else -1
+    for match in re.finditer(r"[{}]", text):
+        depth += 1 if match[0] == "{" else -1
         if not depth:
-            return found.start()
+            return match.start()
     return len(text)
 
 
 def _statements(body: str) -> Iterator[Statement]:
-    """What stands between semicolons, places and labels taken off; declarations too."""
+    """Yield the statements between semicolons without places and labels; declarations too."""
     line, labels = 0, list[str]()
     for piece in body.split(";"):
-        for found in _PLACE.finditer(piece):
-            line = int(found[1])
-        words = [one for one in piece.splitlines() if not _PLACE.match(one.strip())]
+        for match in _PLACE.finditer(piece):
+            line = int(match[1])
+        words = [line for line in piece.splitlines() if not _PLACE.match(line.strip())]
         statement = " ".join(words).strip()
         while before := _BEFORE.match(statement):
             statement = statement[before.end() :]

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy
 
 from kernellab.interpreter.numerics import numerics, rounding
 from kernellab.interpreter.numerics.numerics import FLOAT32, FLOAT64
 from kernellab.interpreter.ptx.kinds import KINDS, Kind, bits_of, flushed
+from kernellab.interpreter.ptx.machine import Machine
 from kernellab.interpreter.ptx.parser import Instruction, Operand, PtxError
-
-if TYPE_CHECKING:
-    from kernellab.interpreter.ptx.machine import Machine
 
 Array = Any
 """A NumPy array or scalar."""
@@ -46,7 +44,7 @@ class Rule:
 
     run: Callable[[Machine, Form, Sequence[Operand]], None]
     modifiers: frozenset[str]
-    """Those that an instruction may have; every type may stand anywhere."""
+    """Those that an instruction may have; every type may be anywhere."""
 
 
 INSTRUCTIONS: dict[str, Rule] = {}
@@ -207,11 +205,6 @@ def divide(form: Form, a: Array, b: Array) -> Array:
     return numerics.divide_toward_zero(a, b)
 
 
-@computes("rem")
-def remainder(_form: Form, a: Array, b: Array) -> Array:
-    return numerics.remainder(a, b)
-
-
 @computes("min", modifiers="ftz NaN xorsign abs relu")
 def minimum(form: Form, *values: Array) -> Array:
     return _extreme(form, numpy.minimum, numpy.fmin, values)
@@ -241,19 +234,10 @@ def _extreme(
     return result
 
 
-@computes("abs", modifiers="ftz")
-def absolute(_form: Form, a: Array) -> Array:
-    return numpy.abs(a)
-
-
-@computes("neg", modifiers="ftz")
-def negate(_form: Form, a: Array) -> Array:
-    return -a
-
-
-@computes("copysign")
-def copy_sign(_form: Form, a: Array, b: Array) -> Array:
-    return numpy.copysign(b, a)
+computes("rem")(lambda _, a, b: numerics.remainder(a, b))
+computes("abs", modifiers="ftz")(lambda _, a: numpy.abs(a))
+computes("neg", modifiers="ftz")(lambda _, a: -a)
+computes("copysign")(lambda _, a, b: numpy.copysign(b, a))
 
 
 @instruction("sad")
@@ -294,61 +278,28 @@ def square_root(form: Form, a: Array) -> Array:
     return rounding.square_root(a, form.mode)
 
 
-@computes("rsqrt", modifiers="approx ftz")
-def reciprocal_square_root(_form: Form, a: Array) -> Array:
-    return _in_float64(lambda x: 1 / numpy.sqrt(x), a)
+def _in_float64(function: Callable[[Array], Array]) -> Callable[[Form, Array], Array]:
+    def approximate(_form: Form, a: Array) -> Array:
+        return function(numpy.asarray(a, FLOAT64)).astype(numpy.asarray(a).dtype)
+
+    return approximate
 
 
-@computes("ex2", modifiers="approx ftz")
-def power_of_two(_form: Form, a: Array) -> Array:
-    return _in_float64(numpy.exp2, a)
-
-
-@computes("lg2", modifiers="approx ftz")
-def logarithm(_form: Form, a: Array) -> Array:
-    return _in_float64(numpy.log2, a)
-
-
-@computes("sin", modifiers="approx ftz")
-def sine(_form: Form, a: Array) -> Array:
-    return _in_float64(numpy.sin, a)
-
-
-@computes("cos", modifiers="approx ftz")
-def cosine(_form: Form, a: Array) -> Array:
-    return _in_float64(numpy.cos, a)
-
-
-@computes("tanh", modifiers="approx")
-def hyperbolic_tangent(_form: Form, a: Array) -> Array:
-    return _in_float64(numpy.tanh, a)
-
-
-def _in_float64(function: Callable[[Array], Array], a: Array) -> Array:
-    return function(numpy.asarray(a, FLOAT64)).astype(numpy.asarray(a).dtype)
+computes("rsqrt", modifiers="approx ftz")(_in_float64(lambda x: 1 / numpy.sqrt(x)))
+computes("ex2", modifiers="approx ftz")(_in_float64(numpy.exp2))
+computes("lg2", modifiers="approx ftz")(_in_float64(numpy.log2))
+computes("sin", modifiers="approx ftz")(_in_float64(numpy.sin))
+computes("cos", modifiers="approx ftz")(_in_float64(numpy.cos))
+computes("tanh", modifiers="approx")(_in_float64(numpy.tanh))
 
 
 # Bits
 
 
-@computes("and")
-def bitwise_and(_form: Form, a: Array, b: Array) -> Array:
-    return a & b
-
-
-@computes("or")
-def bitwise_or(_form: Form, a: Array, b: Array) -> Array:
-    return a | b
-
-
-@computes("xor")
-def bitwise_xor(_form: Form, a: Array, b: Array) -> Array:
-    return a ^ b
-
-
-@computes("not")
-def bitwise_not(_form: Form, a: Array) -> Array:
-    return ~a
+computes("and")(lambda _, a, b: a & b)
+computes("or")(lambda _, a, b: a | b)
+computes("xor")(lambda _, a, b: a ^ b)
+computes("not")(lambda _, a: ~a)
 
 
 @computes("cnot")
@@ -478,29 +429,45 @@ def insert_field(machine: Machine, form: Form, operands: Sequence[Operand]) -> N
     machine.write(target, machine.read(base, kind) & ~mask | moved & mask, kind)
 
 
-@instruction("popc")
-def count_ones(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
-    ones = numpy.bitwise_count(machine.read(operands[1], form.kind))
-    machine.write(operands[0], ones.astype(numpy.uint32), KINDS["u32"])
-
-
-@instruction("clz")
-def count_leading_zeros(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
-    zeros = numerics.leading_zeros(machine.read(operands[1], form.kind))
-    machine.write(operands[0], zeros.astype(numpy.uint32), KINDS["u32"])
+@instruction("popc", "clz")
+def count_bits(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+    count = numpy.bitwise_count if form.name == "popc" else numerics.leading_zeros
+    counted = count(machine.read(operands[1], form.kind))
+    machine.write(operands[0], counted.astype(numpy.uint32), KINDS["u32"])
 
 
 @instruction("bfind", modifiers="shiftamt")
 def find_leading_one(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
-    """The place of the highest bit that is no sign, or all ones where there is none."""
+    """Find the highest bit that is not a sign bit; all ones if there is none."""
     value = machine.read(operands[1], form.kind)
     if form.kind.is_signed:
         value = numpy.where(value < 0, ~value, value)
     zeros = numerics.leading_zeros(value.view(bits_of(form.kind.bits)))
     place = zeros if "shiftamt" in form.modifiers else form.kind.bits - 1 - zeros
     nothing = numpy.uint32(0xFFFFFFFF)
-    found = numpy.where(zeros == form.kind.bits, nothing, place.astype(numpy.uint32))
-    machine.write(operands[0], found, KINDS["u32"])
+    positions = numpy.where(zeros == form.kind.bits, nothing, place.astype(numpy.uint32))
+    machine.write(operands[0], positions, KINDS["u32"])
+
+
+@instruction("fns")
+def find_nth_set(machine: Machine, _form: Form, operands: Sequence[Operand]) -> None:
+    """Find the n-th one of a mask from a bit on, upward, or downward where n is negative; 0 means
+    that bit alone. All ones if there is none (PTX ISA, fns).
+    """
+    mask = machine.read(operands[1], KINDS["u32"])
+    start = machine.read(operands[2], KINDS["s32"]).astype(numpy.int64)
+    nth = machine.read(operands[3], KINDS["s32"]).astype(numpy.int64)
+    left = numpy.maximum(numpy.abs(nth), 1)
+    position = numpy.full(numpy.broadcast(mask, start, nth).shape, 0xFFFFFFFF, numpy.uint32)
+    for step in range(32):
+        place = start + step * numpy.sign(nth)
+        is_one = (
+            (place >= 0) & (place < 32) & (mask >> place.clip(0, 31).astype(numpy.uint32) & 1 > 0)
+        )
+        is_one = is_one & ((nth != 0) | (step == 0))
+        position = numpy.where(is_one & (left == 1), place.astype(numpy.uint32), position)
+        left = left - is_one
+    machine.write(operands[0], position, KINDS["b32"])
 
 
 @computes("brev")
@@ -547,8 +514,8 @@ def set_number(machine: Machine, form: Form, operands: Sequence[Operand]) -> Non
     """All ones, or 1.0, where the comparison holds."""
     holds = _compared(machine, form, operands[1], operands[2])
     result = form.kinds[0]
-    one = result.dtype.type(1) if result.is_float else ~result.dtype.type(0)
-    machine.write(operands[0], numpy.where(holds, one, result.dtype.type(0)), result)
+    unit = result.dtype.type(1) if result.is_float else ~result.dtype.type(0)
+    machine.write(operands[0], numpy.where(holds, unit, result.dtype.type(0)), result)
 
 
 def _compared(machine: Machine, form: Form, a: Operand, b: Operand) -> Array:

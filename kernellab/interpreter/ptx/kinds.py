@@ -22,7 +22,7 @@ class Kind:
         name: "f32", "s64", "e4m3x2".
         dtype: of one number.
         bits: of the whole value; numbers narrower than a byte fill a byte each in `dtype`.
-        count: how many numbers it holds; they stand along a last axis, the lowest bits first, where
+        count: how many numbers it holds; they are along a last axis, the lowest bits first, where
             there are two or more.
     """
 
@@ -74,8 +74,8 @@ KINDS: dict[str, Kind] = dict(
         _kind("e3m2x2", ml_dtypes.float6_e3m2fn, 16, 2),
     ]
 )
-"""Every type by name. `tf32` is no type of a register:
-the instruction that makes it writes a b32."""
+"""Every type by name. `tf32` is not a type of a register: the
+instruction that makes it writes a b32."""
 
 
 def bits_of(width: int) -> numpy.dtype:

@@ -1,26 +1,22 @@
-"""Runs instructions: registers hold bits, one element of each array for one run of the assembly."""
+"""The state of a run of assembly: each register holds bits, one array element for each run."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, Protocol
 
 import numpy
 
-from kernellab.interpreter.ptx.instructions import INSTRUCTIONS, Form, form_of
 from kernellab.interpreter.ptx.kinds import KINDS, Kind, bits_of, numbers, pattern, resized
 from kernellab.interpreter.ptx.parser import (
     Address,
-    Assembly,
     Immediate,
     Instruction,
     Operand,
     PtxError,
     Register,
     Vector,
-    parse,
 )
 
 Array = Any
@@ -37,37 +33,6 @@ class Memory(Protocol):
         """Write values to the addresses where the mask is on."""
 
 
-@cache
-def assembled(text: str) -> tuple[Assembly, tuple[Form, ...]]:
-    """The instructions of a text, each known and with modifiers that it may have.
-
-    Raises:
-        PtxError: it names the first that is not.
-    """
-    assembly = parse(text)
-    _check_registers(assembly)
-    return assembly, tuple(form_of(instruction) for instruction in assembly.instructions)
-
-
-def run(
-    text: str, inputs: Mapping[str, Array], outputs: Mapping[str, int], memory: Memory
-) -> list[Array]:
-    """Run a text.
-
-    Args:
-        inputs: the bits of the registers that are set: "$1", ...
-        outputs: widths in bits of the registers that are asked for: "$0", ...
-
-    Returns:
-        The bits of the outputs, in order.
-    """
-    assembly, forms = assembled(text)
-    machine = Machine({**assembly.widths, **outputs}, inputs, memory)
-    for instruction, form in zip(assembly.instructions, forms):
-        machine.step(instruction, form)
-    return [machine.bits(Register(name)) for name in outputs]
-
-
 class Machine:
     """The state between two instructions."""
 
@@ -82,13 +47,12 @@ class Machine:
             self._registers[name] = bits
             self._widths[name] = 8 * numpy.asarray(bits).itemsize
 
-    def step(self, instruction: Instruction, form: Form) -> None:
-        """Carry out one instruction."""
+    def guarded_by(self, instruction: Instruction) -> None:
+        """Take an instruction's guard: it decides which elements `write` changes."""
         self.guard = None
         if instruction.guard is not None:
             register, negated = instruction.guard
             self.guard = self.read(register, KINDS["pred"]) ^ negated
-        INSTRUCTIONS[instruction.name].run(self, form, instruction.operands)
 
     def read(self, operand: Operand, kind: Kind) -> Array:
         """The numbers of an operand."""
@@ -109,8 +73,8 @@ class Machine:
 
     def bits(self, register: Register) -> Array:
         """What a register holds; one that was never written holds zeros."""
-        if register.name not in self._widths and register.name in _SPECIAL_REGISTERS:
-            return _SPECIAL_REGISTERS[register.name]()
+        if register.name not in self._widths and register.name in SPECIAL_REGISTERS:
+            return SPECIAL_REGISTERS[register.name]()
         zero = bits_of(self._widths.get(register.name, 32)).type(0)
         return self._registers.get(register.name, zero)
 
@@ -161,7 +125,7 @@ def _nanoseconds() -> Array:
     return numpy.uint64(time.perf_counter_ns())
 
 
-_SPECIAL_REGISTERS: dict[str, Callable[[], Array]] = {
+SPECIAL_REGISTERS: dict[str, Callable[[], Array]] = {
     "%clock": lambda: numpy.uint32(time.perf_counter_ns() & 0xFFFFFFFF),
     "%clock64": _nanoseconds,
     "%globaltimer": lambda: numpy.uint64(time.time_ns()),
@@ -170,13 +134,3 @@ _SPECIAL_REGISTERS: dict[str, Callable[[], Array]] = {
 }
 """What is true here: time in nanoseconds, and one multiprocessor.
 Numbers of threads there are none."""
-
-
-def _check_registers(assembly: Assembly) -> None:
-    """Raise PtxError for a register that is neither an operand, declared nor known."""
-    for instruction in assembly.instructions:
-        for operand in instruction.operands:
-            name = operand.name if isinstance(operand, Register) else "_"
-            known = name in assembly.widths or name in _SPECIAL_REGISTERS or name[0] in "$_"
-            if not known:
-                raise PtxError(f"the PTX register {name!r} in {instruction.opcode!r}")

@@ -11,8 +11,8 @@ from kernellab.interpreter.ptx.kinds import KINDS
 
 
 class PtxError(Exception):
-    """Assembly that cannot be run; the message says what stands there,
-    as it goes on from "does not know".
+    """Assembly that cannot be run; the message names the construct, to
+    follow "does not know".
     """
 
 
@@ -25,7 +25,7 @@ class Register:
 
 @dataclass(frozen=True)
 class Immediate:
-    """A number that stands in the text."""
+    """A number in the text."""
 
     value: int | float
 
@@ -64,7 +64,7 @@ class Instruction:
 
     @property
     def name(self) -> str:
-        """What stands before the first dot."""
+        """The part before the first dot."""
         return self.opcode.split(".")[0]
 
     @property
@@ -100,12 +100,12 @@ def parse(text: str) -> Assembly:
     return assembly
 
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def _statements(text: str) -> Iterator[str]:
-    """What stands between semicolons; braces around several statements only limit names."""
-    for piece in _COMMENT.sub(" ", text).split(";"):
+    """Yield the statements between semicolons; braces around several only limit names."""
+    for piece in COMMENT.sub(" ", text).split(";"):
         statement = piece.strip()
         while statement[:1] in ("{", "}"):
             statement = statement[1:].lstrip()
@@ -135,7 +135,7 @@ def instruction(statement: str) -> Instruction:
     """Read one instruction, without the semicolon behind it.
 
     Raises:
-        PtxError: a label stands before it.
+        PtxError: there is a label before it.
     """
     guard = None
     guarded = _GUARD.fullmatch(statement)

@@ -29,6 +29,7 @@ from kernellab.interpreter.ptx.parser import (
     Register,
     Vector,
 )
+from kernellab.interpreter.ptx.running import step
 
 Array = Any
 """A NumPy array or scalar."""
@@ -126,7 +127,7 @@ class Threads:
     # One instruction
 
     def _access(self, place: int, instruction: Instruction) -> ThreadAccess:
-        address = next(one for one in instruction.operands if isinstance(one, Address))
+        address = next(operand for operand in instruction.operands if isinstance(operand, Address))
         where = None
         if self._state(_names(address)) is not Unknown.ANY:
             where = numpy.broadcast_to(self._machine.address(address), self._count)
@@ -175,7 +176,7 @@ class Threads:
     def _carry_out(self, instruction: Instruction) -> bool:
         """Whether the machine can; what is not known is 0 to it."""
         try:
-            self._machine.step(instruction, form_of(instruction))
+            step(self._machine, instruction, form_of(instruction))
         except PtxError:
             return False
         return True
@@ -205,24 +206,22 @@ def _reads_ahead(instructions: Sequence[Instruction]) -> bool:
     """Whether one of the instructions, in the order of the text,
     reads what only a later one writes.
     """
-    everything = {name for one in instructions for name in _written(one)}
+    everything = {name for instruction in instructions for name in _written(instruction)}
     written: set[str] = set()
-    for one in instructions:
-        if not everything.intersection(_read(one)) <= written:
+    for instruction in instructions:
+        if not everything.intersection(_read(instruction)) <= written:
             return True
-        written.update(_written(one))
+        written.update(_written(instruction))
     return False
 
 
 class _NoMemory:
     """Nothing that addresses depend on is read from memory here."""
 
-    def load(self, addresses: Array, dtype: numpy.dtype, mask: Array | None) -> Array:
-        del addresses, dtype, mask
+    def load(self, _addresses: Array, _dtype: numpy.dtype, _mask: Array | None) -> Array:
         raise PtxError("a load")
 
-    def store(self, addresses: Array, values: Array, mask: Array | None) -> None:
-        del addresses, values, mask
+    def store(self, _addresses: Array, _values: Array, _mask: Array | None) -> None:
         raise PtxError("a store")
 
 
@@ -254,9 +253,9 @@ def _shuffled(machine: Machine, instruction: Instruction, threads: int) -> Unkno
         return Unknown.ANY
     kind = KINDS["b32"]
     values = numpy.broadcast_to(machine.read(source, kind), threads).reshape(-1, WARP)
-    asked = numpy.broadcast_to(machine.read(lane, kind), threads).reshape(-1, WARP) % WARP
+    lanes = numpy.broadcast_to(machine.read(lane, kind), threads).reshape(-1, WARP) % WARP
     machine.write(
-        target, numpy.take_along_axis(values, asked.astype(numpy.int64), 1).reshape(-1), kind
+        target, numpy.take_along_axis(values, lanes.astype(numpy.int64), 1).reshape(-1), kind
     )
     return None
 
@@ -299,15 +298,17 @@ def _results(instruction: Instruction) -> int:
 
 def _written(instruction: Instruction) -> list[str]:
     first = instruction.operands[: _results(instruction)]
-    return [name for one in first if not isinstance(one, Address) for name in _names(one)]
+    return [
+        name for operand in first if not isinstance(operand, Address) for name in _names(operand)
+    ]
 
 
 def _read(instruction: Instruction) -> list[str]:
     rest = instruction.operands[_results(instruction) :]
-    names = [name for one in rest for name in _names(one)]
+    names = [name for operand in rest for name in _names(operand)]
     return names + ([instruction.guard[0].name] if instruction.guard else [])
 
 
 def _address_and_guard(instruction: Instruction) -> list[str]:
-    address = next(one for one in instruction.operands if isinstance(one, Address))
+    address = next(operand for operand in instruction.operands if isinstance(operand, Address))
     return _names(address) + ([instruction.guard[0].name] if instruction.guard else [])

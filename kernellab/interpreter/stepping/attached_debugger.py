@@ -18,7 +18,7 @@ _MOST_PROGRAMS = 4096
 """So many programs are asked for a condition, at most."""
 
 _FOREIGN = ("kernellab", "numpy", "torch", "xdsl")
-"""Packages that a step from a kernel's line could come into, and nobody wants to see."""
+"""Packages that a step from a kernel's line could come into, and no one wants to see."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def _python_debugger(tracer: bdb.Bdb, files: Iterable[str]) -> AttachedDebugger 
         _canonical(file)
         for file in watched
         for line in tracer.breaks[tracer.canonic(file)]
-        if any(one.cond for one in tracer.get_breaks(file, line))
+        if any(line_break.cond for line_break in tracer.get_breaks(file, line))
     )
 
     @contextmanager
@@ -97,11 +97,11 @@ def _python_debugger(tracer: bdb.Bdb, files: Iterable[str]) -> AttachedDebugger 
 
 
 def _conditional_files() -> Iterator[str]:
-    # Where there is no such attribute, conditions are asked of the first program alone.
+    # Without this attribute, conditions are evaluated for the first program only.
     for file, lines in getattr(_pydevd(), "breakpoints", {}).items():
         if any(
-            getattr(one, "condition", None) or getattr(one, "hit_condition", None)
-            for one in lines.values()
+            getattr(line, "condition", None) or getattr(line, "hit_condition", None)
+            for line in lines.values()
         ):
             yield _canonical(file)
 
@@ -141,7 +141,7 @@ _PROTECTED = "protected variables"
 
 
 def _pydevd() -> Any:
-    """What debugpy builds on; all that is asked of it is private."""
+    """Return the debugger that debugpy builds on; all that is used of it is private."""
     find: Any = getattr(sys.modules.get("pydevd"), "get_global_debugger", None)
     return None if find is None else find()
 

@@ -25,21 +25,22 @@ from kernellab.interpreter.analyses.pointers import ADDRESS, underlying_objects
 from kernellab.interpreter.codegen.emitter import in_order_of_jumps
 from kernellab.interpreter.codegen.expressions import BUILTINS
 from kernellab.interpreter.execution.grid import GridSizes, Programs
-from kernellab.interpreter.execution.nesting import told_of_nesting
 from kernellab.interpreter.execution.program import (
     HIDDEN_FILE,
     MODULES,
+    CodeOrigin,
     ProgramCode,
     entry_of,
     hidden,
     key_of,
     nested_codes,
     program_code,
+    told_of_nesting,
     with_plain_names,
 )
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.address_space import AddressSpace
-from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.observing import RunObserver
 from kernellab.interpreter.stepping import shown
 from kernellab.interpreter.stepping.emitter import (
@@ -62,7 +63,7 @@ from kernellab.triton_api import DEBUG_RECORD, DebugRecord, DebugRecords, Source
 
 
 def _go_on() -> None:
-    """What a `breakpoint()` does where nobody watches."""
+    """What a `breakpoint()` does where no one watches."""
 
 
 @dataclass(frozen=True)
@@ -86,15 +87,15 @@ class SteppingFunction:
 
 @dataclass(frozen=True)
 class SteppingCode:
-    """The code for stepping of one specialisation of a kernel.
+    """The code for stepping of one specialization of a kernel.
 
     Attributes:
         functions: the kernel first, then each function that it calls, by their code objects.
         start: makes the kernel's parameters out of what is passed to it, and calls it.
         lines: what traced code calls its hook with, by number.
         breakpoints: (file, line) of every `breakpoint()`.
-        batch: the code for batches of the same specialisation.
-        program: what both flavours are made of, for faults and observers: code objects, locations,
+        batch: the code for batches of the same specialization.
+        program: what both flavors are made of, for faults and observers: code objects, locations,
             operations, variables.
     """
 
@@ -160,7 +161,7 @@ class SteppingCode:
         stop: Callable[[], None],
         seen_as: Callable[[dict[str, Any]], dict[str, Any]],
     ) -> Callable[[Any], Any]:
-        """Functions with globals of their own: those of their source,
+        """Functions with separate globals: those of their source,
         and what generated code calls.
         """
         shared = {generated(name): module for name, module in modules.items()}
@@ -208,7 +209,7 @@ class OneProgram:
 
 
 MOST_KEPT = 64
-"""Specialisations of a kernel whose code for stepping is kept."""
+"""Specializations of a kernel whose code for stepping is kept."""
 
 _kept: weakref.WeakKeyDictionary[triton_api.MadeOf, Latest[SteppingCode]] = (
     weakref.WeakKeyDictionary()
@@ -241,19 +242,19 @@ def stepping_code(
         )
     key = key_of(kernel, call, target, f"stepping {traced} {traces_operations}")
     codes = _kept.setdefault(triton_api.check_globals(kernel), Latest(MOST_KEPT))
-    known = None if key is None else codes.get(key)
-    if known is not None:
-        return known
+    return codes.get_or_make(key, lambda: _made(kernel, call, target, traced, traces_operations))
+
+
+def _made(
+    kernel: Any, call: BoundCall, target: Target, traced: bool, traces_operations: bool
+) -> SteppingCode:
     batch = program_code(kernel, call, target)
     module, records = triton_api.make_ttir_with_debug_info(
         kernel, call.specialization, target, call.options
     )
     with triton_api.freed_after(module):
         read = read_module(triton_api.generic_text(module))
-    code = _Maker(read, records, batch, traced, traces_operations).code()
-    if key is not None:
-        codes.keep(key, code)
-    return code
+    return _Maker(read, records, batch, traced, traces_operations).code()
 
 
 class _Maker:
@@ -290,12 +291,12 @@ class _Maker:
         start = self._start
         functions = {function.code: function for function in (kernel, *others)}
         assert len(functions) == len(self._made)
+        module, *_ = self._batch.origin()
+        origin = CodeOrigin(module, tuple(self.locations), tuple(self.located), self._variables)
         program = dataclasses.replace(
             self._batch,
             codes=self._batch.codes | {c for code in functions for c in nested_codes(code)},
-            locations=tuple(self.locations),
-            operations=tuple(self.located),
-            variables=self._variables,
+            origin=lambda: origin,
         )
         return SteppingCode(
             functions, start, tuple(self.lines), tuple(self._breakpoints), self._batch, program
@@ -444,5 +445,7 @@ def _compiled(definition: ast.FunctionDef, file: str, name: str) -> CodeType:
     module = compile(ast.Module([definition], []), file, "exec")
     code = next(constant for constant in module.co_consts if isinstance(constant, CodeType))
     code = with_plain_names(without_made_up_lines(code))
-    inside = tuple(hidden(one) if isinstance(one, CodeType) else one for one in code.co_consts)
+    inside = tuple(
+        hidden(const) if isinstance(const, CodeType) else const for const in code.co_consts
+    )
     return code.replace(co_name=name, co_qualname=name, co_consts=inside)

@@ -23,7 +23,7 @@ from kernellab.errors import SourcePosition
 from kernellab.interpreter.analyses.pointers import ADDRESS, PointsInto, underlying_objects
 from kernellab.interpreter.analyses.uniformity import varying_elements
 from kernellab.interpreter.codegen.calls import inline_calls_of_elements
-from kernellab.interpreter.codegen.emitter import Emitter, in_order_of_jumps
+from kernellab.interpreter.codegen.emitter import Emitter, FunctionFacts, in_order_of_jumps
 from kernellab.interpreter.codegen.expressions import (
     Expression,
     as_node,
@@ -131,10 +131,18 @@ class SteppingEmitter(Emitter):
             returns_into: for each result, the one argument that it can point into, or None.
         """
         assert record.function is not None
+        # Calls stay calls, except in functions of single elements, which run on whole tiles.
+        inline_calls_of_elements(function, surroundings.debug_record_of)
+        facts = FunctionFacts(
+            starts=frozenset(),  # Functions are given pointers from anywhere.
+            varying=varying_elements(function),  # There is one program.
+            underlying_objects=underlying_objects(
+                function, addresses, surroundings.results_point_into
+            ),
+        )
+        super().__init__(function, record.function.file, facts)
         self._around = surroundings
-        self._addresses = addresses
         self._returns_into = returns_into
-        super().__init__(function, record.function.file)
         self.record = record
         self.locations = surroundings.locations
         self.located = surroundings.located
@@ -146,26 +154,6 @@ class SteppingEmitter(Emitter):
         self._straight: int | None = None
         """The line of what ran last, where only one thing can have run last."""
         self._has_no_line = False
-
-    # Facts about values
-
-    def take_calls(self, function: tt.FuncOp) -> None:
-        """Calls stay calls, except in functions of single elements, which run on whole tiles."""
-        inline_calls_of_elements(function, self._around.debug_record_of)
-
-    def find_starts(self, _function: tt.FuncOp) -> set[SSAValue]:
-        """None: functions are given pointers from anywhere, and steps are those of the source."""
-        return set()
-
-    def find_varying(self, function: tt.FuncOp) -> set[SSAValue]:
-        """There is one program, so only elements inside functions of elements differ."""
-        return varying_elements(function)
-
-    def find_underlying_objects(self, function: tt.FuncOp) -> dict[SSAValue, Any]:
-        """Pointers among the arguments are their own underlying objects,
-        except those that are addresses.
-        """
-        return underlying_objects(function, self._addresses, self._around.results_point_into)
 
     # The function
 
@@ -182,10 +170,10 @@ class SteppingEmitter(Emitter):
                 if names_id:
                     self.assign(PROGRAM_ID, self.programs.id_in(self.grid))
             self.blocks(self.function.body)
-        parameters = syntax.parameters(self.record.names, [_VALUES])
         if callee.is_coroutine:
             body.insert(0, ast.If(ast.Constant(False), [ast.Expr(ast.Yield())], []))
-        function = syntax.function(callee.name, parameters, body, self.record.line)
+        names, line = self.record.names, self.record.line
+        function = syntax.function(callee.name, names, body, line, [_VALUES])
         syntax.make_names_unique(function)
         return function
 
@@ -203,7 +191,7 @@ class SteppingEmitter(Emitter):
             parameters = [self._shown(held, operands) for held in callee.record.names.values()]
             called = variable(callee.name)(*parameters, **{_VALUES: variable(given)})
             self.statement(ast.Return(called.node))
-        function = syntax.function("start", syntax.parameters([_VALUES]), body, 1)
+        function = syntax.function("start", [_VALUES], body, 1)
         syntax.make_names_unique(function)
         return function
 
@@ -328,7 +316,7 @@ class SteppingEmitter(Emitter):
         self.statement(ast.Expr(event.node))
 
     def _emit_operation_event(self, op: Operation) -> None:
-        """Hand the results of an operation to the hook, None for one that nobody looks at."""
+        """Hand the results of an operation to the hook, None for one that no one looks at."""
         nothing = Expression(ast.Constant(None))
         results = tuple(self[v] if v in self._expressions else nothing for v in op.results)
         number = self._number_of(op)
@@ -386,7 +374,7 @@ class SteppingEmitter(Emitter):
 
     @contextmanager
     def at_line(self, line: int) -> Iterator[None]:
-        """Inside, statements stand at `line`."""
+        """Inside, statements have the line `line`."""
         outer, self._fixed_line = self._fixed_line, line
         yield
         self._fixed_line = outer
@@ -434,7 +422,7 @@ class SteppingEmitter(Emitter):
         return super().fresh(f"_{hint.lstrip('_')}")
 
     def constant(self, value: Any, hint: str = "constant") -> Expression:
-        """An object of its own in the code's globals; equal dtypes share one."""
+        """Return a global of the code for an object; equal dtypes share one."""
         key = value if isinstance(value, numpy.dtype) else None
         if key is not None and key in self._dtype_names:
             return variable(self._dtype_names[key])
@@ -447,10 +435,10 @@ class SteppingEmitter(Emitter):
 
     def lowered(self, rule: Rule, op: Operation) -> Any:
         """Atomics find one value a program, and here is one program."""
-        found = super().lowered(rule, op)
-        if isinstance(op, tt.AtomicRMWOp | tt.AtomicCASOp) and isinstance(found, Expression):
-            return found if self._inside_element_function else found.item(0)
-        return found
+        lowered = super().lowered(rule, op)
+        if isinstance(op, tt.AtomicRMWOp | tt.AtomicCASOp) and isinstance(lowered, Expression):
+            return lowered if self._inside_element_function else lowered.item(0)
+        return lowered
 
     def ends_turn(self, _loop: scf.WhileOp, /) -> bool:
         """Where programs wait for each other, every such loop may be one that waits."""

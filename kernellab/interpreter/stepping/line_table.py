@@ -1,7 +1,7 @@
 """Lines of a code object, rewritten: instructions that belong to no line of the source get none.
 
 Python numbers every statement that it compiles. Where generated code joins values after a branch
-there is nothing in the source to stand at, and a debugger that stopped there would jump about. Such
+there is no place in the source, and a debugger that stopped there would jump about. Such
 statements are compiled at `NO_LINE`, and lose their line here. The format is CPython's for 3.11 and
 later (Objects/locations.md in its sources).
 """
@@ -30,7 +30,8 @@ Position = tuple[int | None, int | None, int | None, int | None]
 def without_made_up_lines(code: CodeType) -> CodeType:
     """The code, and all code inside it, with no line where the line is `NO_LINE`."""
     constants = tuple(
-        without_made_up_lines(one) if isinstance(one, CodeType) else one for one in code.co_consts
+        without_made_up_lines(const) if isinstance(const, CodeType) else const
+        for const in code.co_consts
     )
     table = bytes(_entries(_positions(code), code.co_firstlineno))
     return code.replace(co_consts=constants, co_linetable=table)

@@ -14,7 +14,7 @@ import numpy
 from numpy.lib.stride_tricks import as_strided
 
 from kernellab.interpreter.memory.address_space import Elements
-from kernellab.interpreter.memory.global_memory import Buffer
+from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.numerics.affine import SymbolicTile
 from kernellab.interpreter.numerics.tiles import Value, full
 
@@ -43,8 +43,8 @@ _IN_ROWS: ContextVar[bool] = ContextVar("kernellab_values_in_rows", default=Fals
 
 @contextmanager
 def values_in_rows() -> Iterator[None]:
-    """While active, a number's class is called "int32 = 128": of what is no number of Python's, the
-    rows of JupyterLab's variables show the class alone.
+    """While active, a number's class is called "int32 = 128": JupyterLab's table of variables
+    shows the class alone of a value that is not a Python number.
     """
     before = _IN_ROWS.set(True)
     try:
@@ -114,7 +114,7 @@ class Pointer:
             IndexError: only the address of the pointer is known.
         """
         if not isinstance(self._buffer, Buffer):
-            raise IndexError(f"no argument is known behind {self!r}")
+            raise IndexError(f"{self!r} does not point into a known argument")
         tensor, elements = self._buffer.tensor, self._buffer.elements
         strides = tuple(step * tensor.element_size() for step in tensor.stride())
         return as_strided(elements[self._buffer.origin :], tuple(tensor.shape), strides)

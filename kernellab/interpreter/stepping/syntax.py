@@ -6,6 +6,7 @@ import ast
 import copy
 from collections.abc import Iterable, Sequence
 
+from kernellab.interpreter.codegen.code_writer import function_definition
 from kernellab.interpreter.codegen.expressions import (
     BUILTINS,
     MODULES,
@@ -22,7 +23,7 @@ def parts_ways(statement: ast.stmt) -> bool:
 
 
 def without_positions(statement: ast.stmt) -> ast.stmt:
-    """A copy of its own: expressions are shared, and each takes the position
+    """Return a copy: expressions are shared, and each takes the position
     of its first statement. Statements inside are as they are.
     """
     copied = copy.copy(statement)
@@ -43,23 +44,15 @@ def _forget_positions(tree: ast.AST) -> None:
             vars(node).pop(attribute, None)
 
 
-def parameters(names: Iterable[str], keywords: Sequence[str] = ()) -> ast.arguments:
-    """Of a function: `def f(names, *, keywords)`."""
-    return ast.arguments(
-        posonlyargs=[],
-        args=[ast.arg(name) for name in names],
-        kwonlyargs=[ast.arg(name) for name in keywords],
-        kw_defaults=[None] * len(keywords),
-        defaults=[],
-    )
-
-
 def function(
-    name: str, arguments: ast.arguments, body: list[ast.stmt], line: int
+    name: str,
+    parameters: Iterable[str],
+    body: list[ast.stmt],
+    line: int,
+    keywords: Sequence[str] = (),
 ) -> ast.FunctionDef:
-    """A function whose `def` stands on a line, and so does what of its body has no line yet."""
-    made = ast.FunctionDef(name, arguments, body, decorator_list=[])
-    vars(made)["type_params"] = []  # Python 3.12 and later require it
+    """Return a function whose `def` is on a line, like the parts of its body without a line."""
+    made = function_definition(name, parameters, body, keywords)
     for node in ast.walk(made):
         if "lineno" in node._attributes and not hasattr(node, "lineno"):
             vars(node).update(lineno=line, end_lineno=line, col_offset=0, end_col_offset=0)
@@ -76,7 +69,7 @@ _OF_KERNEL = "kernel."
 
 
 def generated(name: str) -> str:
-    """What generated code calls something of its own: a name that no kernel has."""
+    """Return a name for generated code that no kernel has."""
     return f"{_GENERATED}{name}"
 
 

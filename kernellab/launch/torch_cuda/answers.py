@@ -10,14 +10,15 @@ import torch
 
 from kernellab import triton_api
 from kernellab.launch.torch_cuda import streams
-from kernellab.launch.torch_cuda.generators import Generator, default_generator
-from kernellab.launch.torch_cuda.marks import GPU, allocated, names_gpu
+from kernellab.launch.torch_cuda.marks import GPU, allocated
 from kernellab.launch.torch_cuda.properties import DeviceProperties
 from kernellab.launch.torch_cuda.sessions import Session
 from kernellab.records import Target
+from kernellab.torch_api import gpu_answers
+from kernellab.torch_api.gpu_answers import device_index
 
 Answer = Callable[..., Any]
-"""Called with the session, and with what was asked."""
+"""Called with the session and the arguments."""
 
 
 def _is(value: Any) -> Answer:
@@ -28,62 +29,40 @@ def _of_device(answer: Callable[[Session], Any]) -> Answer:
     """An answer about one device: the emulated one, or none."""
 
     def answer_about(session: Session, device: Any = None) -> Any:
-        _check(device)
+        device_index(device)
         return answer(session)
 
     return answer_about
 
 
-def _check(device: Any) -> None:
-    """Refuse what is no device of the emulated GPU, as torch does."""
-    if device is None or (isinstance(device, int) and device < 0):
-        return
-    if not names_gpu(device):
-        raise ValueError(f"Expected a cuda device, but got: {device}")
+def _of_torch(answers: Mapping[str, Callable[..., Any]]) -> dict[str, Answer]:
+    return {
+        name: lambda _session, *args, _answer=answer: _answer(*args)
+        for name, answer in answers.items()
+    }
 
 
-@functools.cache
-def _properties(target: Target) -> DeviceProperties:
-    return DeviceProperties(target)
+_properties = functools.cache(DeviceProperties)
 
 
 def _is_bf16_supported(session: Session, including_emulation: bool = True) -> bool:
-    major, _ = triton_api.compute_capability(session.target)
-    return session.target.backend == "hip" or major >= 8 or including_emulation
+    is_amd = session.target.backend == "hip"
+    return is_amd or _properties(session.target).major >= 8 or including_emulation
 
 
 def _is_tf32_supported(session: Session) -> bool:
-    major, _ = triton_api.compute_capability(session.target)
-    return session.target.backend == "cuda" and major >= 8
+    return session.target.backend == "cuda" and _properties(session.target).major >= 8
 
 
 _DEVICE: dict[str, Answer] = {
-    "is_available": _is(True),
+    **_of_torch(gpu_answers.OF_CUDA),
+    "_get_device_properties": lambda session, _index: _properties(session.target),
     "is_initialized": _is(True),
     "init": _is(None),
-    "_lazy_init": _is(None),
     "is_bf16_supported": _is_bf16_supported,
     "is_tf32_supported": _is_tf32_supported,
-    "device_count": _is(1),
-    "current_device": _is(0),
-    "set_device": _of_device(_is(None)),
-    "synchronize": _of_device(_is(None)),
-    "_exchange_device": _of_device(_is(0)),
-    "_maybe_exchange_device": _of_device(_is(0)),
-    "get_device_name": _of_device(lambda session: _properties(session.target).name),
-    "get_device_capability": _of_device(
-        lambda session: triton_api.compute_capability(session.target)
-    ),
-    "get_device_properties": _of_device(lambda session: _properties(session.target)),
-    "get_arch_list": lambda session: [session.target.name],
-    "can_device_access_peer": _is(False),
-    "get_sync_debug_mode": _is(0),
-    "set_sync_debug_mode": _is(None),
-    "get_allocator_backend": _is("native"),
     "cudart": lambda session: _CudaRuntime(session),
     "check_error": _is(None),
-    "_sleep": _is(None),
-    "ipc_collect": _is(None),
 }
 
 
@@ -94,12 +73,10 @@ class _CudaRuntime:
         self._session = session
 
     def cudaProfilerStart(self) -> int:  # noqa: N802
-        """Nobody listens."""
+        """No one listens."""
         return 0
 
-    def cudaProfilerStop(self) -> int:  # noqa: N802
-        """Nobody listens."""
-        return 0
+    cudaProfilerStop = cudaProfilerStart  # noqa: N815
 
     def cudaMemGetInfo(self, _device: int = 0) -> tuple[int, int]:  # noqa: N802
         """Free bytes, and all."""
@@ -124,7 +101,7 @@ _STREAMS: dict[str, Answer] = {
 # Memory: the tensors that count as being there
 
 
-def _reset_peak(_session: Session) -> None:
+def _reset_peak(_session: Session, _index: int) -> None:
     allocated.reset_peak()
 
 
@@ -133,17 +110,13 @@ def _free_and_total(session: Session) -> tuple[int, int]:
     return max(total - allocated.bytes, 0), total
 
 
-def _memory_stats(_session: Session) -> dict[str, int]:
-    return dict.fromkeys(("num_alloc_retries", "num_ooms"), 0) | {
-        f"{what}_bytes.all.{when}": bytes_
-        for what in ("allocated", "reserved")
-        for when, bytes_ in (("current", allocated.bytes), ("peak", allocated.peak))
-    }
+def _memory_stats(_session: Session, _index: int) -> dict[str, Any]:
+    now = {"all": {"current": allocated.bytes, "peak": allocated.peak}}
+    return {"allocated_bytes": now, "reserved_bytes": now, "num_alloc_retries": 0, "num_ooms": 0}
 
 
-def _memory_summary(session: Session, device: Any = None, abbreviated: bool = False) -> str:
-    _check(device)
-    del abbreviated
+def _memory_summary(session: Session, device: Any = None, *_: Any, **__: Any) -> str:
+    device_index(device)
     free, total = _free_and_total(session)
     return (
         f"{_properties(session.target).name}, emulated: {allocated.bytes:,} bytes allocated (at "
@@ -151,62 +124,10 @@ def _memory_summary(session: Session, device: Any = None, abbreviated: bool = Fa
     )
 
 
-_MEMORY: dict[str, Answer] = {
-    "memory_summary": _memory_summary,
-    "empty_cache": _is(None),
-    "mem_get_info": _of_device(_free_and_total),
-    "memory_stats": _of_device(_memory_stats),
-    **dict.fromkeys(
-        ("memory_allocated", "memory_reserved"), _of_device(lambda _session: allocated.bytes)
-    ),
-    **dict.fromkeys(
-        ("max_memory_allocated", "max_memory_reserved"),
-        _of_device(lambda _session: allocated.peak),
-    ),
-    **dict.fromkeys(
-        ("reset_peak_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached"),
-        _of_device(_reset_peak),
-    ),
-    "reset_accumulated_memory_stats": _of_device(_is(None)),
-    "set_per_process_memory_fraction": _is(None),
-}
+OF_CUDA: Mapping[str, Answer] = _DEVICE | _STREAMS | {"memory_summary": _memory_summary}
+"""Functions of `torch.cuda`; its others are written in terms of these and of `OF_C`."""
 
-
-# Random numbers: the GPU's default generator
-
-
-def _of_generator(answer: Callable[[Generator], Any]) -> Answer:
-    return lambda _session: answer(default_generator())
-
-
-def _manual_seed(_session: Session, seed: int) -> None:
-    default_generator().manual_seed(seed)
-
-
-def _set_rng_state(_session: Session, new_state: torch.Tensor, device: Any = "cuda") -> None:
-    _check(device)
-    default_generator().set_state(new_state)
-
-
-def _set_rng_states(_session: Session, new_states: Any) -> None:
-    for state in new_states:
-        default_generator().set_state(state)
-
-
-_RANDOM: dict[str, Answer] = {
-    "manual_seed": _manual_seed,
-    "manual_seed_all": _manual_seed,
-    "seed": _of_generator(lambda one: one.seed()),
-    "seed_all": _of_generator(lambda one: one.seed()),
-    "initial_seed": _of_generator(lambda one: one.initial_seed()),
-    "get_rng_state": _of_device(lambda _session: default_generator().get_state()),
-    "get_rng_state_all": _of_generator(lambda one: [one.get_state()]),
-    "set_rng_state": _set_rng_state,
-    "set_rng_state_all": _set_rng_states,
-}
-
-OF_CUDA: Mapping[str, Answer] = _DEVICE | _STREAMS | _MEMORY | _RANDOM
-"""Functions of `torch.cuda`."""
+_cuda: Any = torch.cuda
 
 OF_ACCELERATOR: dict[str, Answer] = {
     "is_available": _is(True),
@@ -218,7 +139,7 @@ OF_ACCELERATOR: dict[str, Answer] = {
     "set_stream": streams.set_stream,
     "synchronize": _of_device(_is(None)),
     **{
-        name: _MEMORY[name]
+        name: lambda _session, *args, _name=name: getattr(_cuda, _name)(*args)
         for name in (
             "empty_cache",
             "memory_stats",
@@ -235,6 +156,24 @@ OF_ACCELERATOR: dict[str, Answer] = {
 """Functions of `torch.accelerator`."""
 
 OF_C: Mapping[str, Answer] = {
+    **_of_torch(gpu_answers.OF_C),
+    "_cuda_canDeviceAccessPeer": _is(False),
+    "_cuda_getArchFlags": lambda session: session.target.name,
+    "_cuda_getAllocatorBackend": _is("native"),
+    "_cuda_get_sync_debug_mode": _is(0),
+    "_cuda_memoryStats": _memory_stats,
+    "_cuda_resetPeakMemoryStats": _reset_peak,
+    **dict.fromkeys(
+        (
+            "_cuda_emptyCache",
+            "_cuda_ipc_collect",
+            "_cuda_resetAccumulatedMemoryStats",
+            "_cuda_setMemoryFraction",
+            "_cuda_set_sync_debug_mode",
+            "_cuda_sleep",
+        ),
+        _is(None),
+    ),
     "_get_accelerator": _is(torch.device(GPU.type)),
     "_accelerator_exchangeDevice": _is(0),
     "_accelerator_maybeExchangeDevice": _is(0),

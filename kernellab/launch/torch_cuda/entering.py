@@ -1,4 +1,4 @@
-"""The door: a context in which torch answers for a GPU."""
+"""The entry point: a context in which torch answers for a GPU."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from kernellab.launch.torch_cuda.joining import joined_by_this_thread
 from kernellab.launch.torch_cuda.patches import patched
 from kernellab.launch.torch_cuda.sessions import Session, session_is
 from kernellab.records import Target
+from kernellab.torch_api.gpu_answers import let_operations_be_traced
 
 
 @contextmanager
@@ -21,6 +22,7 @@ def torch_answers_for(target: Target, emulation: triton_api.Emulation) -> Iterat
         target: the GPU.
         emulation: where this thread's launches go already; those of its threads go there too.
     """
+    let_operations_be_traced()
     session = Session(target, emulation)
     with patched():
         try:

@@ -1,15 +1,15 @@
 """What torch's functions do inside: "cuda" is taken for the CPU, and what is made there is marked.
 
 A mode of torch's sees each call of a function, a method or an attribute of a tensor. KernelLab's
-own code is let through: it asks where tensors really are.
+own code is exempt: it needs the tensors' real devices.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Any
 
@@ -19,10 +19,14 @@ from kernellab.launch.torch_cuda import marks
 from kernellab.launch.torch_cuda.generators import Generator, making_on_gpu
 from kernellab.launch.torch_cuda.marks import GPU, is_on_gpu, named, names_gpu
 from kernellab.launch.torch_cuda.sessions import current_session
+from kernellab.launch.torch_cuda.tracing import traced
+from kernellab.torch_api.autocast_kernels import pass_autocast
 from kernellab.torch_api.emulation import (
+    HigherOrderOperator,
     TorchFunctionMode,
     follows_default_device,
     function_mode_pushed,
+    is_traced,
     unasked,
 )
 
@@ -73,7 +77,13 @@ def on_default_device(by_torch: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _answered(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
-    """What any function gives: on the device that it names, or where its arguments are."""
+    """What any function gives: on the device that it names, or where its arguments are. Traced
+    tensors keep their devices themselves.
+    """
+    if func not in _QUESTIONS and is_traced(marks.tensors_in(args, kwargs)):
+        return traced(func, args, kwargs)
+    if isinstance(func, HigherOrderOperator):
+        pass_autocast(func)
     answer = _ANSWERS.get(func)
     if answer is not None:
         return answer(*args, **kwargs)
@@ -102,7 +112,9 @@ def _on_its_device(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) 
 
 
 def _placed(result: Any, on_gpu: bool, sources: Any) -> Any:
-    """A result of a function that was told where; one that is an argument is copied there."""
+    """Return the result of a function with a device argument; a result that is an argument is
+    copied.
+    """
     if isinstance(result, torch.Tensor) and is_on_gpu(result) != on_gpu:
         if marks.storages_of(result) <= marks.storages_of(sources):
             return moved(result, on_gpu)
@@ -196,6 +208,21 @@ def _pin_memory(tensor: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
     return copy
 
 
+# Making sparse tensors
+
+
+def _sparse(constructor: Callable[..., Any], place: int) -> Callable[..., Any]:
+    """A constructor whose tensor is where its values are, if it names no device."""
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        values = kwargs["values"] if "values" in kwargs else args[place : place + 1]
+        if kwargs.get("device") is None and any(map(is_on_gpu, marks.tensors_in(values))):
+            kwargs["device"] = GPU
+        return _on_its_device(constructor, args, kwargs)
+
+    return make
+
+
 # Asking
 
 
@@ -265,25 +292,49 @@ def _record_stream(tensor: torch.Tensor, stream: Any) -> None:
 
 
 def _calling_others(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of torch's that calls other people's, which ask as well: torch takes a mode off
-    while its answer is made.
+    """A function of torch that calls other people's, which need the mode as well: torch disables a
+    mode while its handler runs.
     """
+    return seeing_gpu(unasked(function))
 
+
+def seeing_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function whose own calls of torch's functions the mode sees, of threads that are inside."""
+
+    @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        with function_mode_pushed(FUNCTIONS):
-            return unasked(function)(*args, **kwargs)
+        with function_mode_pushed(FUNCTIONS) if current_session() else nullcontext():
+            return function(*args, **kwargs)
 
     return call
 
 
+def context_seeing_gpu(enter: Callable[..., Any]) -> Callable[..., Any]:
+    """What makes a context, within which the mode sees calls too, of threads that are inside."""
+
+    @functools.wraps(enter)
+    @contextmanager
+    def entered(*args: Any) -> Iterator[Any]:
+        seen = function_mode_pushed(FUNCTIONS) if current_session() else nullcontext()
+        with enter(*args) as value, seen:
+            yield value
+
+    return entered
+
+
 _attributes: Any = torch.Tensor
 
-_ANSWERS: dict[Any, Callable[..., Any]] = {
+_QUESTIONS: dict[Any, Callable[..., Any]] = {
     _attributes.device.__get__: _device,
     _attributes.is_cuda.__get__: _is_cuda,
     _attributes.is_cpu.__get__: _is_cpu,
     torch.Tensor.get_device: _get_device,
     torch.get_device: _get_device,
+}
+"""Where a tensor is, real or traced."""
+
+_ANSWERS: dict[Any, Callable[..., Any]] = {
+    **_QUESTIONS,
     torch.Tensor.is_pinned: _is_pinned,
     torch.Tensor.to: _to,
     torch.Tensor.cuda: _cuda,
@@ -298,4 +349,15 @@ _ANSWERS: dict[Any, Callable[..., Any]] = {
     torch.Tensor.numpy: _numpy,
     torch.Tensor.__array__: _array,
     torch.Tensor.record_stream: _record_stream,
+    torch.sparse_coo_tensor: _sparse(torch.sparse_coo_tensor, 1),
+    **{
+        constructor: _sparse(constructor, 2)
+        for constructor in (
+            torch.sparse_compressed_tensor,
+            torch.sparse_csr_tensor,
+            torch.sparse_csc_tensor,
+            torch.sparse_bsr_tensor,
+            torch.sparse_bsc_tensor,
+        )
+    },
 }

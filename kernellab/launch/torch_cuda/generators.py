@@ -17,7 +17,7 @@ from kernellab.launch.torch_cuda.stand_ins import StandIn
 
 _STEP = 4
 """What one call adds to the offset, at least: Philox gives four numbers at once, and torch refuses
-offsets that are no multiple of that."""
+offsets that are not a multiple of that."""
 
 _WORD = 2**64
 
@@ -57,7 +57,7 @@ class Generator(torch.Generator, metaclass=StandIn):
         return self
 
     def seed(self) -> int:
-        """Begin anew, nobody knows where."""
+        """Begin anew, no one knows where."""
         self.manual_seed(super().seed())
         return self._seed
 
@@ -78,7 +78,7 @@ class Generator(torch.Generator, metaclass=StandIn):
         """Seed and offset, as 16 bytes."""
         words = (self._seed, self._offset)
         return torch.frombuffer(
-            bytearray(b"".join(one.to_bytes(8, "little") for one in words)), dtype=torch.uint8
+            bytearray(b"".join(word.to_bytes(8, "little") for word in words)), dtype=torch.uint8
         )
 
     def set_state(self, new_state: torch.Tensor) -> Generator:
@@ -124,7 +124,7 @@ class Generator(torch.Generator, metaclass=StandIn):
 
 
 def is_named() -> bool:
-    """Whether the call under way was given a generator of its own."""
+    """Return whether the current call has a generator as an argument."""
     return _under_way.named > 0
 
 

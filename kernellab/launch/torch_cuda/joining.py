@@ -11,11 +11,11 @@ import torch
 
 from kernellab import triton_api
 from kernellab.launch.torch_cuda.functions import FUNCTIONS
-from kernellab.launch.torch_cuda.operations import GpuOperations
+from kernellab.launch.torch_cuda.marks import is_on_gpu
+from kernellab.launch.torch_cuda.operations import OPERATIONS
 from kernellab.launch.torch_cuda.sessions import Session, current_session, session_is
+from kernellab.torch_api.autocast_kernels import follow_autocast
 from kernellab.torch_api.emulation import push_modes, remove_modes, stated_default_device
-
-_OPERATIONS = GpuOperations()
 
 
 class _Depth(threading.local):
@@ -31,14 +31,15 @@ def joined_by_this_thread(session: Session) -> Iterator[None]:
     stated = stated_default_device()
     _inside.depth += 1
     if _inside.depth == 1:
-        push_modes(FUNCTIONS, _OPERATIONS)
+        push_modes(FUNCTIONS, OPERATIONS)
     try:
         with session_is(session):
             yield
     finally:
+        follow_autocast(False, is_on_gpu)
         _inside.depth -= 1
         if _inside.depth == 0:
-            remove_modes(FUNCTIONS, _OPERATIONS)
+            remove_modes(FUNCTIONS, OPERATIONS)
         if stated_default_device() != stated:
             torch.set_default_device(stated)
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 
-from kernellab.torch_api.emulation import identity_of
+from kernellab.torch_api.emulation import identity_of, parts_of_sparse
+from kernellab.torch_api.gpu_answers import check_index
 
 GPU = torch.device("cuda", 0)
 """The emulated GPU."""
@@ -25,14 +27,10 @@ def names_gpu(device: Any) -> bool:
     Raises:
         RuntimeError: it is a GPU, but none that is there.
     """
-    asked = named(device)
-    if asked.type != GPU.type:
+    index = named(device)
+    if index.type != GPU.type:
         return False
-    if asked.index not in (None, GPU.index):
-        raise RuntimeError(
-            f"CUDA error: invalid device ordinal\n{asked} was asked for, and one GPU is emulated: "
-            f"{GPU}."
-        )
+    check_index(index.index or 0)
     return True
 
 
@@ -92,9 +90,8 @@ def tensors_in(*values: Any) -> Iterator[torch.Tensor]:
 
 
 def storages_of(*values: Any) -> set[int]:
-    """What tells the storages of tensors apart while the tensors live."""
-    found = (_storage(tensor) for tensor in tensors_in(*values))
-    return {identity_of(storage) for storage in found if storage is not None}
+    """Return the identities of the storages of tensors, valid while the tensors live."""
+    return {identity_of(storage) for tensor in tensors_in(*values) for storage in _storages(tensor)}
 
 
 def share_place(result: Any, *sources: Any) -> None:
@@ -107,21 +104,27 @@ def share_place(result: Any, *sources: Any) -> None:
                 place_on_gpu(tensor)
 
 
-def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+def _storages(tensor: torch.Tensor) -> Sequence[torch.UntypedStorage]:
+    """The storages of a tensor: those of its indices and its values, if it is sparse; none of a
+    kind that only stands for a tensor.
+    """
+    if tensor.layout is not torch.strided:
+        return [part.untyped_storage() for part in parts_of_sparse(tensor)]
     try:
-        return tensor.untyped_storage()
+        return (tensor.untyped_storage(),)
     except (NotImplementedError, RuntimeError):
-        return None  # sparse, or one of the kinds that stand for a tensor
+        return ()
 
 
 def _mark_of(tensor: torch.Tensor) -> str | None:
-    return getattr(_storage(tensor), _MARK, None)
+    marks = {getattr(storage, _MARK, None) for storage in _storages(tensor)}
+    return marks.pop() if len(marks) == 1 else None
 
 
 def _mark(tensor: torch.Tensor, mark: str | None) -> None:
-    storage = _storage(tensor)
-    if storage is not None and tensor.is_cpu:
-        _mark_storage(storage, mark)
+    if tensor.is_cpu:
+        for storage in _storages(tensor):
+            _mark_storage(storage, mark)
 
 
 def _mark_storage(storage: torch.UntypedStorage, mark: str | None) -> None:
@@ -135,34 +138,54 @@ def _mark_storage(storage: torch.UntypedStorage, mark: str | None) -> None:
 
 
 class Allocated:
-    """How many bytes of storages count as being on the GPU, now and at most."""
+    """How many bytes of storages count as being on the GPU, now and at most.
+
+    What dies is noted by a function that is not Python's, which no Ctrl-C can stop.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a storage may die within `add`
-        self._alive: dict[int, tuple[weakref.ref[Any], int]] = {}
-        self.bytes = 0
+        self._lock = threading.Lock()
+        self._alive: dict[weakref.ref[Any], tuple[int, int]] = {}
+        self._by_identity: dict[int, weakref.ref[Any]] = {}
+        self._dead: deque[weakref.ref[Any]] = deque()
+        self._bytes = 0
         self.peak = 0
+
+    @property
+    def bytes(self) -> int:
+        """Those that are there now."""
+        with self._lock:
+            return self._settled()
 
     def add(self, storage: torch.UntypedStorage) -> None:
         """Count a storage for as long as it lives."""
         key, size = identity_of(storage), storage.nbytes()
+        reference = weakref.ref(storage, self._dead.append)
         with self._lock:
-            self._alive[key] = weakref.ref(storage, lambda _: self._drop(key)), size
-            self.bytes += size
-            self.peak = max(self.peak, self.bytes)
+            self._alive[reference] = key, size
+            self._by_identity[key] = reference
+            self._bytes += size
+            self.peak = max(self.peak, self._settled())
 
     def forget(self, storage: torch.UntypedStorage) -> None:
         """Count a storage no longer."""
-        self._drop(identity_of(storage))
+        with self._lock:
+            self._drop(self._by_identity[identity_of(storage)])
 
     def reset_peak(self) -> None:
         """Begin anew with the most."""
         self.peak = self.bytes
 
-    def _drop(self, key: int) -> None:
-        with self._lock:
-            _, size = self._alive.pop(key, (None, 0))
-            self.bytes -= size
+    def _settled(self) -> int:
+        while self._dead:
+            self._drop(self._dead.popleft())
+        return self._bytes
+
+    def _drop(self, reference: weakref.ref[Any]) -> None:
+        key, size = self._alive.pop(reference, (0, 0))
+        if self._by_identity.get(key) is reference:
+            del self._by_identity[key]
+        self._bytes -= size
 
 
 allocated = Allocated()

@@ -1,13 +1,14 @@
 """The names of torch's, and `threading.Thread.start`, that are others while a thread is inside.
 
-Each asks whether its caller's thread is inside, and is else what it replaces; so other threads are
-left alone, and what a library took for good (`from torch.cuda import is_available`) is harmless
-later.
+Each checks whether its caller's thread is inside, and otherwise is what it replaces; so other
+threads are left alone, and what a library took for good (`from torch.cuda import is_available`) is
+harmless later.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from typing import Any
 
 import torch
 
+from kernellab.common.replacing import Replacement, WhileAnyThread, all_replaced
 from kernellab.launch.torch_cuda.answers import (
     OF_ACCELERATOR,
     OF_C,
@@ -23,71 +25,48 @@ from kernellab.launch.torch_cuda.answers import (
     STAND_INS,
     version_of,
 )
-from kernellab.launch.torch_cuda.autocasting import entering, leaving
+from kernellab.launch.torch_cuda.autocasting import following
 from kernellab.launch.torch_cuda.files import back_in_place, place_said
-from kernellab.launch.torch_cuda.functions import on_default_device
+from kernellab.launch.torch_cuda.functions import (
+    context_seeing_gpu,
+    on_default_device,
+    seeing_gpu,
+)
 from kernellab.launch.torch_cuda.generators import DefaultGenerators, Generator
 from kernellab.launch.torch_cuda.joining import start_inside
+from kernellab.launch.torch_cuda.operations import made_unseen
 from kernellab.launch.torch_cuda.sessions import Session, current_session
 from kernellab.launch.torch_cuda.streams import AnyEvent, AnyStream
 from kernellab.launch.torch_cuda.typed_tensors import TYPED_TENSORS, set_default_tensor_type
 from kernellab.torch_api import emulation
 
-Replacement = tuple[Any, str, Any]
-"""A module or class, the name of an attribute, and what it is meanwhile."""
-
-
-_ABSENT = object()
 _FILES = (place_said, back_in_place)
-
-
-class _Patches:
-    """In place while any thread is inside."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._originals: list[tuple[Any, str, Any, Any]] = []
-
-    def enter(self) -> None:
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                emulation.forget_answers_about_triton()
-                for owner, name, value in _replacements():
-                    self._originals.append((owner, name, vars(owner).get(name, _ABSENT), value))
-                    setattr(owner, name, value)
-                emulation.take_files(*_FILES)
-                torch.version.__class__ = _Versions
-
-    def leave(self) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                torch.version.__class__ = ModuleType
-                emulation.leave_files(*_FILES)
-                for owner, name, original, value in reversed(self._originals):
-                    if vars(owner).get(name) is not value:  # somebody else replaced it since
-                        continue
-                    if original is _ABSENT:
-                        delattr(owner, name)
-                    else:
-                        setattr(owner, name, original)
-                self._originals.clear()
-                emulation.forget_answers_about_triton()
-
-
-_patches = _Patches()
 
 
 @contextmanager
 def patched() -> Iterator[None]:
     """While active, torch's questions are answered for the session that a thread is in."""
-    _patches.enter()
-    try:
+    with _in_place:
         yield
+
+
+@contextmanager
+def _all_in_place() -> Iterator[None]:
+    emulation.forget_answers_about_triton()
+    try:
+        with all_replaced(_replacements()):
+            emulation.take_files(*_FILES)
+            torch.version.__class__ = _Versions
+            try:
+                yield
+            finally:
+                torch.version.__class__ = ModuleType
+                emulation.leave_files(*_FILES)
     finally:
-        _patches.leave()
+        emulation.forget_answers_about_triton()
+
+
+_in_place = WhileAnyThread(_all_in_place)
 
 
 def _replacements() -> Iterator[Replacement]:
@@ -103,7 +82,8 @@ def _replacements() -> Iterator[Replacement]:
         function = vars(questions)[name]
         yield questions, name, _asking(function, functools.partial(_unremembered, function))
     yield questions, "has_triton", _asking(vars(questions)["has_triton"], lambda _session: True)
-    yield torch.backends.cuda, "is_built", _asking(torch.backends.cuda.is_built, lambda _: True)
+    built = torch.backends.cuda.is_built
+    yield torch.backends.cuda, "is_built", _asking(built, functools.partial(_is_built, built))
     yield torch, "Generator", Generator
     yield torch.cuda, "default_generators", DefaultGenerators(torch.cuda.default_generators)
     yield torch, "Stream", AnyStream
@@ -114,8 +94,15 @@ def _replacements() -> Iterator[Replacement]:
     answer = functools.partial(set_default_tensor_type, by_type)
     yield torch, "set_default_tensor_type", _asking(by_type, answer)
     yield torch, "compile", _asking(torch.compile, functools.partial(_compile, torch.compile))
-    yield torch.autocast, "__enter__", entering(torch.autocast.__enter__)
-    yield torch.autocast, "__exit__", leaving(torch.autocast.__exit__)
+    yield torch, "set_autocast_enabled", following(torch.set_autocast_enabled)
+    yield torch.Tensor, "__new__", made_unseen(torch.Tensor.__new__)
+    converter, mode = emulation.FakeTensorConverter, emulation.FakeTensorMode
+    yield converter, "from_real_tensor", seeing_gpu(converter.from_real_tensor)
+    yield mode, "avoid_device_init", property(_asking(mode.avoid_device_init.fget, _untouched))
+    fakes = emulation.FAKE_TENSORS
+    yield fakes, "init_gpu_context", _asking(fakes.init_gpu_context, _untouched)
+    tracing, constants = emulation.TRACING, "unset_fake_temporarily"
+    yield tracing, constants, context_seeing_gpu(vars(tracing)[constants])
     context = emulation.DeviceContext
     by_torch = context.__torch_function__
     yield context, "__torch_function__", on_default_device(by_torch)
@@ -127,12 +114,14 @@ def _answered(module: ModuleType, answers: Mapping[str, Any]) -> Iterator[Replac
         original = vars(module).get(name)
         if callable(original):
             yield module, name, _asking(original, answer)
-        elif module is emulation.C_MODULE:  # which a torch without CUDA lacks
-            yield module, name, _asking(functools.partial(_lacking, name), answer)
+        elif name.startswith("_") and module in (emulation.C_MODULE, torch.cuda):
+            # a torch without CUDA does not have it
+            missing = functools.partial(_missing_function, module.__name__, name)
+            yield module, name, _asking(missing, answer)
 
 
-def _lacking(name: str, *_: Any, **__: Any) -> Any:
-    raise AttributeError(f"module 'torch._C' has no attribute {name!r}")
+def _missing_function(module: str, name: str, *_: Any, **__: Any) -> Any:
+    raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
 
 def _asking(original: Callable[..., Any], answer: Callable[..., Any]) -> Callable[..., Any]:
@@ -150,6 +139,16 @@ def _asking(original: Callable[..., Any], answer: Callable[..., Any]) -> Callabl
 
 def _unremembered(function: Any, _session: Session, *args: Any) -> Any:
     return function.__wrapped__(*args)
+
+
+def _is_built(is_built: Callable[[], bool], _session: Session) -> bool:
+    """Whether torch was built for a GPU: torch itself goes on to use what such a build has."""
+    return is_built() or not sys._getframe(2).f_globals.get("__name__", "").startswith("torch.")
+
+
+def _untouched(_session: Session, _mode: Any) -> bool:
+    """Whether tracing keeps off the GPU, as it does where there is none."""
+    return True
 
 
 class _Versions(ModuleType):

@@ -48,7 +48,7 @@ class DeviceProperties:
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
-            f"{name!r} of {self._target} is not among what is known of the GPU that is emulated"
+            f"{name!r} of {self._target} is not known for the GPU that is emulated"
         )
 
     def __repr__(self) -> str:

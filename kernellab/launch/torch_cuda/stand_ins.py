@@ -1,4 +1,4 @@
-"""Classes that stand in the place of torch's while a thread is inside."""
+"""Classes that replace torch's while a thread is inside."""
 
 from __future__ import annotations
 

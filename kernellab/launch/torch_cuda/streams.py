@@ -20,7 +20,7 @@ _cuda: Any = torch.cuda  # whose functions answer with these classes
 
 
 class _OfAnyDevice(StandIn):
-    """In the place of a class that is told of which device its objects are."""
+    """Replaces a class whose constructor takes the device of its objects."""
 
     def made(self, device: Any = None, *args: Any, **kwargs: Any) -> Any:
         if device is not None and not names_gpu(device):
@@ -139,7 +139,7 @@ class ExternalStream(Stream):
 
 
 def default_stream() -> Stream:
-    """The stream that is current where nobody chose another."""
+    """The stream that is current where no one chose another."""
     stream = Stream()
     stream.stream_id = stream.cuda_stream = 0
     return stream

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy
@@ -16,6 +16,8 @@ from kernellab.profiling.accesses.requests import LINE
 from kernellab.profiling.accesses.sectors import SECTOR
 from kernellab.records.layouts import Numbers
 
+Rows = tuple[Numbers, numpy.ndarray | None]
+
 
 @dataclass(frozen=True)
 class Alike:
@@ -25,19 +27,16 @@ class Alike:
         programs: their numbers in the batch.
         row_of: the row of each program.
         moved: how many sectors a program's own lie beyond those of its row.
-        key: the same for accesses whose rows are the same; None where nobody may know them.
+        key: the same for accesses whose rows are the same; None where no one may know them.
+        rows: returns the addresses of every row's elements, in bytes, and which elements take part
+            (None for all): shape (rows, elements).
     """
 
     programs: Numbers
     row_of: Numbers
     moved: Numbers
     key: Hashable
-
-    def rows(self) -> tuple[Numbers, numpy.ndarray | None]:
-        """Addresses of every row's elements, in bytes, and which elements take part (None for all):
-        shape (rows, elements).
-        """
-        raise NotImplementedError
+    rows: Callable[[], Rows]
 
 
 def alike(seen: ObservedAccess, shape: tuple[int, ...]) -> Alike:
@@ -50,41 +49,22 @@ def alike(seen: ObservedAccess, shape: tuple[int, ...]) -> Alike:
         if box is not None or seen.mask is None:
             return _by_pattern(tile, box, shape, programs)
     each, nowhere = numpy.arange(len(programs)), numpy.zeros(len(programs), numpy.int64)
-    return _OneByOne(programs, each, nowhere, None, seen, shape)
+    return Alike(programs, each, nowhere, None, partial(_one_by_one, seen, programs, shape))
 
 
 # With a pattern
 
 
-@dataclass(frozen=True)
-class _ByPattern(Alike):
-    """Programs whose addresses begin alike within a line, with the same elements on, cost alike."""
-
-    phases: Numbers
-    """Bytes from the beginning of a line to the first element, by row."""
-    offsets: Numbers
-    """Bytes from the first element to each."""
-    mask: BoxMask | None
-    """One program a row."""
-    shape: tuple[int, ...]
-
-    def rows(self) -> tuple[Numbers, numpy.ndarray | None]:
-        addresses = self.phases[:, None] + self.offsets
-        if self.mask is None:
-            return addresses, None
-        on = numpy.broadcast_to(self.mask.elements(), (len(addresses), *self.shape))
-        return addresses, on.reshape(addresses.shape)
-
-
 def _by_pattern(
     tile: AffineTile, mask: BoxMask | None, shape: tuple[int, ...], programs: Numbers
 ) -> Alike:
+    """Programs whose addresses begin alike within a line, with the same elements on, cost alike."""
     bases = _of_programs(tile.base, programs)
     phases = bases % LINE
     ends = [] if mask is None else [end for interval in mask.intervals.values() for end in interval]
     told_apart = [phases, *(_of_programs(end, programs) for end in ends)]
     first, row_of = first_of_each(told_apart)
-    rows = [one[first] for one in told_apart]
+    rows = [row[first] for row in told_apart]
     offsets = _offsets(tile.strides, tile.extents, shape)
     behind = -(min(int(offsets.min()), 0) // LINE * LINE)  # addresses are counted from 0 on
     moved = (bases - rows[0][row_of] - behind) // SECTOR
@@ -94,7 +74,15 @@ def _by_pattern(
         box = BoxMask(dict(pairs), mask.extents)
     masked = () if mask is None else (tuple(mask.intervals), mask.extents)
     key = tile.strides, tile.extents, masked, numpy.stack(rows).tobytes()
-    return _ByPattern(programs, row_of, moved, key, rows[0] + behind, offsets, box, shape)
+
+    def of_each_row() -> Rows:
+        addresses = (rows[0] + behind)[:, None] + offsets
+        if box is None:
+            return addresses, None
+        on = numpy.broadcast_to(box.elements(), (len(addresses), *shape))
+        return addresses, on.reshape(addresses.shape)
+
+    return Alike(programs, row_of, moved, key, of_each_row)
 
 
 def _of_programs(numbers: Any, programs: Numbers) -> Numbers:
@@ -129,24 +117,17 @@ def _offsets(strides: tuple[int, ...], extents: tuple[int, ...], shape: tuple[in
 # Without
 
 
-@dataclass(frozen=True)
-class _OneByOne(Alike):
-    """Programs whose addresses or masks have no pattern."""
+def _one_by_one(seen: ObservedAccess, programs: Numbers, shape: tuple[int, ...]) -> Rows:
+    """The rows of programs whose addresses or masks have no pattern."""
 
-    seen: ObservedAccess
-    shape: tuple[int, ...]
-
-    def rows(self) -> tuple[Numbers, numpy.ndarray | None]:
-        mask = self.seen.mask
-        is_on = mask is None or (isinstance(mask, BoxMask) and mask.all())
-        on = None if is_on else self._flat(mask)
-        return self._flat(self.seen.addresses), on
-
-    def _flat(self, value: Any) -> Any:
+    def flat(value: Any) -> Any:
         """A tile of every program: shape (programs, elements)."""
         array = numpy.asarray(value)
-        array = array.reshape((1,) * (len(self.shape) + 1 - array.ndim) + array.shape)
-        if 1 < len(array) != len(self.programs):
-            array = array[self.programs]
-        whole = numpy.broadcast_to(array, (len(self.programs), *self.shape))
-        return whole.reshape(len(self.programs), -1)
+        array = array.reshape((1,) * (len(shape) + 1 - array.ndim) + array.shape)
+        if 1 < len(array) != len(programs):
+            array = array[programs]
+        return numpy.broadcast_to(array, (len(programs), *shape)).reshape(len(programs), -1)
+
+    mask = seen.mask
+    is_on = mask is None or (isinstance(mask, BoxMask) and mask.all())
+    return flat(seen.addresses), None if is_on else flat(mask)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
-from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.modules.layout_flow import entering, leaving
 from kernellab.compiler.modules.pointers import pointee, pointers_of, underlying_argument
@@ -25,6 +24,7 @@ from kernellab.interpreter.analyses.spin_loops import is_spin_loop
 from kernellab.interpreter.codegen.entries import emit_entry_events
 from kernellab.interpreter.execution.grid import check_grid
 from kernellab.interpreter.execution.launcher import launch_observed
+from kernellab.interpreter.execution.per_code import per_code
 from kernellab.interpreter.execution.program import (
     ProgramCode,
     entry_of,
@@ -44,18 +44,22 @@ from kernellab.ir.traits import (
 )
 from kernellab.ir.types import TensorDescType, bit_width, shape
 from kernellab.launch.argument_copies import copied
+from kernellab.launch.bound_launches import takes_launch
 from kernellab.launch.dispatch import interpret
-from kernellab.launch.preparation import EntryPoint, Grid, apart_from_parameters, prepare
+from kernellab.launch.preparation import EntryPoint, Grid, prepare_bound
 from kernellab.profiling.accesses.copy_engine import Messages, messages_of
-from kernellab.profiling.accesses.occurrences import occurrences
-from kernellab.profiling.accesses.phases import phases_of
+from kernellab.profiling.accesses.occurrences import occurrences, phases_of
 from kernellab.profiling.accesses.records import Accesses, Action, GlobalAccess
 from kernellab.profiling.accesses.sectors import SECTOR, SectorSet
-from kernellab.profiling.accesses.shared_costs import SharedCost, may_share, shared_costs
-from kernellab.profiling.accesses.shared_counting import shared_accesses
-from kernellab.profiling.accesses.shared_records import SharedAccess
+from kernellab.profiling.accesses.shared_costs import (
+    SharedCost,
+    may_share,
+    shared_accesses,
+    shared_costs,
+)
+from kernellab.profiling.accesses.shared_records import Phase, SharedAccess
 from kernellab.profiling.accesses.tallying import Tally
-from kernellab.records import AskedLaunch, Target
+from kernellab.records import BoundLaunch, Target
 from kernellab.records.run_options import DEFAULT
 from kernellab.triton_api.layouts import layouts_of
 
@@ -66,23 +70,18 @@ _BY_ENGINE: Mapping[Effect | None, Action] = {
 }
 
 
-@names_bad_arguments
-def accesses(
-    kernel: Any,
-    grid: Grid,
-    *args: Any,
-    target: str | Target | None = None,
-    **keywords: Any,
-) -> Accesses:
+@takes_launch
+def accesses(launch: BoundLaunch, *, target: str | Target | None = None) -> Accesses:
     """Count what the accesses of a launch to global memory cost, with no GPU.
 
     The kernel is compiled to TTGIR for the target, and that runs on the interpreter, on copies of
-    the arguments. Which thread of which warp accesses which element comes from the layouts in the
-    TTGIR; addresses and masks come from the run.
+    the arguments; tensors on a GPU, up to 1 GiB, are copied to the CPU, and a note of the result
+    says so. Which thread of which warp accesses which element comes from the layouts in the TTGIR;
+    addresses and masks come from the run.
 
     Args:
-        kernel, grid, args, keywords: as for `kernellab.run`; of an autotuned kernel, the
-            first config counts.
+        launch: kernel, grid, args and keywords as for `kernellab.run`, or a bound launch; of an
+            autotuned kernel, the first config counts.
         target: an NVIDIA GPU, "sm_90", ...; None means the one that a launch would emulate.
 
         A name that is also a parameter of the kernel is the parameter,
@@ -92,27 +91,32 @@ def accesses(
         The Accesses: one GlobalAccess for each operation of the TTGIR that accesses global memory.
 
     Raises:
-        ArgumentError: arguments that do not fit, or tensors on a GPU.
-        OptionError: an option that nobody takes, or one of the interpreter's.
+        ArgumentError: arguments that do not fit, or more than 1 GiB on a GPU.
+        OptionError: an option that no one takes, or one of the interpreter's.
         GridError, CompileError, UnsupportedOperation, KernelFault: as `kernellab.run`.
-        TargetError: the target is no GPU of NVIDIA's.
+        TargetError: the target is not an NVIDIA GPU.
     """
-    own, keywords = apart_from_parameters(_AccessesOptions(target), kernel, args, keywords)
-    launch = prepare(kernel, grid, args, keywords, own.target, _ACCESSES)
-    plain, call, chosen = launch.kernel, launch.call, launch.target
+    prepared = prepare_bound(launch, target, _ACCESSES)
+    plain, call, chosen = prepared.kernel, prepared.call, prepared.target
     _check_target(chosen)
-    sizes = launch.sizes()
+    sizes = prepared.sizes(may_be_empty=True)
     code = program_code(plain, call, chosen, "ttgir", after=emit_entry_events)
     try:
-        found = _counted(plain, sizes, call, chosen, code, lambda: lowered(plain, call, chosen))
+        accesses_counted = _counted(
+            plain, sizes, call, chosen, code, lambda: lowered(plain, call, chosen)
+        )
     except KernelFault as error:
         fault = error
     else:
-        asked = AskedLaunch(kernel, grid, args, keywords, chosen)
-        return replace(found, subject=subject_of(plain, call, chosen), asked=asked)
+        subject, again = subject_of(plain, call, chosen), replace(launch, target=chosen)
+        notes = (*prepared.notes, *([_NOTHING_RAN] if 0 in sizes else []))
+        return replace(accesses_counted, subject=subject, launch=again, notes=notes)
     # In the words of a plain run: passes have left few of the kernel's names in the TTGIR.
     interpret(plain, sizes, replace(call, values=copied(call.values)), chosen, DEFAULT)
     raise fault
+
+
+_NOTHING_RAN = "The grid has no programs: nothing ran, and nothing was counted."
 
 
 _ACCESSES = EntryPoint(
@@ -126,13 +130,6 @@ _ACCESSES = EntryPoint(
 )
 
 
-@dataclass(frozen=True)
-class _AccessesOptions:
-    """What `accesses` itself is told; see there."""
-
-    target: Any = None
-
-
 def accesses_of_text(
     kernel: Any, grid: Grid, call: BoundCall, target: Target, text: str
 ) -> Accesses:
@@ -142,11 +139,16 @@ def accesses_of_text(
     return _counted(kernel, grid, call, target, code, lambda: lowered_text(text, target))
 
 
+_MOST_PROGRAMS = 1 << 17
+"""The maximum number of programs in a batch. An access to a scalar is counted for the 32 lanes of a
+warp, whose addresses take 32 MiB for this many programs."""
+
+
 def _check_target(target: Target) -> None:
     if target.backend != "cuda":
         raise TargetError(
-            "accesses counts sectors and requests, as NVIDIA's GPUs have them, and "
-            f"{target} is none.",
+            "accesses counts the sectors and requests of NVIDIA's GPUs, and "
+            f"{target} is a GPU of another vendor.",
             advice='Take an NVIDIA target: target="sm_90".',
         )
 
@@ -160,13 +162,15 @@ def _counted(
     lower: Callable[[], LoweredText],
 ) -> Accesses:
     numbers = occurrences(code.module)
+    if code.batch > _MOST_PROGRAMS:  # what is kept for this code is not found for its replacement
+        code = replace(code, batch=_MOST_PROGRAMS)
     counted = Counting(accesses_in(code, target), numbers, in_turns=code.watched is not None)
     costs = _shared_costs_of(code, lower)
     observer = AccessObserver(counted.see)
     with ProgressBar(f"accesses of {kernel.__name__}", None, "programs", UNTOUCHED):
         launch_observed(kernel, grid, replace(call, values=copied(call.values)), code, observer)
     counted.end_batch()
-    sizes = check_grid(grid, call.values)
+    sizes = check_grid(grid, call.values, may_be_empty=True)
     shared = shared_accesses(costs, observer.entries, math.prod(sizes))
     return counted.result(kernel.__name__, str(target), sizes, shared)
 
@@ -175,19 +179,16 @@ Found = Mapping[Operation, WarpAccess | Messages]
 """The operations of a kernel that access global memory, in its order,
 and how lanes or the copy engine do."""
 
-_kept: weakref.WeakKeyDictionary[ProgramCode, Found] = weakref.WeakKeyDictionary()
 
-
+@per_code
 def accesses_in(code: ProgramCode, target: Target) -> Found:
-    """The accesses in a kernel's code, found once."""
-    if code not in _kept:
-        by_lanes = WarpAccesses(code.module, layouts_of, target)
-        _kept[code] = {
-            op: by_lanes[op] if has(op, PointerAccess) else messages_of(op)
-            for op in entry_of(code.module).walk()
-            if has(op, PointerAccess, DescriptorAccess) or isinstance(op, ttng.TensormapCreateOp)
-        }
-    return _kept[code]
+    """The accesses in a kernel's code."""
+    by_lanes = WarpAccesses(code.module, layouts_of, target)
+    return {
+        op: by_lanes[op] if has(op, PointerAccess) else messages_of(op)
+        for op in entry_of(code.module).walk()
+        if has(op, PointerAccess, DescriptorAccess) or isinstance(op, ttng.TensormapCreateOp)
+    }
 
 
 _kept_costs: weakref.WeakKeyDictionary[ProgramCode, tuple[SharedCost, ...]] = (
@@ -205,11 +206,12 @@ def _shared_costs_of(code: ProgramCode, lower: Callable[[], LoweredText]) -> tup
 class Counting:
     """The tally of every operation that accesses global memory, in the order of the module."""
 
-    def __init__(self, found: Found, numbers: Mapping[Operation, int], in_turns: bool) -> None:
+    def __init__(self, accesses: Found, numbers: Mapping[Operation, int], in_turns: bool) -> None:
         self._numbers = numbers
         """Operation -> its occurrence; see `GlobalAccess`."""
         self._tallies = {
-            op: Tally(access, takes_turns=_action(op) == "atomic") for op, access in found.items()
+            op: Tally(access, takes_turns=_action(op) == "atomic")
+            for op, access in accesses.items()
         }
         self._batch: Any = None
         self._in_turns = in_turns
@@ -234,13 +236,13 @@ class Counting:
         goes to.
         """
         seen: list[SectorSet] = []
-        found, before = {}, 0
+        shares, before = {}, 0
         for op, tally in self._tallies.items():
             seen = [SectorSet.union([*seen, tally.different])]
             now, own = len(seen[0]), len(tally.different)
-            found[op] = (now - before) / own if own else 1.0
+            shares[op] = (now - before) / own if own else 1.0
             before = now
-        return found
+        return shares
 
     def result(
         self,
@@ -251,19 +253,19 @@ class Counting:
     ) -> Accesses:
         """Everything that was counted."""
         phases = phases_of(self._tallies)
-        found = tuple(
-            replace(_access(op, tally, self._numbers.get(op, 0)), phase=phases.get(op, ""))
+        results = tuple(
+            _access(op, tally, self._numbers.get(op, 0), phases.get(op, ""))
             for op, tally in self._tallies.items()
         )
         sectors = [tally.different for tally in self._tallies.values()]
-        read = [one for one, access in zip(sectors, found) if access.reads]
-        written = [one for one, access in zip(sectors, found) if access.writes]
+        read = [sector_set for sector_set, access in zip(sectors, results) if access.reads]
+        written = [sector_set for sector_set, access in zip(sectors, results) if access.writes]
         return Accesses(
-            kernel, target, grid, found, _bytes(sectors), _bytes(read), _bytes(written), shared
+            kernel, target, grid, results, _bytes(sectors), _bytes(read), _bytes(written), shared
         )
 
 
-def _access(op: Operation, tally: Tally, occurrence: int) -> GlobalAccess:
+def _access(op: Operation, tally: Tally, occurrence: int, phase: Phase) -> GlobalAccess:
     part = _by_lanes(op) if has(op, PointerAccess) else _by_engine(op)
     by_lanes = tally.access if isinstance(tally.access, WarpAccess) else None
     different = len(tally.different)
@@ -281,16 +283,12 @@ def _access(op: Operation, tally: Tally, occurrence: int) -> GlobalAccess:
         dimension=by_lanes.dimension if by_lanes else None,
         steps=tally.steps,
         executions=tally.executions,
-        requests=tally.requests,
-        sectors=tally.sectors,
-        lines=tally.lines,
-        repeated_sectors=tally.repeated_sectors,
-        best_sectors=tally.best_sectors,
-        useful_bytes=tally.useful_bytes,
+        **tally.counts,
         different_sectors=different,
         reuse_between_programs=tally.touched / different if different else 0.0,
         waits=_waits(op),
         occurrence=occurrence,
+        phase=phase,
     )
 
 
@@ -344,7 +342,7 @@ def _argument_behind(descriptor: SSAValue) -> str:
         match descriptor:
             case OpResult(op=ttng.ReinterpretTensorDescriptorOp(pointer=pointer)):
                 makers = [use.operation for use in pointer.uses]
-                made = [one for one in makers if isinstance(one, ttng.TensormapCreateOp)]
+                made = [maker for maker in makers if isinstance(maker, ttng.TensormapCreateOp)]
                 return underlying_argument(made[0].global_address) if made else ""
             case BlockArgument() if isinstance(descriptor.block.parent_op(), tt.FuncOp):
                 return argument_name(descriptor) or ""

@@ -1,7 +1,7 @@
 """What the accesses of a launch to memory cost, as plain facts: what `kernellab.accesses` gives.
 
-Where a number comes from stands with the class.
-`table()` gives a pandas DataFrame, imported when first asked for.
+The docstring of the class has the source of each number.
+`table()` gives a pandas DataFrame, imported on first use.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from kernellab.errors import Diagnostic, SourcePosition
-from kernellab.profiling.accesses.shared_records import Fault, Phase, SharedAccess, what_is_wrong
-from kernellab.records import AskedLaunch, Subject
+from kernellab.errors import Diagnostic
+from kernellab.profiling.accesses.shared_records import Access, Fault, SharedAccess, what_is_wrong
+from kernellab.records import BoundLaunch, Subject
 from kernellab.records.showing import HasCard
 from kernellab.records.tables import data_frame
 
@@ -26,8 +26,8 @@ engine (TMA) moves a block at once; a tensor map is what it reads of a descripto
 makes, written by an atomic copy."""
 
 
-@dataclass(frozen=True)
-class GlobalAccess:
+@dataclass(frozen=True, kw_only=True)
+class GlobalAccess(Access):
     """One operation of the compiled TTGIR that accesses global memory,
     and what all its executions cost together.
 
@@ -35,15 +35,9 @@ class GlobalAccess:
     and from the addresses and masks of a run on the interpreter.
     """
 
-    operation: str
     action: Action
     argument: str
     """The parameter that its addresses start from; "" where none is found."""
-    position: SourcePosition | None
-    """The kernel's line."""
-    shape: tuple[int, ...]
-    """Of the tile; () for a single element."""
-    element: str
     element_bytes: int
     encoding: str
     """The tile's layout; "" where a tile has none, or the copy engine moves it."""
@@ -51,17 +45,15 @@ class GlobalAccess:
     """Elements that one thread accesses at once, by the compiler's rules: what is known
     of addresses and mask, and the layout. 1 for the copy engine, which has no threads."""
     held: int
-    """Neighbours along `dimension` that a thread holds, at most 16 bytes of them:
+    """Neighbors along `dimension` that a thread holds, at most 16 bytes of them:
     the most that it could access at once."""
     dimension: int | None
-    """The dimension along which a thread's neighbours lie, or else those of its neighbouring lanes;
+    """The dimension along which a thread's neighbors lie, or else those of its neighboring lanes;
     None for a single element and the copy engine."""
     steps: tuple[int | None, ...] | None
-    """Bytes from an element to its neighbour, by dimension, None for one without a fixed step;
+    """Bytes from an element to its neighbor, by dimension, None for one without a fixed step;
     None where no dimension has one. Where the addresses have no pattern as a whole, only
     `dimension` is looked at."""
-    executions: int
-    """Times that a program executed it."""
     requests: int
     """Instructions of warps of which a lane was on; of the copy engine, messages."""
     sectors: int
@@ -72,7 +64,7 @@ class GlobalAccess:
     """Of the sectors, those that were moved again because lanes of an atomic share an address
     and take turns."""
     best_sectors: int
-    """Sectors that would do if the lanes of each request accessed neighbouring elements."""
+    """Sectors that would do if the lanes of each request accessed neighboring elements."""
     useful_bytes: int
     """Of the elements that were on."""
     different_sectors: int
@@ -81,14 +73,7 @@ class GlobalAccess:
     """How many programs ask for a sector, on average."""
     waits: bool = False
     """Whether it is in a loop that waits for other programs: its executions depend on whose turn it
-    is. The interpreter's programs ask once a turn, a GPU's as often as they can until they find
-    what they wait for."""
-    occurrence: int = 0
-    """The how manieth operation of its name in the text of the TTGIR, from 1;
-    0 for one of a function that is called there."""
-    phase: Phase = ""
-    """Of a load that a pipelined loop has copies of beside it: whether this one is in the loop, in
-    front of it or behind it."""
+    is. The interpreter's programs poll once a turn, a GPU's as often as they can."""
 
     @property
     def moved_bytes(self) -> int:
@@ -148,61 +133,65 @@ _WORTH_SAYING = 1.25
 """So many times the sectors that would do."""
 
 
-def _what_is_wrong(one: GlobalAccess) -> Fault | None:
+def _what_is_wrong(access: GlobalAccess) -> Fault | None:
     """What makes an access cost more than it would have to; None where nothing does."""
-    if not one.requests:
+    if not access.requests:
         return None
-    if one.sectors > _WORTH_SAYING * (one.sectors - one.repeated_sectors):
-        once = (one.sectors - one.repeated_sectors) / one.requests
+    if access.sectors > _WORTH_SAYING * (access.sectors - access.repeated_sectors):
+        once = (access.sectors - access.repeated_sectors) / access.requests
         return (
             "atomic-contention",
             (
-                f"lanes of this {one.action} share elements and take turns: "
-                f"{one.sectors_per_request:.3g} sectors a request, of which {once:.3g} are "
+                f"lanes of this {access.action} share elements and take turns: "
+                f"{access.sectors_per_request:.3g} sectors a request, of which {once:.3g} are "
                 "different"
             ),
             _ADD_UP_FIRST,
         )
-    if one.dimension is None or one.sectors < _WORTH_SAYING * one.best_sectors:
+    if access.dimension is None or access.sectors < _WORTH_SAYING * access.best_sectors:
         return None
     cost = (
-        f"{one.sectors_per_request:.3g} sectors a request where "
-        f"{one.best_sectors / one.requests:.3g} would do"
+        f"{access.sectors_per_request:.3g} sectors a request where "
+        f"{access.best_sectors / access.requests:.3g} would do"
     )
-    step = None if one.steps is None else one.steps[one.dimension]
-    if one.steps is None or step is None or (None in one.steps and abs(step) <= one.element_bytes):
-        words = f"this {one.action} goes to addresses that follow no fixed step: {cost}"
+    step = None if access.steps is None else access.steps[access.dimension]
+    if (
+        access.steps is None
+        or step is None
+        or (None in access.steps and abs(step) <= access.element_bytes)
+    ):
+        words = f"this {access.action} goes to addresses that follow no fixed step: {cost}"
         return "scattered-access", words, _SORT
-    if abs(step) == one.element_bytes:
-        return _narrow(one, cost)
+    if abs(step) == access.element_bytes:
+        return _narrow(access, cost)
     words = (
-        f"this {one.action} is strided: {cost}; neighbouring lanes lie along dimension "
-        f"{one.dimension}, whose elements are {abs(step):,} bytes apart"
+        f"this {access.action} is strided: {cost}; neighboring lanes lie along dimension "
+        f"{access.dimension}, whose elements are {abs(step):,} bytes apart"
     )
-    if one.element_bytes not in one.steps:
+    if access.element_bytes not in access.steps:
         return "strided-access", words, _ANOTHER_AXIS
-    near = one.steps.index(one.element_bytes)
+    near = access.steps.index(access.element_bytes)
     return (
         "strided-access",
         (
-            f"{words}, and in memory the elements along dimension {near} are neighbours: "
+            f"{words}, and in memory the elements along dimension {near} are neighbors: "
             f"the compiler did not know that"
         ),
-        _SHOW_NEIGHBOURS.format(near),
+        _SHOW_NEIGHBORS.format(near),
     )
 
 
-def _narrow(one: GlobalAccess, cost: str) -> Fault | None:
-    """Elements are neighbours, and threads take fewer of them at once than they hold."""
-    if one.held <= one.vector_width:
+def _narrow(access: GlobalAccess, cost: str) -> Fault | None:
+    """Elements are neighbors, and threads take fewer of them at once than they hold."""
+    if access.held <= access.vector_width:
         return None
-    taken, could = (number * one.element_bytes for number in (one.vector_width, one.held))
+    taken, could = (number * access.element_bytes for number in (access.vector_width, access.held))
     return (
         "narrow-access",
         (
-            f"a thread of this {one.action} takes {taken} bytes at once where {could} would do: "
-            f"{one.held // one.vector_width} requests for one, and {cost}; "
-            f"{_ALSO.get(one.action, '')}what the compiler knows of the addresses and the mask "
+            f"a thread of this {access.action} takes {taken} bytes at once where {could} would do: "
+            f"{access.held // access.vector_width} requests for one, and {cost}; "
+            f"{_ALSO.get(access.action, '')}what the compiler knows of the addresses and the mask "
             "allows no more"
         ),
         _SHOW_ALIGNMENT,
@@ -214,20 +203,20 @@ _ADD_UP_FIRST = (
     "element takes one atomic of it."
 )
 _SORT = (
-    "Let neighbouring lanes go to neighbouring elements: sort or group the indices before the "
+    "Let neighboring lanes go to neighboring elements: sort or group the indices before the "
     "launch, or let each program take whole rows."
 )
 _ANOTHER_AXIS = (
-    "Let the tile's neighbouring lanes run along the axis of the tensor whose stride is 1: take "
+    "Let the tile's neighboring lanes run along the axis of the tensor whose stride is 1: take "
     "more of that axis in one tile, or store the tensor so (.contiguous() of the transposed one)."
 )
-_SHOW_NEIGHBOURS = (
+_SHOW_NEIGHBORS = (
     "Show the compiler that dimension {} goes through memory in steps of one: write its index "
     "without a stride, or pass the stride as a tl.constexpr; where % or a loaded index hides it, "
     "promise it with tl.max_contiguous(tl.multiple_of(index, W), W)."
 )
 _SHOW_ALIGNMENT = (
-    "Show the compiler that neighbours are aligned and switched together: pass sizes and strides "
+    "Show the compiler that neighbors are aligned and switched together: pass sizes and strides "
     "that are multiples of 16, or promise what holds with tl.multiple_of."
 )
 
@@ -235,13 +224,13 @@ _ALSO = {
     "atomic": "the type of its elements or ",
     "async copy": "their order in shared memory or ",
 }
-"""What else may keep a thread from taking all its neighbours at once."""
+"""What else may keep a thread from taking all its neighbors at once."""
 
 
 @dataclass(frozen=True)
 class Accesses(HasCard):
     """The accesses of one launch, in the order of the compiled TTGIR:
-    those to global memory as a sequence, those to shared memory beside.
+    those to global memory as a sequence, and those to shared memory.
     """
 
     kernel: str
@@ -260,39 +249,46 @@ class Accesses(HasCard):
     """The accesses to shared memory."""
     subject: Subject | None = field(default=None, repr=False, compare=False)
     """What was counted; None for a TTGIR that came as text."""
-    asked: AskedLaunch | None = field(default=None, repr=False, compare=False)
-    """The launch, to be made again; None where it is not at hand."""
+    launch: BoundLaunch | None = field(default=None, repr=False, compare=False)
+    """The launch that was counted; None where it is not at hand."""
+    notes: tuple[str, ...] = ()
+    """Sentences to know: that the launch was counted on copies of tensors on a GPU."""
 
     @property
     def shared_wavefronts(self) -> int:
         """Turns of shared memory."""
-        return sum(one.wavefronts for one in self.shared)
+        return sum(access.wavefronts for access in self.shared)
 
     @property
     def bank_conflicts(self) -> int:
         """Of these, those that would not be needed if the words lay in different banks."""
-        return sum(one.conflicts for one in self.shared)
+        return sum(access.conflicts for access in self.shared)
 
     @property
     def shared_bytes(self) -> int:
         """Bytes that go to shared memory and come from it;
         what the copy engine moves is not among them.
         """
-        return sum(one.bytes for one in self.shared)
+        return sum(access.bytes for access in self.shared)
 
     @property
     def findings(self) -> tuple[AccessFinding, ...]:
         """What costs more than it would have to, in words."""
-        of_global = ((one, _what_is_wrong(one)) for one in self.accesses)
-        of_shared = ((one, what_is_wrong(one)) for one in self.shared)
-        found: Iterator[tuple[GlobalAccess | SharedAccess, Fault | None]] = itertools.chain(
+        of_global = ((access, _what_is_wrong(access)) for access in self.accesses)
+        of_shared = ((access, what_is_wrong(access)) for access in self.shared)
+        faults: Iterator[tuple[GlobalAccess | SharedAccess, Fault | None]] = itertools.chain(
             of_global, of_shared
         )
         return tuple(
             AccessFinding(
-                "warning", fault[0], fault[1], position=one.position, advice=fault[2], access=one
+                "warning",
+                fault[0],
+                fault[1],
+                position=access.position,
+                advice=fault[2],
+                access=access,
             )
-            for one, fault in found
+            for access, fault in faults
             if fault is not None
         )
 
@@ -300,8 +296,9 @@ class Accesses(HasCard):
         """A line for each access, then one for each finding."""
         x, y, z = self.grid
         title = f"{self.kernel} for {self.target}, grid {x}x{y}x{z}"
-        findings = [f"- {one}" for one in self.findings]
-        return "\n".join([title, *map(str, self.accesses), *map(str, self.shared), *findings])
+        findings = [f"- {finding}" for finding in self.findings]
+        counted = [*map(str, self.accesses), *map(str, self.shared)]
+        return "\n".join([title, *counted, *findings, *self.notes])
 
     def __iter__(self) -> Iterator[GlobalAccess]:
         return iter(self.accesses)
@@ -315,9 +312,9 @@ class Accesses(HasCard):
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in types that JSON has, and the findings in words."""
-        plain = dataclasses.asdict(dataclasses.replace(self, subject=None, asked=None))
-        del plain["subject"], plain["asked"]
-        return {**plain, "findings": [str(one) for one in self.findings]}
+        plain = dataclasses.asdict(dataclasses.replace(self, subject=None, launch=None))
+        del plain["subject"], plain["launch"]
+        return {**plain, "findings": [str(finding) for finding in self.findings]}
 
     def table(self) -> Any:
         """One row per access to global memory, as a pandas DataFrame."""

@@ -1,21 +1,22 @@
-"""What one execution of an access asks of the memory system, from its addresses.
+"""The requests of one execution of an access to the memory system, from its addresses.
 
 An NVIDIA GPU takes an access warp by warp. The lanes of one instruction that are on make one
 request, which moves every sector of 32 bytes that one of them touches, once; but lanes of an atomic
 that share an address take turns. Four sectors, at a multiple of 128 bytes, are a line.
 
 Of the copy engine each message is a request, as an H200 counts (sm__sass_inst_executed_op_tma_ld),
-one that lies wholly outside the tensor too; its elements stand in the lanes' place.
+one that lies wholly outside the tensor too; its elements take the place of lanes.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy
 
-from kernellab.compiler.modules.warp_accesses import NOBODY, WarpAccess
+from kernellab.compiler.modules.warp_accesses import NO_ONE, WarpAccess
 from kernellab.profiling.accesses.copy_engine import Messages
 from kernellab.profiling.accesses.sectors import (
     SECTOR,
@@ -39,25 +40,14 @@ the sooner they are sorted and compared."""
 
 @dataclass(frozen=True)
 class RowCosts:
-    """What rows of addresses cost, a row being one program's execution:
-    arrays with one entry a row.
+    """What rows of addresses cost, a row being one program's execution.
 
     Attributes:
-        requests, sectors, lines: see the module.
-        repeated: of the sectors, those that were moved again because lanes share an
-            address and take turns.
-        best: sectors that the requests would move if the lanes that are on accessed
-            neighbouring elements.
-        elements: how many elements were on.
+        counts: name of a field of a `GlobalAccess`, such as "sectors" -> one number a row.
         touched: the different sectors.
     """
 
-    requests: Numbers
-    sectors: Numbers
-    lines: Numbers
-    repeated: Numbers
-    best: Numbers
-    elements: Numbers
+    counts: Mapping[str, Numbers]
     touched: SectorsOfRows
 
 
@@ -84,7 +74,7 @@ class Instructions:
         """The instructions of an access."""
         places = access.first if isinstance(access, WarpAccess) else access.elements
         places = places[places[:, 0].argsort()]
-        taking_part = places != NOBODY
+        taking_part = places != NO_ONE
         flat = places.reshape(-1)
         as_they_lie = bool((flat == numpy.arange(len(flat))).all())
         everybody = taking_part.all()
@@ -129,22 +119,25 @@ def costs_of_rows(
     access = instructions.access
     bytes_each = access.width * access.size if isinstance(access, WarpAccess) else size
     near, origin = _near(addresses)
-    asked, asking = instructions.taken(near), instructions.asking(on)
-    asked_bytes = bytes_each * (asked.shape[-1] if asking is None else _count(asking))
-    ordered = _sorted(_of_those_on(asked, asking))
+    taken, asking = instructions.taken(near), instructions.asking(on)
+    asked_bytes = bytes_each * (taken.shape[-1] if asking is None else _count(asking))
+    if asking is not None:
+        taken = numpy.where(asking, taken, taken.dtype.type(_NOWHERE))
+    ordered = _sorted(taken)
     sectors = ordered >> SECTOR_BITS
     different = _count(_changes(sectors))
     moved = different + _extra_turns(ordered) if takes_turns else different
     made = asked_bytes > 0 if isinstance(access, WarpAccess) else True
-    return RowCosts(
-        requests=numpy.broadcast_to(made, asked.shape[:2]).sum(axis=1),
-        sectors=moved.sum(axis=1),
-        lines=_count(_changes(ordered >> _LINE_BITS)).sum(axis=1),
-        repeated=(moved - different).sum(axis=1),
-        best=numpy.minimum(moved, -(-asked_bytes // SECTOR)).sum(axis=1),
-        elements=numpy.full(len(addresses), addresses.shape[1]) if on is None else _count(on),
-        touched=_touched(sectors.reshape(len(sectors), -1), origin >> SECTOR_BITS),
-    )
+    elements = numpy.full(len(addresses), addresses.shape[1]) if on is None else _count(on)
+    counts = {
+        "requests": numpy.broadcast_to(made, taken.shape[:2]).sum(axis=1),
+        "sectors": moved.sum(axis=1),
+        "lines": _count(_changes(ordered >> _LINE_BITS)).sum(axis=1),
+        "repeated_sectors": (moved - different).sum(axis=1),
+        "best_sectors": numpy.minimum(moved, -(-asked_bytes // SECTOR)).sum(axis=1),
+        "useful_bytes": size * elements,
+    }
+    return RowCosts(counts, _touched(sectors.reshape(len(sectors), -1), origin >> SECTOR_BITS))
 
 
 def _near(addresses: Numbers) -> tuple[Numbers, int]:
@@ -156,11 +149,6 @@ def _near(addresses: Numbers) -> tuple[Numbers, int]:
     kind = next((kind for kind in _NARROW if highest <= numpy.iinfo(kind).max), numpy.int64)
     near = numpy.subtract(addresses, origin, order="C")  # those that rows share are written out
     return near.astype(kind, copy=False), origin
-
-
-def _of_those_on(numbers: Numbers, on: numpy.ndarray | None) -> Numbers:
-    """Numbers of what takes part, and _NOWHERE in other places."""
-    return numbers if on is None else numpy.where(on, numbers, numbers.dtype.type(_NOWHERE))
 
 
 def _sorted(numbers: Numbers) -> Numbers:
@@ -200,7 +188,7 @@ def _extra_turns(ordered: Numbers) -> Numbers:
     the n-th lanes at their addresses move theirs together.
 
     Counted so on an H200: 32 lanes at one address move 32 sectors;
-    4 at each of 8 neighbours, one sector 4 times.
+    4 at each of 8 neighbors, one sector 4 times.
     """
     # Lane by lane, of all requests at once: NumPy goes along a long axis much sooner
     # than along a short one.
@@ -230,7 +218,7 @@ def _touched(sectors: Numbers, origin: int) -> SectorsOfRows:
 
 
 def _marked(sectors: Numbers, count: int, origin: int) -> SectorsOfRows:
-    """As `_touched`, where the sectors are `count` or fewer: each is marked in a row of its own."""
+    """As `_touched`, where the sectors are `count` or fewer: each is marked in a separate row."""
     below = -_NOWHERE // SECTOR  # where lanes that are off are marked
     marks = numpy.zeros((len(sectors), below + count), numpy.bool_)
     row = numpy.arange(below, marks.size, below + count)[:, None]

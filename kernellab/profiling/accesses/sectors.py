@@ -188,12 +188,12 @@ class SectorSet:
     @staticmethod
     def union(sets: Iterable[SectorSet]) -> SectorSet:
         """What is in any of the sets."""
-        found = SectorSet()
-        for one in sets:
-            for number, page in one._pages.items():
-                other = found._pages.get(number)
-                found._pages[number] = page.copy() if other is None else other | page
-        return found
+        union = SectorSet()
+        for sector_set in sets:
+            for number, page in sector_set._pages.items():
+                other = union._pages.get(number)
+                union._pages[number] = page.copy() if other is None else other | page
+        return union
 
 
 def _by_page(runs: Runs) -> Iterator[tuple[int, int, int]]:

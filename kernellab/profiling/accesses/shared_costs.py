@@ -1,29 +1,37 @@
-"""What operations of a kernel cost in shared memory each time they run:
-from the addresses in its PTX.
+"""What operations of a kernel cost in shared memory each time they run, from the addresses in its
+PTX, and in a whole launch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from xdsl.dialects import builtin
-from xdsl.ir import Block, Operation, OpResult, Region
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 
+from kernellab.compiler.modules.layout_flow import tile_type, value_name
+from kernellab.compiler.modules.pointers import underlying_argument
 from kernellab.compiler.modules.structure import (
+    enclosing,
     integer,
     kind,
-    lines_of_operations,
     loops_around,
     parents,
+    position_of,
 )
 from kernellab.compiler.passes.snapshots import LoweredText
 from kernellab.interpreter.ptx.functions import functions
 from kernellab.ir import tt, ttg
-from kernellab.profiling.accesses.banks import Wavefronts, together
-from kernellab.profiling.accesses.occurrences import occurrences
-from kernellab.profiling.accesses.shared_instructions import SharedInstruction, shared_instructions
-from kernellab.profiling.accesses.shared_records import SharedKind
+from kernellab.ir.types import element_type, is_pointer, shape
+from kernellab.profiling.accesses.occurrences import occurrences, operations_by_line, phases_of
+from kernellab.profiling.accesses.shared_instructions import (
+    SharedInstruction,
+    Wavefronts,
+    shared_instructions,
+    together,
+)
+from kernellab.profiling.accesses.shared_records import SharedAccess, SharedKind
 
 
 @dataclass(frozen=True)
@@ -36,8 +44,8 @@ class SharedCost:
         cost: of one execution of these instructions by a whole program.
         block: that the operation runs with.
         per: these instructions run once for each time that a program enters this block: the
-            same, or where the compiler unrolled the loop around the operation, the one that
-            the loop stands in.
+            same, or where the compiler unrolled the loop around the operation, the block
+            around the loop.
         assumed, occurrence: as in `SharedAccess`.
     """
 
@@ -75,24 +83,26 @@ def shared_costs(module: builtin.ModuleOp, text: LoweredText) -> tuple[SharedCos
         text: the same TTGIR, and its PTX.
     """
     numbers = occurrences(module)
-    operations = _operations_by_line(numbers, text.ttgir)
-    warps = _Warps(integer(module, "ttg.num-warps") or 1)
-    found: dict[tuple[Operation, SharedKind], list[SharedInstruction]] = {}
+    operations = operations_by_line(numbers, text.ttgir)
+    warps = integer(module, "ttg.num-warps") or 1
+    instructions: dict[tuple[Operation, SharedKind], list[SharedInstruction]] = {}
     for function in functions(text.ptx):
         last: Operation | None = None
-        for one in shared_instructions(function, lambda line: warps.of(operations.get(line))):
-            last = _accessing(operations.get(one.line)) or last
+        for instruction in shared_instructions(
+            function, lambda line: _warps_of(operations.get(line), warps)
+        ):
+            last = _accessing(operations.get(instruction.line)) or last
             if last is not None and function.is_entry:
-                found.setdefault((last, one.kind), []).append(one)
+                instructions.setdefault((last, instruction.kind), []).append(instruction)
     order = {op: place for place, op in enumerate(module.walk())}
     return tuple(
-        _cost(op, kind, found[op, kind], numbers.get(op, 0))
-        for op, kind in sorted(found, key=lambda key: order[key[0]])
+        _cost(op, kind, instructions[op, kind], numbers.get(op, 0))
+        for op, kind in sorted(instructions, key=lambda key: order[key[0]])
     )
 
 
 def _accessing(at: Operation | None) -> Operation | None:
-    """The operation that accesses shared memory, of an instruction that stands at one.
+    """The operation that accesses shared memory, of an instruction located there.
 
     LLVM moves loads to where their values are used: then it is one that made the values,
     the nearest. None where LLVM has taken the line from what it moved.
@@ -102,7 +112,7 @@ def _accessing(at: Operation | None) -> Operation | None:
         if kind(op).startswith((*_MAY_SHARE, *_AROUND)):
             return op
         made = (operand.op for operand in op.operands if isinstance(operand, OpResult))
-        waiting += [one for one in made if one not in waiting]
+        waiting += [value for value in made if value not in waiting]
     return None
 
 
@@ -113,11 +123,11 @@ def _cost(
     where no loop is left, all its rounds.
     """
     around = loops_around(op)
-    left = min(max(one.loops for one in parts), len(around))
+    left = min(max(part.loops for part in parts), len(around))
     inside = op if left == len(around) else around[len(around) - left - 1]
-    parts = [one for one in parts if one.loops >= left]
-    assumed = next((one.assumed for one in parts if one.assumed), "")
-    cost = together([one.cost for one in parts])
+    parts = [part for part in parts if part.loops >= left]
+    assumed = next((part.assumed for part in parts if part.assumed), "")
+    cost = together([part.cost for part in parts])
     return SharedCost(op, kind, cost, _block_of(op), _block_of(inside), assumed, occurrence)
 
 
@@ -128,51 +138,126 @@ def _block_of(op: Operation) -> Block:
     return block
 
 
-def _operations_by_line(numbers: Mapping[Operation, int], text: str) -> Mapping[int, Operation]:
-    """The operation on each line of a module's text:
-    the n-th of a name there is the n-th of the module.
+def _warps_of(op: Operation | None, default: int) -> range:
+    """The numbers of the warps that execute an operation: all of the default group, or those of
+    its partition.
     """
-    lines = lines_of_operations(text)
-    found = {}
-    for op, number in numbers.items():
-        of_its_name = lines.get(kind(op), ())
-        if number <= len(of_its_name):
-            found[of_its_name[number - 1]] = op
-    return found
+    if op is None:
+        return range(default)
+    for parent in parents(op):
+        if isinstance(parent, ttg.WarpSpecializePartitionsOp):
+            specialized = parent.parent_op()
+            assert isinstance(specialized, ttg.WarpSpecializeOp)
+            inside = [enclosing(op, region) is not None for region in parent.regions]
+            return _partitions(specialized, default)[inside.index(True)]
+    return range(default)
 
 
-class _Warps:
-    """Which warps execute an operation: all of the default group,
-    or those of the partition that it stands in.
+def _partitions(op: ttg.WarpSpecializeOp, default: int) -> list[range]:
+    """Triton numbers the warps of larger partitions first (AllocateWarpGroups)."""
+    sizes = [int(size) for size in op.partition_num_warps.get_values()]
+    ranges = [range(0)] * len(sizes)
+    start = default
+    for index in sorted(range(len(sizes)), key=lambda index: -sizes[index]):
+        ranges[index] = range(start, start + sizes[index])
+        start += sizes[index]
+    return ranges
+
+
+_ACTIONS = {
+    "ttg.convert_layout": "conversion",
+    "ttg.local_alloc": "local store",
+    "ttg.local_store": "local store",
+    "ttg.local_load": "local load",
+    "ttg.async_copy_global_to_local": "async copy",
+    "tt.reduce": "reduction",
+    "tt.scan": "scan",
+    "tt.gather": "gather",
+    "tt.histogram": "histogram",
+    "tt.dot": "product",
+    "ttng.warp_group_dot": "product",
+    "ttng.tensormap_create": "tensor map",
+    "ttg.warp_specialize": "start of warp groups",
+    "tt.func": "start of the kernel",
+    "tt.return": "end of the kernel",
+}
+_TILE_AND_BUFFER = ("ttg.local_store", "ttg.async_copy_global_to_local")
+"""Operations whose second operand is the buffer that the first, or what it points to, goes to."""
+
+
+def shared_accesses(
+    costs: Iterable[SharedCost], entries: Mapping[Block, int], programs: int
+) -> tuple[SharedAccess, ...]:
+    """What operations cost in a run.
+
+    Args:
+        costs: of one execution each.
+        entries: how often programs entered each block but the kernel's first, which
+            each enters once.
+        programs: of the launch.
     """
 
-    def __init__(self, default: int) -> None:
-        self._default = default
+    def entered(block: Block) -> int:
+        """How often programs did."""
+        function = block.parent_op()
+        is_first = isinstance(function, tt.FuncOp) and function.body.blocks.first is block
+        return programs if is_first else entries.get(block, 0)
 
-    def of(self, op: Operation | None) -> range:
-        """The numbers of the warps."""
-        inside = op
-        for parent in parents(op) if op is not None else ():
-            if isinstance(parent, ttg.WarpSpecializePartitionsOp):
-                specialized = parent.parent_op()
-                assert isinstance(specialized, ttg.WarpSpecializeOp)
-                regions = list(parent.regions)
-                which = next(n for n, region in enumerate(regions) if _is_in(inside, region))
-                return self._partitions(specialized)[which]
-            inside = parent
-        return range(self._default)
-
-    def _partitions(self, op: ttg.WarpSpecializeOp) -> list[range]:
-        """Triton numbers the warps of larger partitions first (AllocateWarpGroups)."""
-        sizes = [int(size) for size in op.partition_num_warps.get_values()]
-        ranges = [range(0)] * len(sizes)
-        start = self._default
-        for index in sorted(range(len(sizes)), key=lambda index: -sizes[index]):
-            ranges[index] = range(start, start + sizes[index])
-            start += sizes[index]
-        return ranges
+    costs = tuple(costs)
+    phases = phases_of(dict.fromkeys(cost.operation for cost in costs))
+    return tuple(
+        replace(
+            _access(cost, entered(cost.block), entered(cost.per)),
+            phase=phases.get(cost.operation, ""),
+        )
+        for cost in costs
+    )
 
 
-def _is_in(op: Operation | None, region: Region) -> bool:
-    """Whether an operation stands directly in a region."""
-    return op is not None and op.parent_region() is region
+def _access(cost_of_op: SharedCost, executions: int, times: int) -> SharedAccess:
+    op, cost = cost_of_op.operation, cost_of_op.cost
+    taken, given = _sides(op)
+    tile = next(
+        (value for value in (taken, given) if value and not is_pointer(element_type(value.type))),
+        None,
+    )
+    return SharedAccess(
+        operation=kind(op),
+        action=_ACTIONS.get(kind(op), kind(op).split(".")[-1].replace("_", " ")),
+        kind=cost_of_op.kind,
+        name=_name(op),
+        position=position_of(op),
+        shape=shape(tile.type) if tile is not None else (),
+        element=str(element_type(tile.type)) if tile is not None else "",
+        source=_encoding(taken),
+        destination=_encoding(given),
+        in_loop=bool(loops_around(op)),
+        executions=executions,
+        instructions=cost.instructions * times,
+        wavefronts=cost.wavefronts * times,
+        best_wavefronts=cost.best * times,
+        ways=cost.ways,
+        bytes=cost.bytes * times,
+        assumed=cost_of_op.assumed,
+        occurrence=cost_of_op.occurrence,
+    )
+
+
+def _name(op: Operation) -> str:
+    """The kernel's name of what an operation gives;
+    an asynchronous copy gives none, and is named after the parameter that it reads.
+    """
+    if isinstance(op, ttg.AsyncCopyGlobalToLocalOp):
+        return underlying_argument(op.pointer)
+    return value_name(op.results[0]) if op.results else ""
+
+
+def _sides(op: Operation) -> tuple[SSAValue | None, SSAValue | None]:
+    """The tile that an operation takes, and what becomes of it."""
+    given = op.operands[1] if kind(op) in _TILE_AND_BUFFER else next(iter(op.results), None)
+    return next(iter(op.operands), None), given
+
+
+def _encoding(tile: SSAValue | None) -> str:
+    known = tile_type(tile.type) if tile is not None else None
+    return known.encoding if known is not None else ""

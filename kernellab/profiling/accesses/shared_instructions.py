@@ -1,5 +1,12 @@
-"""The accesses to shared memory in a kernel's PTX, and what one execution
-of each costs a program.
+"""The accesses to shared memory in a kernel's PTX, and what one execution of each costs a program:
+how shared memory serves a warp, in wavefronts, by its banks.
+
+Shared memory has 32 banks of 4 bytes; a word's bank is its address over 4, modulo 32. An
+instruction of a warp is served in turns of as many lanes as can take 128 bytes together: 32 lanes
+of 4 bytes or less, 16 of 8, 8 of 16, and the 8 rows of a matrix of ldmatrix and stmatrix. A turn
+takes as many wavefronts as there are different words in one bank; lanes that share a word share it.
+CUDA C++ Programming Guide, "Shared Memory"; on an H200 the counts of 53 kernels are what this
+gives, but for asynchronous copies whose pieces change their places (docs/fidelity.md).
 """
 
 from __future__ import annotations
@@ -8,6 +15,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy
 
@@ -15,14 +23,75 @@ from kernellab.interpreter.ptx.functions import Function, Statement
 from kernellab.interpreter.ptx.kinds import KINDS
 from kernellab.interpreter.ptx.parser import Immediate, Instruction, Vector
 from kernellab.interpreter.ptx.threads import ThreadAccess, Threads
-from kernellab.profiling.accesses.banks import (
-    LANES,
-    WAVEFRONT,
-    WORD,
-    Wavefronts,
-    wavefronts,
-)
 from kernellab.profiling.accesses.shared_records import SharedKind
+from kernellab.records.layouts import Numbers
+
+BANKS = 32
+WORD = 4
+"""Bytes of a bank's word."""
+WAVEFRONT = BANKS * WORD
+"""Bytes that one wavefront moves at most."""
+LANES = 32
+"""Lanes of a warp."""
+
+
+class Wavefronts(NamedTuple):
+    """What some instructions of warps cost together."""
+
+    instructions: int
+    """Those of which a lane took part."""
+    wavefronts: int
+    best: int
+    """Wavefronts without conflicts: one for each turn."""
+    ways: int
+    """Wavefronts of the worst turn: 1 without conflicts, 0 where no lane took part."""
+    bytes: int
+    """That lanes read or write, those that share a word each for itself."""
+
+
+def together(parts: Sequence[Wavefronts]) -> Wavefronts:
+    """What several cost."""
+    return Wavefronts(
+        instructions=sum(part.instructions for part in parts),
+        wavefronts=sum(part.wavefronts for part in parts),
+        best=sum(part.best for part in parts),
+        ways=max((part.ways for part in parts), default=0),
+        bytes=sum(part.bytes for part in parts),
+    )
+
+
+def wavefronts(
+    addresses: Numbers, on: numpy.ndarray, size: int, each_alone: bool = False
+) -> Wavefronts:
+    """What one instruction costs in every warp that executes it.
+
+    Args:
+        addresses: of each lane's first byte: shape (warps, 32).
+        on: which lanes take part, of the same shape.
+        size: bytes of each lane.
+        each_alone: lanes that share a word take it one after the other, as those of atomics do.
+    """
+    words_each = max(size // WORD, 1)
+    turns = min(words_each, LANES)
+    first = addresses.reshape(-1, LANES // turns) // WORD
+    taking_part = on.reshape(first.shape)
+    words = (first[..., None] + numpy.arange(words_each)).reshape(len(first), -1)
+    counted = numpy.repeat(taking_part, words_each, axis=1)
+    if not each_alone:
+        order = numpy.argsort(numpy.where(counted, words, -1), axis=1, kind="stable")
+        words = numpy.take_along_axis(words, order, 1)
+        counted = numpy.take_along_axis(counted, order, 1)
+        counted[:, 1:] &= (words[:, 1:] != words[:, :-1]) | ~counted[:, :-1]
+    rows = numpy.arange(len(words))[:, None] * BANKS
+    in_bank = numpy.bincount((rows + words % BANKS)[counted], minlength=len(words) * BANKS)
+    taken = in_bank.reshape(-1, BANKS).max(axis=1)
+    return Wavefronts(
+        instructions=int(on.any(axis=1).sum()),
+        wavefronts=int(taken.sum()),
+        best=int((taken > 0).sum()),
+        ways=int(taken.max(initial=0)),
+        bytes=int(on.sum()) * size,
+    )
 
 
 @dataclass(frozen=True)
@@ -55,8 +124,8 @@ def shared_instructions(function: Function, warps_of: WarpsOf) -> Iterator[Share
     for place, statement in enumerate(function.statements):
         if not _MAY_ACCESS.search(statement.text):
             continue
-        if found := _transfers(statement.instruction):
-            transfers[place] = found
+        if moved := _transfers(statement.instruction):
+            transfers[place] = moved
         elif statement.text.startswith("wgmma.mma_async"):
             products.append(place)
     for access in Threads(function, function.threads).accesses(transfers.keys()):
@@ -138,7 +207,7 @@ def _transfers(instruction: Instruction) -> Sequence[_Transfer]:
 _AS_A_STORE = "an asynchronous copy writes as a store of the same lanes does"
 _FIELD_OF_MAP = "each field of a tensor map is written by itself, and with it the rest of its word"
 _WHOLE_WORDS = {"global_address": [8], "global_dim": [4], "global_stride": [4]}
-"""Fields of a tensor map that are words of their own, and their bytes;
+"""Fields of a tensor map that are whole words, and their bytes;
 the others are parts of a word, which is read and written."""
 
 
@@ -150,10 +219,10 @@ def _transfers_of_tensor_map(words: Sequence[str]) -> Sequence[_Transfer]:
         return [_Transfer("load", WORD, assumed=_FIELD_OF_MAP, in_a_row=True)]
     field = words[words.index("tile") + 1]
     sizes = _WHOLE_WORDS.get(field, [])
-    found = [_Transfer("store", size, assumed=_FIELD_OF_MAP) for size in sizes]
+    transfers = [_Transfer("store", size, assumed=_FIELD_OF_MAP) for size in sizes]
     if field == "global_stride" or not sizes:  # the stride's highest bits are part of another word
-        found += [_Transfer(kind, WORD, assumed=_FIELD_OF_MAP) for kind in _READ_AND_WRITTEN]
-    return found
+        transfers += [_Transfer(kind, WORD, assumed=_FIELD_OF_MAP) for kind in _READ_AND_WRITTEN]
+    return transfers
 
 
 _READ_AND_WRITTEN: tuple[SharedKind, ...] = ("load", "store")

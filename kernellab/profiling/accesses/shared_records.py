@@ -17,8 +17,32 @@ those that move matrices by rows (LDSM, STSM), copies past the registers (LDGSTS
 sm_90 that read their operands there."""
 
 
-@dataclass(frozen=True)
-class SharedAccess:
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """One operation of the compiled TTGIR that accesses memory, and what all its executions cost
+    together.
+    """
+
+    operation: str
+    action: str
+    """What the operation does: "load", "conversion", "reduction", "local load", ..."""
+    position: SourcePosition | None
+    """The kernel's line."""
+    shape: tuple[int, ...]
+    """Of the tile; () for a single element."""
+    element: str
+    executions: int
+    """Times that a program executed it."""
+    occurrence: int = 0
+    """The how manieth operation of its name in the text of the TTGIR, from 1;
+    0 for one of a function that is called there."""
+    phase: Phase = ""
+    """Of a load that a pipelined loop has copies of beside it: whether this one is in the loop, in
+    front of it or behind it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedAccess(Access):
     """The instructions of one kind that one operation of the TTGIR became,
     and what all their executions cost together.
 
@@ -26,24 +50,14 @@ class SharedAccess:
     and from how often a run on the interpreter executed the operation.
     """
 
-    operation: str
-    action: str
-    """What the operation does: "conversion", "reduction", "local load", ..."""
     kind: SharedKind
     name: str
     """The kernel's name of the tile; "" where it has none."""
-    position: SourcePosition | None
-    """The kernel's line."""
-    shape: tuple[int, ...]
-    """Of the tile."""
-    element: str
     source: str
     """The layout that the tile has before; "" where it has none."""
     destination: str
     """The layout that it has afterwards; "" where it has none."""
     in_loop: bool
-    executions: int
-    """Times that a program executed the operation."""
     instructions: int
     """Instructions of warps of which a lane took part; of wgmma, those of four warps together."""
     wavefronts: int
@@ -57,12 +71,6 @@ class SharedAccess:
     """That lanes read or write, those that share a word each for itself."""
     assumed: str
     """What is assumed, in words, where the count does not follow from addresses alone; else ""."""
-    occurrence: int = 0
-    """The how manieth operation of its name in the text of the TTGIR, from 1;
-    0 for one of a function that is called there."""
-    phase: Phase = ""
-    """Of a load that a pipelined loop has copies of beside it: whether this one is in the loop, in
-    front of it or behind it."""
 
     @property
     def conflicts(self) -> int:
@@ -113,21 +121,22 @@ Fault = tuple[str, str, str]
 """What makes an access cost more than it would have to: its kind, words, and what to try."""
 
 
-def what_is_wrong(one: SharedAccess) -> Fault | None:
+def what_is_wrong(access: SharedAccess) -> Fault | None:
     """What makes an access cost more than it would have to; None where nothing does."""
     kind, words, advice = "", [], ""
-    if one.action == "conversion" and one.in_loop and one.writes and one.executions:
+    if access.action == "conversion" and access.in_loop and access.writes and access.executions:
         kind, advice = "conversion-in-loop", _CONVERT_ONCE
         words.append(
-            f"conversion through shared memory in the loop: {one.bytes // one.executions:,} bytes "
-            f"written each time, {one.executions:,} times"
+            "conversion through shared memory in the loop: "
+            f"{access.bytes // access.executions:,} bytes written each time, "
+            f"{access.executions:,} times"
         )
-    if one.wavefronts >= _WORTH_SAYING * one.best_wavefronts and one.conflicts:
+    if access.wavefronts >= _WORTH_SAYING * access.best_wavefronts and access.conflicts:
         kind, advice = "bank-conflict", _OTHER_LAYOUT
         words.append(
-            f"{one.ways}-way bank conflict: {_instructions(one)} "
-            f"{one.wavefronts_per_instruction:.3g} wavefronts each time where "
-            f"{one.best_wavefronts / one.instructions:.3g} would do"
+            f"{access.ways}-way bank conflict: {_instructions(access)} "
+            f"{access.wavefronts_per_instruction:.3g} wavefronts each time where "
+            f"{access.best_wavefronts / access.instructions:.3g} would do"
         )
     return (kind, "; ".join(words), advice) if words else None
 
@@ -142,11 +151,12 @@ _OTHER_LAYOUT = (
 )
 
 
-def _instructions(one: SharedAccess) -> str:
+def _instructions(access: SharedAccess) -> str:
     """What takes the wavefronts, and the verb."""
-    if one.action.endswith(one.kind):
-        return f"this {one.action} takes"
-    return f"the {_PLURALS.get(one.kind, f'{one.kind} instructions')} of this {one.action} take"
+    if access.action.endswith(access.kind):
+        return f"this {access.action} takes"
+    plural = _PLURALS.get(access.kind, f"{access.kind} instructions")
+    return f"the {plural} of this {access.action} take"
 
 
 _PLURALS = {"load": "loads", "store": "stores", "atomic": "atomics"}

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from xdsl.ir import Block, Operation
 
-from kernellab.common import doors
-from kernellab.common.argument_faults import names_bad_arguments
+from kernellab.common import upcalls
 from kernellab.common.formatting import shown
+from kernellab.common.own_options import parameters_first
+from kernellab.common.time_limits import OutOfTime, limited
 from kernellab.compiler.kept import compile_kept
+from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.compiler.specialization.unwrapping import parameter_names
 from kernellab.errors import ArgumentError, KernelLabError, OptionError
+from kernellab.interpreter.codegen.entries import emit_entry_events
 from kernellab.interpreter.execution.grid import check_grid
-from kernellab.launch.preparation import EntryPoint, Grid, apart_from_parameters, prepare
-from kernellab.profiling.accesses.counting import accesses
+from kernellab.interpreter.execution.program import program_of_module
+from kernellab.launch.argument_copies import tensors_in
+from kernellab.launch.preparation import EntryPoint, Grid, prepare
+from kernellab.profiling.accesses.counting import accesses, accesses_in
 from kernellab.profiling.accesses.records import Accesses
-from kernellab.profiling.diagnosis.evidence import ASSUMED_TURNS, ASSUMED_WAVES, Evidence, Loop
-from kernellab.profiling.diagnosis.loop_turns import counted_turns
+from kernellab.profiling.diagnosis.evidence import (
+    ASSUMED_TURNS,
+    ASSUMED_WAVES,
+    Evidence,
+    Loop,
+    loops_of,
+)
 from kernellab.profiling.diagnosis.records import (
     WORTH_SAYING,
     CostFinding,
@@ -28,11 +41,23 @@ from kernellab.profiling.diagnosis.records import (
     Diagnosis,
 )
 from kernellab.profiling.diagnosis.rule import Rule, all_rules
-from kernellab.profiling.estimates.sampling import with_memory
-from kernellab.records import AskedLaunch, Compilation, Target
+from kernellab.profiling.estimates.estimating import estimate
+from kernellab.profiling.estimates.hardware import notes_on
+from kernellab.profiling.estimates.sampling import sampled, with_memory
+from kernellab.records import BoundLaunch, Compilation, Target
+
+T = TypeVar("T")
+
+
+def _parameter_names(subject: Any) -> Sequence[str]:
+    """Return the names of the parameters that a subject's arguments are for."""
+    if isinstance(subject, Compilation):
+        return list(subject.specialization.signature)
+    return parameter_names(subject)
+
 
 _MOST_COUNTED = 1 << 21
-"""Elements that a launch accesses, up to which it is run on the interpreter without being asked."""
+"""The most elements that a launch may access to be run on the interpreter by default."""
 
 _DIAGNOSE = EntryPoint(
     "diagnose",
@@ -49,7 +74,7 @@ _DIAGNOSE = EntryPoint(
 
 @dataclass(frozen=True)
 class Asked:
-    """What `diagnose` was given beside its subject; see there."""
+    """The arguments of `diagnose` in addition to its subject; see there."""
 
     args: tuple[Any, ...] = ()
     grid: Any = None
@@ -61,26 +86,27 @@ class Asked:
         """Raise ArgumentError where a launch was said of what has its own."""
         if self.args or self.grid is not None or self.target is not None or dict(self.keywords):
             raise ArgumentError(
-                f"diagnose takes no launch beside {subject}, which knows its own.",
-                advice="Give it alone.",
+                f"diagnose takes no launch together with {subject}, which has its own.",
+                advice="Pass it alone, without arguments, grid and target.",
             )
 
 
-@names_bad_arguments
+@parameters_first(_parameter_names)
 def diagnose(
     subject: Any,
-    *args: Any,
+    args: tuple[Any, ...],
+    keywords: Mapping[str, Any],
+    *,
     grid: Grid = None,
     target: str | Target | None = None,
     counts: bool | Accesses | None = None,
-    **keywords: Any,
 ) -> Diagnosis | Diagnoses:
     """Say why a kernel is slow: findings ranked by what they cost, each with its line, its evidence
     and what to change. No GPU is needed, and nothing is timed.
 
     Args:
-        subject: a kernel, whose arguments and grid follow; or what is known of one: a
-            `Compilation`, what `kernellab.accesses` gave, a `Tuning`, a report of
+        subject: a kernel, whose arguments and grid follow; a bound launch; or what is known of a
+            kernel: a `Compilation`, what `kernellab.accesses` gave, a `Tuning`, a report of
             `kernellab.graph` or one of its kernels.
         args, keywords: of a kernel as for `kernellab.compile`, values or type strings; of a
             compilation the values of its parameters, as far as they are known. Of tensors nothing
@@ -101,33 +127,84 @@ def diagnose(
             `kernellab.accesses`.
     """
     if diagnosed.dispatch(type(subject)) is diagnosed.dispatch(object):
-        doors.records_that_are_diagnosed()
-    found = diagnosed(subject, Asked(args, grid, target, counts, keywords))
-    assert isinstance(found, Diagnosis | Diagnoses)
-    return found
+        upcalls.records_that_are_diagnosed()
+    diagnosis = diagnosed(subject, Asked(args, grid, target, counts, keywords))
+    assert isinstance(diagnosis, Diagnosis | Diagnoses)
+    return diagnosis
 
 
 @singledispatch
-def diagnosed(subject: Any, asked: Asked) -> Any:
+def diagnosed(subject: Any, request: Asked) -> Any:
     """The diagnosis of a subject, by its class; of anything else, as a kernel."""
-    own, keywords = apart_from_parameters(
-        _Options(asked.grid, asked.target, asked.counts), subject, asked.args, asked.keywords
-    )
-    args = tuple(_with_memory(one) for one in asked.args)
-    keywords = {name: _with_memory(one) for name, one in keywords.items()}
-    launch = prepare(subject, own.grid, args, keywords, own.target, _DIAGNOSE)
-    _check_counts(own.counts)
+    args = tuple(_with_memory(arg) for arg in request.args)
+    keywords = {name: _with_memory(value) for name, value in request.keywords.items()}
+    launch = prepare(subject, request.grid, args, keywords, request.target, _DIAGNOSE)
+    _check_counts(request.counts)
     sizes = None if launch.grid is None else check_grid(launch.grid, launch.call.values)
     compilation = compile_kept(launch.kernel, launch.call, launch.target)
     evidence = Evidence(compilation, sizes, integers_of(launch.call.values))
-    whole = AskedLaunch(subject, launch.grid, args, keywords, launch.target)
-    meta = [one for one in (*asked.args, *asked.keywords.values()) if _is_meta(one)]
+    whole = BoundLaunch(subject, launch.grid, args, keywords, launch.target)
+    meta = [value for value in (*request.args, *request.keywords.values()) if _is_meta(value)]
     can_run = sizes is not None and not meta and not launch.call.stated
-    has_integers = all(one.is_floating_point() for one in meta) and not launch.call.stated
-    if sizes is not None and has_integers and not all(one.is_known for one in _loops(evidence)):
-        turns = counted_turns(compilation, launch.kernel, sizes, launch.call)
+    given = [tensor for _, tensor in tensors_in(launch.call.values)]
+    if sizes is None or launch.call.stated or any(map(_is_unseen, (*meta, *given))):
+        return _diagnosis(evidence, request.counts, whole if can_run else None)
+    if not all(loop.is_known for loop in _loops(evidence)):
+        turns = _counted_turns(compilation, launch.kernel, sizes, launch.call)
         evidence = replace(evidence, turns=turns)
-    return _diagnosis(evidence, own.counts, whole if can_run else None)
+    evidence, notes = _estimated(evidence, launch.call.values)
+    return _diagnosis(evidence, request.counts, whole if can_run else None, notes)
+
+
+def _counted_turns(
+    compilation: Compilation, kernel: Any, grid: tuple[int, int, int], call: BoundCall
+) -> tuple[float, ...]:
+    """Iterations of each loop of the TTGIR, in its order, for each time that a program comes to it;
+    nothing where the values are not at hand, or the programs do not run.
+    """
+    if any(tensor.device.type != "cpu" for _, tensor in tensors_in(call.values)):
+        return ()
+    try:
+        code = program_of_module(compilation.module("ttgir"), kernel, after=emit_entry_events)
+        accesses_known = accesses_in(code, compilation.target)
+        with limited(_MOST_SECONDS):
+            ran = sampled(kernel, grid, call, code, accesses_known, _SAMPLING_SECONDS)
+    except (KernelLabError, OutOfTime):
+        return ()
+    return tuple(_turns(op, ran.entries) for op in loops_of(code.module))
+
+
+def _turns(op: Operation, entries: Mapping[Block, float]) -> float:
+    """Return the iterations of a loop; of a `while`, those of its second region, the body."""
+    around, body = op.parent, op.regions[-1].blocks[0]
+    came = 1.0 if around is None else entries.get(around, 1.0)
+    return entries.get(body, 0.0) / came if came else 0.0
+
+
+def _estimated(evidence: Evidence, values: Mapping[str, Any]) -> tuple[Evidence, list[str]]:
+    """Return the evidence with the estimate of its launch, or with a note that says why not."""
+    compilation, grid = evidence.compilation, evidence.grid
+    names = list(compilation.specialization.signature)
+    known = {name: value for name, value in values.items() if name in names}
+    try:
+        with limited(_MOST_SECONDS):
+            return replace(evidence, estimate=estimate(compilation, grid, (), known)), []
+    except KernelLabError as error:
+        reason = error.problem
+    except Exception as error:  # of an instruction or an operation that the count does not know
+        reason = repr(error)
+    words = f"What the launch does was worked out from the TTGIR, not sampled: {reason}"
+    return evidence, [words]
+
+
+_SAMPLING_SECONDS = 0.1
+_MOST_SECONDS = 10.0
+"""Seconds that sampling may take: a program may wait for what only a GPU gives it."""
+
+
+def _is_unseen(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has integers, which addresses may depend on, that cannot be looked at."""
+    return tensor.device.type != "cpu" and not tensor.is_floating_point()
 
 
 def _is_meta(value: Any) -> bool:
@@ -135,65 +212,63 @@ def _is_meta(value: Any) -> bool:
 
 
 def _with_memory(value: Any) -> Any:
-    """In the place of a meta tensor one of zeros, which take no room."""
+    """Return zeros that take no memory in place of a meta tensor, and anything else as it is."""
     return with_memory({"": value})[""] if _is_meta(value) else value
 
 
-@dataclass(frozen=True)
-class _Options:
-    """What `diagnose` itself is told; see there."""
-
-    grid: Any = None
-    target: Any = None
-    counts: Any = None
-
-
 @diagnosed.register
-def _of_compilation(compilation: Compilation, asked: Asked) -> Diagnosis:
-    if asked.target is not None:
+def _of_compilation(compilation: Compilation, request: Asked) -> Diagnosis:
+    if request.target is not None:
         raise OptionError(
-            f"target={shown(asked.target)}: this is a compilation for {compilation.target}.",
-            advice="Leave it out, or give the kernel.",
+            f"target is {shown(request.target)}, but this is a compilation for "
+            f"{compilation.target}.",
+            advice="Leave target out, or pass the kernel.",
         )
-    _check_counts(asked.counts)
-    values = _by_name(compilation, asked.args, dict(asked.keywords))
-    sizes = None if asked.grid is None else check_grid(asked.grid, values)
+    _check_counts(request.counts)
+    values = _by_name(compilation, request.args, dict(request.keywords))
+    sizes = None if request.grid is None else check_grid(request.grid, values)
+    notes: list[str] = []
     evidence = Evidence(compilation, sizes, integers_of(values))
-    return _diagnosis(evidence, asked.counts, None)
+    tensors = [tensor for _, tensor in tensors_in(values)]
+    if tensors and sizes is not None and not any(map(_is_unseen, tensors)):
+        evidence, notes = _estimated(evidence, values)
+    return _diagnosis(evidence, request.counts, None, notes)
 
 
 @diagnosed.register
-def _of_accesses(counts: Accesses, asked: Asked) -> Any:
-    asked.takes_nothing_of_a_launch("counted accesses")
-    if counts.asked is None:
+def _of_accesses(counts: Accesses, request: Asked) -> Any:
+    request.takes_nothing_of_a_launch("counted accesses")
+    if counts.launch is None:
         raise ArgumentError(
-            "These accesses were counted of a text, whose launch is not at hand.",
+            "These accesses were counted from a saved text, which does not have its launch.",
             advice="Count those of a kernel: kernellab.accesses(kernel, grid, ...).",
         )
-    one = counts.asked
-    return diagnosed(one.kernel, Asked(one.args, one.grid, one.target, counts, dict(one.keywords)))
-
-
-@diagnosed.register
-def _of_launch(launch: AskedLaunch, asked: Asked) -> Any:
-    asked.takes_nothing_of_a_launch("a launch")
+    launch = counts.launch
     return diagnosed(
-        launch.kernel,
-        Asked(launch.args, launch.grid, launch.target, asked.counts, dict(launch.keywords)),
+        launch.kernel, Asked(launch.args, launch.grid, launch.target, counts, dict(launch.keywords))
     )
 
 
 @diagnosed.register
-def _of_diagnosis(diagnosis: Diagnosis, asked: Asked) -> Diagnosis:
-    asked.takes_nothing_of_a_launch("a diagnosis")
+def _of_launch(launch: BoundLaunch, request: Asked) -> Any:
+    request.takes_nothing_of_a_launch("a launch")
+    return diagnosed(
+        launch.kernel,
+        Asked(launch.args, launch.grid, launch.target, request.counts, dict(launch.keywords)),
+    )
+
+
+@diagnosed.register
+def _of_diagnosis(diagnosis: Diagnosis, request: Asked) -> Diagnosis:
+    request.takes_nothing_of_a_launch("a diagnosis")
     return diagnosis
 
 
 def _check_counts(counts: Any) -> None:
     if counts is not None and not isinstance(counts, bool | Accesses):
         raise OptionError(
-            f"counts={shown(counts)} is nothing that was counted.",
-            advice="Give what kernellab.accesses gave, or True, False or None.",
+            f"counts must be True, False, None or counted accesses, got {shown(counts)}.",
+            advice="Pass the result of kernellab.accesses.",
         )
 
 
@@ -203,12 +278,12 @@ def _by_name(
     names = list(compilation.specialization.signature)
     if len(args) > len(names):
         raise ArgumentError(
-            f"{compilation.kernel!r} has {len(names)} parameters, and {len(args)} values are given."
+            f"{compilation.kernel!r} has {len(names)} parameters, got {len(args)} values."
         )
     unknown = [name for name in keywords if names and name not in names]
     if unknown:
         raise ArgumentError(
-            f"{unknown[0]!r} is no parameter of {compilation.kernel!r}.",
+            f"{unknown[0]!r} is not a parameter of {compilation.kernel!r}.",
             advice=f"Its parameters are {', '.join(names)}.",
         )
     constants = {
@@ -231,119 +306,121 @@ def integers_of(values: Mapping[str, Any]) -> dict[str, int]:
 # What is found
 
 
-def _diagnosis(evidence: Evidence, counts: Any, asked: AskedLaunch | None) -> Diagnosis:
-    notes: list[str] = []
+def _diagnosis(
+    evidence: Evidence, counts: Any, launch: BoundLaunch | None, said: Sequence[str] = ()
+) -> Diagnosis:
+    notes = [*said]
     if isinstance(counts, Accesses):
         evidence.counts = counts
-    elif counts is True and asked is None:
+    elif counts is True and launch is None:
         raise ArgumentError(
-            "There is nothing to count: a launch needs its grid and the values of all arguments.",
-            advice="Give grid=(...) and tensors on the CPU, or leave counts out.",
+            "There is nothing to count: counting needs the grid and the values of all arguments.",
+            advice="Pass grid=(...) and tensors, or leave counts out.",
         )
-    elif counts is not False and asked is not None:
-        evidence = _counted(evidence, asked, bool(counts), notes)
-    return diagnosis_of(evidence, asked, notes)
+    elif counts is not False and launch is not None:
+        evidence = _counted(evidence, launch, bool(counts), notes)
+    return diagnosis_of(evidence, launch, notes)
 
 
 def diagnosis_of(
-    evidence: Evidence, asked: AskedLaunch | None = None, notes: Sequence[str] = ()
+    evidence: Evidence, launch: BoundLaunch | None = None, notes: Sequence[str] = ()
 ) -> Diagnosis:
     """What every rule finds in a kernel's evidence, ranked."""
     said = [*notes]
-    if "ttgir" not in evidence.compilation.stages:
-        said.append("The record has no TTGIR: rules that read it have nothing to say.")
-    found = [one for each in all_rules() for one in _asked(each, evidence, said)]
-    told = [one for one in found if one.cost >= WORTH_SAYING or one.severity == "note"]
-    ranked = sorted(told, key=lambda one: -one.cost)
+    with suppress(KernelLabError):
+        said += notes_on(evidence.gpu)
+    rules: tuple[Rule, ...] = ()
+    if "ttgir" in evidence.compilation.stages:
+        rules = all_rules()
+    else:
+        said.append("The record has no TTGIR: rules that read it were skipped.")
+    findings = [finding for each in rules for finding in _asked(each, evidence, said)]
+    reported = [
+        finding
+        for finding in findings
+        if finding.cost >= WORTH_SAYING or finding.severity == "note"
+    ]
+    ranked = sorted(reported, key=lambda finding: -finding.cost)
     return Diagnosis(
         kernel=evidence.compilation.kernel,
         target=str(evidence.compilation.target),
         grid=evidence.grid,
         findings=tuple(ranked),
-        parts=_parts(evidence),
+        parts=_readable(
+            lambda: {name: round(value, 4) for name, value in evidence.costs.parts.items()}, {}
+        ),
+        microseconds=_readable(lambda: evidence.costs.microseconds, None),
+        estimate=evidence.estimate,
         notes=(*_assumed(evidence), *dict.fromkeys(said)),
         compilation=evidence.compilation,
-        asked=asked,
+        launch=launch,
     )
 
 
 def _asked(rule: Rule, evidence: Evidence, notes: list[str]) -> list[CostFinding]:
-    """What a rule finds; nothing where what it needs is not there. One that fails says so, and the
-    others go on: a kernel may hold what nobody here has met.
+    """What a rule finds. One that fails says so, and the others go on, because a kernel may contain
+    anything.
     """
-    if not all(_is_there(need, evidence) for need in rule.needs):
-        return []
     try:
         return list(rule.find(evidence))
     except Exception as error:
-        notes.append(f"{', '.join(rule.kinds)} could not be looked at: {error!r}")
+        notes.append(f"The rule of {', '.join(rule.kinds)} could not be applied: {error!r}")
         return []
 
 
-def _is_there(need: str, evidence: Evidence) -> bool:
-    match need:
-        case "ttgir":
-            return "ttgir" in evidence.compilation.stages
-        case "resources" | "occupancy" | "instructions":
-            return evidence.compilation.can_answer(need)
-        case "grid":
-            return evidence.grid is not None
-        case _:
-            return evidence.counts is not None
-
-
-def _parts(evidence: Evidence) -> dict[str, float]:
+def _readable(read: Callable[[], T], otherwise: T) -> T:
+    """Return what is read of a module; `otherwise` if it cannot be, which the rules report."""
     try:
-        parts = vars(evidence.parts)
-    except Exception:  # of a module that nobody here can read; the rules have said it
-        return {}
-    return {name: round(float(value), 4) for name, value in parts.items()}
+        return read()
+    except Exception:
+        return otherwise
 
 
 def _assumed(evidence: Evidence) -> Iterator[str]:
     if evidence.grid is None:
         yield (
-            f"The grid is not known: as many programs are assumed as fill the GPU "
-            f"{ASSUMED_WAVES} times. grid=(...) says it."
+            f"The grid is not known: it is assumed to fill the GPU {ASSUMED_WAVES} times. Pass "
+            "grid=(...) for the launch's own."
         )
-    unknown = [one for one in _loops(evidence) if not one.is_known]
-    lines = dict.fromkeys(str(one.position.line) for one in unknown if one.position is not None)
+    unknown = [loop for loop in _loops(evidence) if not loop.is_known]
+    lines = dict.fromkeys(str(loop.position.line) for loop in unknown if loop.position is not None)
     if unknown:
         yield (
-            f"How many iterations the loop{'' if len(lines) == 1 else 's'} on line "
-            f"{', '.join(lines) or '?'} takes is not known: {ASSUMED_TURNS} are assumed."
+            f"The number of iterations of the loop{'' if len(lines) == 1 else 's'} on line "
+            f"{', '.join(lines) or '?'} is not known: {ASSUMED_TURNS} are assumed."
         )
 
 
 def _loops(evidence: Evidence) -> tuple[Loop, ...]:
-    try:
-        return tuple(evidence.loops.values())
-    except Exception:  # of a module that nobody here can read; the rules will say it
-        return ()
+    return _readable(lambda: tuple(evidence.loops.values()), ())
 
 
-def _counted(evidence: Evidence, asked: AskedLaunch, must: bool, notes: list[str]) -> Evidence:
+def _elements(evidence: Evidence) -> float:
+    """How many elements the launch accesses."""
+    each = sum(prod(access.shape or (1,)) * access.times for access in evidence.accesses)
+    return evidence.programs * each
+
+
+def _counted(evidence: Evidence, launch: BoundLaunch, must: bool, notes: list[str]) -> Evidence:
     """The evidence with what a run on the interpreter counts, where that is wanted."""
     if not must:
         if evidence.compilation.target.backend != "cuda":
             return evidence
-        try:
-            elements = evidence.programs * sum(
-                prod(one.shape or (1,)) * one.times for one in evidence.accesses
-            )
-        except Exception:  # the rules will say what cannot be read
+        elements = _readable(lambda: _elements(evidence), None)
+        if elements is None:
             return evidence
         if elements > _MOST_COUNTED:
             notes.append(
-                f"The launch accesses about {elements:,.0f} elements and was not run: what its "
-                "accesses cost is worked out. counts=True runs it on the interpreter."
+                f"The launch accesses about {elements:,.0f} elements and was not run: the "
+                "costs of its accesses come from the TTGIR. Pass counts=True to run it."
             )
             return evidence
     try:
-        counts = asked.given_to(accesses)
+        counts = accesses(launch)
     except KernelLabError as error:
         if must:
             raise
         notes.append(f"Accesses were not counted: {error.problem}")
         return evidence
+    notes.extend(counts.notes)
     return replace(evidence, counts=counts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,17 +13,15 @@ from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from kernellab.compiler.analyses.layouts import layouts_by_type
+from kernellab.compiler.gpus import Gpu
 from kernellab.compiler.modules.analyst import CompilerAnalyst
 from kernellab.compiler.modules.opened import OpenedModules
-from kernellab.compiler.modules.structure import kind, loops_around, position_of
+from kernellab.compiler.modules.structure import kind, loops_around, position_of, users_line
 from kernellab.errors import KernelLabError, SourcePosition
 from kernellab.ir.traits import DotLike, Elementwise, has, in_region_of_elements
 from kernellab.ir.types import bit_width, element_type, shape
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.diagnosis import weights
-from kernellab.profiling.diagnosis.loop_turns import loops_of
-from kernellab.profiling.diagnosis.machine import Peaks, peaks_of
-from kernellab.profiling.diagnosis.parts import Parts, load_latency, parts_of, waves_of
 from kernellab.profiling.diagnosis.scalars import Scalars
 from kernellab.profiling.diagnosis.traffic import (
     Traffic,
@@ -30,22 +29,39 @@ from kernellab.profiling.diagnosis.traffic import (
     traffic_of,
     with_repeats,
 )
+from kernellab.profiling.diagnosis.work import (
+    LOAD_LATENCY,
+    Costs,
+    Work,
+    counts_from_ttgir,
+    waves_of,
+    work_of,
+)
+from kernellab.profiling.estimates.hardware import gpu_of
+from kernellab.profiling.estimates.records import Estimate
 from kernellab.records import Compilation, Occupancy, Resources
 from kernellab.records.axis_info import PointerFacts
 from kernellab.records.conversions import Conversion
 from kernellab.records.layouts import RegisterLayout
 
 ASSUMED_TURNS = 16
-"""Of a loop of which nobody knows how many iterations it takes."""
+"""Iterations of a loop whose length is unknown."""
 _BEGINS = 400
 """Cycles that a program takes to begin and to end, and its place to be given to the next."""
 _STAYS = 1 << 16
 """Bytes that stay in an SM's own cache."""
 _MISSED = 0.1
+_SPILL_SLOTS = 8.0
+"""Issue slots that an access to local memory costs, with what waits for it."""
 _NEAR = 0.3
-"""Of a load's latency, where all threads want one element, which a cache near them has soon."""
+"""The share of a load's latency if all threads load one element, which L1 soon has."""
 ASSUMED_WAVES = 4
-"""As many times a launch fills the GPU of which nobody knows the grid."""
+"""How many times a launch fills the GPU if its grid is unknown."""
+
+
+def loops_of(module: builtin.ModuleOp) -> list[Operation]:
+    """Every loop, the outer ones first."""
+    return [op for op in module.walk() if kind(op) in ("scf.for", "scf.while")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +79,7 @@ class Loop:
 
 @dataclass(eq=False)
 class Evidence:
-    """All that is known of a kernel before somebody says why it is slow.
+    """All that is known of a kernel when the rules are applied.
 
     Args:
         compilation: of the kernel.
@@ -71,6 +87,8 @@ class Evidence:
         integers: of the launch's arguments, by the kernel's names.
         counts: what its accesses cost in a run; None where none was made.
         turns: of each loop, as some programs of the launch counted them; empty where none ran.
+        estimate: of the launch; None where it could not be sampled, so that its counts come from
+            the TTGIR.
     """
 
     compilation: Compilation
@@ -78,6 +96,7 @@ class Evidence:
     integers: Mapping[str, int] = field(default_factory=dict)
     counts: Accesses | None = None
     turns: tuple[float, ...] = ()
+    estimate: Estimate | None = None
 
     # The modules
 
@@ -115,8 +134,10 @@ class Evidence:
             for value in (*op.results, *op.operands)
             if isinstance(value.type, builtin.TensorType)
         ]
-        found = layouts_by_type(dict.fromkeys(types), self.opened.layouts_of)
-        return {type: one for type, one in found.items() if isinstance(one, RegisterLayout)}
+        layouts = layouts_by_type(dict.fromkeys(types), self.opened.layouts_of)
+        return {
+            type: layout for type, layout in layouts.items() if isinstance(layout, RegisterLayout)
+        }
 
     @cached_property
     def conversions(self) -> tuple[Conversion, ...]:
@@ -135,17 +156,17 @@ class Evidence:
 
         ops = [op for op in self.module.walk() if has(op, PointerAccess)]
         try:
-            found = self.compilation.axis_info().accesses
+            facts = self.compilation.axis_info().accesses
         except KernelLabError:
             return {}
-        return dict(zip(ops, found)) if len(ops) == len(found) else {}
+        return dict(zip(ops, facts)) if len(ops) == len(facts) else {}
 
     # The machine
 
     @cached_property
-    def peaks(self) -> Peaks:
-        """Rates of the target."""
-        return peaks_of(self.compilation.target)
+    def gpu(self) -> Gpu:
+        """The GPU whose numbers stand for the target; raises TargetError if it has none."""
+        return gpu_of(self.compilation.target)
 
     @property
     def warps(self) -> int:
@@ -169,13 +190,13 @@ class Evidence:
 
     @cached_property
     def resources(self) -> Resources | None:
-        """What one program takes; None where nobody can say."""
+        """The resources of one program; None if they are unknown."""
         known = self.compilation.can_answer("resources")
         return self.compilation.resources if known else None
 
     @cached_property
     def occupancy(self) -> Occupancy | None:
-        """How many programs fit; None where nobody can say."""
+        """How many programs fit on a multiprocessor; None if that is unknown."""
         return self.compilation.occupancy() if self.compilation.can_answer("occupancy") else None
 
     # The launch
@@ -188,7 +209,7 @@ class Evidence:
     @cached_property
     def slots(self) -> int:
         """Programs that fit on the GPU."""
-        return self.blocks * self.peaks.multiprocessors
+        return self.blocks * self.gpu.multiprocessors
 
     @cached_property
     def programs(self) -> int:
@@ -203,19 +224,14 @@ class Evidence:
     @property
     def per_sm(self) -> int:
         """Programs of the busiest SM."""
-        return waves_of(self.programs, self.peaks.multiprocessors)
-
-    @property
-    def resident_warps(self) -> int:
-        """Warps that an SM has at once in this launch."""
-        return self.warps * min(self.blocks, self.per_sm)
+        return waves_of(self.programs, self.gpu.multiprocessors)
 
     # Loops
 
     @cached_property
     def loops(self) -> Mapping[Operation, Loop]:
         """Every loop, the outer ones first."""
-        found: dict[Operation, Loop] = {}
+        loops_found: dict[Operation, Loop] = {}
         loops = loops_of(self.module)
         counted = self.turns if len(self.turns) == len(loops) else (None,) * len(loops)
         for op, ran in zip(loops, counted, strict=True):
@@ -223,11 +239,11 @@ class Evidence:
                 continue
             known = self.scalars.turns(op)
             turns = ran if known is None else known
-            around = [found[one] for one in loops_around(op) if one in found]
+            around = [loops_found[outer] for outer in loops_around(op) if outer in loops_found]
             times = around[0].times * around[0].turns if around else 1.0
             assumed = ASSUMED_TURNS if turns is None else turns
-            found[op] = Loop(op, position_of(op), assumed, turns is not None, times)
-        return found
+            loops_found[op] = Loop(op, position_of(op), assumed, turns is not None, times)
+        return loops_found
 
     def loop_of(self, op: Operation) -> Loop | None:
         """The innermost loop around an operation."""
@@ -244,39 +260,44 @@ class Evidence:
     @cached_property
     def accesses(self) -> list[Traffic]:
         """The accesses to global memory."""
-        found = traffic_of(
+        accesses = traffic_of(
             self.opened, self.module, self.scalars, self.times, self.counts, self.programs
         )
-        return with_repeats(found, self.integers, self.grid)
+        return with_repeats(accesses, self.integers, self.grid)
 
-    def missed(self, one: Traffic) -> float:
+    def missed(self, access: Traffic) -> float:
         """Of the sectors of an access, the share that comes from the second-level cache: a little
         that all programs load stays in each SM's own.
         """
-        if not one.reads or one.action != "load" or one.by_engine:
+        if not access.reads or access.action != "load" or access.by_engine:
             return 1.0
-        often = 1.0 if self.is_fixed(one) else one.times
-        different = one.bytes * often * self.programs / one.repeats
-        return _MISSED if different <= _STAYS and one.repeats > 1 else 1.0
+        often = 1.0 if self.is_fixed(access) else access.times
+        different = access.bytes * often * self.programs / access.repeats
+        return _MISSED if different <= _STAYS and access.repeats > 1 else 1.0
 
-    def different_of(self, one: Traffic) -> float:
+    def different_of(self, access: Traffic) -> float:
         """Elements that an atomic of all programs goes to, as far as that can be seen."""
-        elements = prod(one.shape or (1,))
-        apart = self.programs / one.repeats
+        elements = prod(access.shape or (1,))
+        apart = self.programs / access.repeats
         share = 1.0
-        if one.steps is not None:
+        if access.steps is not None:
             share = 1 / prod(
-                size for size, step in zip(one.shape, one.steps, strict=False) if step == 0
+                size for size, step in zip(access.shape, access.steps, strict=False) if step == 0
             )
         return max(apart * elements * share, 1)
 
-    def updates(self, one: Traffic) -> float:
+    def updates(self, access: Traffic) -> float:
         """Atomics that all programs send, each of as many elements as a thread takes at once."""
-        return prod(one.shape or (1,)) * one.times * self.programs / max(one.width, 1)
+        return prod(access.shape or (1,)) * access.times * self.programs / max(access.width, 1)
 
-    def different_lines(self, one: Traffic) -> float:
+    def on_one_sector(self, access: Traffic) -> float:
+        """Programs whose atomics go to the same sector, on average."""
+        different = max(self.different_of(access) * access.element_bytes / 32, 1)
+        return access.sectors * access.times * self.programs / different
+
+    def different_lines(self, access: Traffic) -> float:
         """The cache lines that they go to."""
-        return max(self.different_of(one) * one.element_bytes / 128, 1)
+        return max(self.different_of(access) * access.element_bytes / 128, 1)
 
     def registers(self, value: SSAValue) -> int:
         """Elements of a tile that a thread holds; 1 for a scalar."""
@@ -289,7 +310,7 @@ class Evidence:
         """Issue slots of an elementwise operation, once executed, in all warps."""
         if not op.results or not has(op, Elementwise) or kind(op) == "ttg.convert_layout":
             return 0.0
-        weight = weights.weight(op, self.scalars, self.compilation.target)
+        weight = weights.weight(op, self.scalars, self.gpu)
         if not shape(op.results[0].type):
             return weight * weights.SCALAR * self.warps
         return weight * self.registers(op.results[0]) * self.warps
@@ -302,67 +323,98 @@ class Evidence:
             self.registers(op.operands[0]) * self.warps * self.times(op)
             for op in self.of_kind("tt.reduce", "tt.scan")
         )
-        requests = sum(2 * one.requests * one.times for one in self.accesses)
+        requests = sum(2 * access.requests * access.times for access in self.accesses)
         shuffled = sum(
-            one.shuffled_bytes / (4 * self.lanes) * self.times_of_conversion(one)
-            for one in self.conversions
+            conversion.shuffled_bytes / (4 * self.lanes) * self.times_of_conversion(conversion)
+            for conversion in self.conversions
         )
-        return elementwise + along + requests + shuffled + self.scalar_products
+        products = sum(  # that no matrix unit takes
+            self.scalar_slots(op) * self.times(op) for op in self.dots if not self.dot_cycles(op)
+        )
+        return elementwise + along + requests + shuffled + products
+
+    @cached_property
+    def spilled_bytes(self) -> Counter[SourcePosition | None]:
+        """Bytes that a thread moves to and from local memory, by the line that uses them."""
+        times: dict[int, float] = {}
+        for op in self.operations:
+            place = position_of(op)
+            if place is not None:
+                times[place.line] = max(times.get(place.line, 0.0), self.times(op))
+        moved: Counter[SourcePosition | None] = Counter()
+        if self.resources is None or not self.resources.spills:
+            return moved
+        if self.compilation.can_answer("instructions"):
+            for site in self.compilation.spill_sites:
+                place = users_line(site.chain)
+                often = times.get(place.line, 1.0) if place is not None else 1.0
+                moved[place] += round(site.bytes * often)
+        return moved or Counter({None: self.resources.spills + self.resources.spill_loads})
+
+    @property
+    def spill_slots(self) -> float:
+        """Issue slots of one program for local memory, with what waits for it."""
+        return _SPILL_SLOTS * self.warps * sum(self.spilled_bytes.values()) / 4
 
     @cached_property
     def dots(self) -> list[Operation]:
-        """The matrix products."""
+        """The matmuls."""
         return [op for op in self.operations if has(op, DotLike)]
 
     def dot_cycles(self, op: Operation) -> float:
         """Cycles of an SM's matrix units for a product, once executed; 0 for one without them."""
-        rate = weights.matrix_rate(op, self.peaks)
+        rate = weights.matrix_rate(op, self.gpu)
         return weights.flops(op) / rate if rate else 0.0
-
-    @cached_property
-    def matrix_cycles(self) -> float:
-        """Of one program."""
-        return sum(self.dot_cycles(op) * self.times(op) for op in self.dots)
-
-    @cached_property
-    def scalar_products(self) -> float:
-        """Issue slots of products that no matrix unit takes, of one program."""
-        return sum(
-            self.scalar_slots(op) * self.times(op) for op in self.dots if not self.dot_cycles(op)
-        )
 
     def scalar_slots(self, op: Operation) -> float:
         """Issue slots of a product by multiply-adds, once executed: half as many again load its
         operands from shared memory.
         """
         double = str(element_type(op.results[0].type)) == "f64" if op.results else False
-        rate = self.peaks.double if double else self.peaks.vector
+        rate = 2 * (self.gpu.double if double else self.gpu.fp32)
         return 1.5 * 4 * weights.flops(op) / rate
 
-    def times_of_conversion(self, one: Conversion) -> float:
+    def times_of_conversion(self, conversion: Conversion) -> float:
         """How often a program executes a conversion."""
-        op = self._numbered.get(one.number)
+        op = self._numbered.get(conversion.number)
         return 1.0 if op is None else self.times(op)
 
     @cached_property
     def _numbered(self) -> Mapping[int, Operation]:
         return dict(enumerate(self.module.walk()))
 
-    def operation_of(self, one: Conversion) -> Operation | None:
+    def operation_of(self, conversion: Conversion) -> Operation | None:
         """The operation that a conversion is."""
-        return self._numbered.get(one.number)
+        return self._numbered.get(conversion.number)
 
     @cached_property
     def shared_wavefronts(self) -> float:
         """Of one program: counted, or those of conversions and reductions, and of the products'
         operands that lie there.
         """
+        if self.estimate is not None:
+            return self.estimate.counts.wavefronts
         if self.counts is not None:
             return self.counts.shared_wavefronts / max(prod(self.counts.grid), 1)
         moved = sum(
-            2 * one.shared_bytes / 128 * self.times_of_conversion(one) for one in self.conversions
+            2 * conversion.shared_bytes / 128 * self.times_of_conversion(conversion)
+            for conversion in self.conversions
         )
         return moved + self.operand_wavefronts
+
+    @cached_property
+    def moves(self) -> float:
+        """Instructions of one program that move values through shared memory or between lanes."""
+        if self.estimate is not None:
+            return self.estimate.counts.instructions.get("shared", 0.0)
+        return sum(
+            self.moves_of(conversion) * self.times_of_conversion(conversion)
+            for conversion in self.conversions
+        )
+
+    def moves_of(self, conversion: Conversion) -> float:
+        """Of one execution of a conversion: 16 bytes of a thread in shared memory, 4 of a lane."""
+        return (2 * conversion.shared_bytes / 16 + conversion.shuffled_bytes / 4) / self.lanes
 
     @cached_property
     def operand_wavefronts(self) -> float:
@@ -386,21 +438,17 @@ class Evidence:
     @cached_property
     def waiting_cycles(self) -> float:
         """Cycles in which a program waits for memory and for its own warps, one after the other."""
-        outside = any(one.reads and one.loop is None for one in self.accesses)
+        outside = any(access.reads and access.loop is None for access in self.accesses)
+        exchanges = sum(
+            self.times_of_conversion(conversion)
+            for conversion in self.conversions
+            if conversion.means == "shared memory"
+        )
         return (
             _BEGINS
-            + (load_latency() if outside else 0)
+            + (LOAD_LATENCY if outside else 0)
             + sum(self.waiting_in(loop) for loop in self.loops.values())
-            + weights.BARRIER * self.exchanges
-        )
-
-    @cached_property
-    def exchanges(self) -> float:
-        """How often a program's warps exchange values through shared memory."""
-        return sum(
-            self.times_of_conversion(one)
-            for one in self.conversions
-            if one.means == "shared memory"
+            + weights.BARRIER * exchanges
         )
 
     def waiting_in(self, loop: Loop, stages: int | None = None) -> float:
@@ -414,11 +462,11 @@ class Evidence:
         if stages is None:
             stages = max(self.stages, 2) if self.is_asynchronous(loop.op) else 1
         if stages == 1:
-            tiles = any(one.shape for one in self.loads_in(loop)) or not self.computes_tiles(loop)
+            tiles = any(load.shape for load in self.loads_in(loop)) or not self.computes_tiles(loop)
             near = 1.0 if tiles else _NEAR
-            each = near * load_latency() * max(1, self.chained(loop.op)) + self.body_cycles(loop)
+            each = near * LOAD_LATENCY * max(1, self.chained(loop.op)) + self.body_cycles(loop)
         else:
-            each = max(load_latency() / (stages - 1) - self.body_cycles(loop), 0)
+            each = max(LOAD_LATENCY / (stages - 1) - self.body_cycles(loop), 0)
         return loop.times * loop.turns * each
 
     def computes_tiles(self, loop: Loop) -> bool:
@@ -426,12 +474,12 @@ class Evidence:
         return any(shape(value.type) for op in loop.op.walk() for value in op.results)
 
     def loads_in(self, loop: Loop) -> list[Traffic]:
-        """The loads that stand directly in a loop."""
-        return [one for one in self.accesses if one.reads and one.loop is loop.op]
+        """The loads directly in the body of a loop."""
+        return [access for access in self.accesses if access.reads and access.loop is loop.op]
 
-    def is_fixed(self, one: Traffic) -> bool:
+    def is_fixed(self, access: Traffic) -> bool:
         """Whether an access goes to the same elements in each iteration of the loop around it."""
-        return one.loop is not None and is_fixed(one.op, one.loop)
+        return access.loop is not None and is_fixed(access.op, access.loop)
 
     def body_cycles(self, loop: Loop) -> float:
         """Cycles of an SM for one iteration, for matrix units and instructions."""
@@ -447,7 +495,7 @@ class Evidence:
         """How many loads of a loop wait for each other: the longest chain in which each one's
         address comes from another.
         """
-        inside = {one.op for one in self.accesses if one.reads and one.loop is loop}
+        inside = {access.op for access in self.accesses if access.reads and access.loop is loop}
         longest: dict[Operation, int] = {}
 
         def depth(op: Operation, left: int) -> int:
@@ -456,9 +504,9 @@ class Evidence:
             longest[op] = 0
             before = max(
                 (
-                    depth(one.owner, left - 1)
-                    for one in op.operands
-                    if isinstance(one.owner, Operation) and loop in loops_around(one.owner)
+                    depth(operand.owner, left - 1)
+                    for operand in op.operands
+                    if isinstance(operand.owner, Operation) and loop in loops_around(operand.owner)
                 ),
                 default=0,
             )
@@ -469,24 +517,28 @@ class Evidence:
 
     def with_accesses(self, accesses: list[Traffic], issue_slots: float | None = None) -> Evidence:
         """The same kernel, if its accesses were these, and it had so many issue slots."""
-        better = replace(self)
-        for name in ("dots", "conversions", "layouts", "shared_wavefronts", "waiting_cycles"):
+        better = replace(self, estimate=None)
+        for name in (
+            "dots",
+            "conversions",
+            "layouts",
+            "shared_wavefronts",
+            "moves",
+            "waiting_cycles",
+        ):
             better.__dict__[name] = getattr(self, name)
         better.__dict__["issue_slots"] = self.issue_slots if issue_slots is None else issue_slots
         better.__dict__["accesses"] = accesses
         return better
 
-    def with_blocks(self, blocks: int) -> Evidence:
-        """The same kernel, if so many programs fitted on an SM."""
-        better = self.with_accesses(self.accesses)
-        better.__dict__["blocks"] = blocks
-        return better
+    @cached_property
+    def work(self) -> Work:
+        """What one program does, by resource."""
+        return work_of(self)
 
     @cached_property
-    def parts(self) -> Parts:
-        """Microseconds by resource."""
-        return parts_of(self)
-
-    def microseconds(self, slots: float) -> float:
-        """Of issue slots of each program, on the busiest SM."""
-        return slots / 4 * self.per_sm * self.peaks.cycle
+    def costs(self) -> Costs:
+        """The time of the launch, and what a finding costs of it."""
+        counts = counts_from_ttgir(self) if self.estimate is None else self.estimate.counts
+        least = sum(access.bytes * access.times / access.repeats for access in self.accesses)
+        return Costs(counts, self.gpu, self.work, least * self.programs)

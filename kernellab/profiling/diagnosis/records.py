@@ -7,13 +7,14 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 from kernellab.common.formatting import counted
 from kernellab.errors import Diagnostic
-from kernellab.records import AskedLaunch, Compilation
+from kernellab.profiling.estimates.records import Estimate
+from kernellab.records import BoundLaunch, Compilation
 from kernellab.records.showing import HasCard
-from kernellab.records.tables import data_frame
+from kernellab.records.tables import RowSequence, data_frame
 
 SEVERE = 0.15
 """From this share of the time on a finding is a warning."""
@@ -62,7 +63,7 @@ def said(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Diagnosis(HasCard):
+class Diagnosis(HasCard, RowSequence[CostFinding]):
     """Why a kernel is slow: its findings, what costs most first."""
 
     kernel: str
@@ -70,31 +71,24 @@ class Diagnosis(HasCard):
     grid: tuple[int, int, int] | None
     findings: tuple[CostFinding, ...]
     parts: Mapping[str, float] = field(default_factory=dict)
-    """Resource -> microseconds that a launch would take for it alone, by the numbers that weigh
-    findings: no measurement."""
+    """Part of the GPU -> microseconds that it is busy with the launch: those of an estimate."""
+    microseconds: float | None = None
+    """The estimated time of the launch, of which findings cost their shares; None if the kernel's
+    TTGIR cannot be read."""
+    estimate: Estimate | None = field(default=None, repr=False, compare=False)
+    """The estimate that the costs come from; None if the launch could not be sampled, so that what
+    it does was worked out from the TTGIR."""
     notes: tuple[str, ...] = ()
     """What is assumed, and what could not be looked at."""
     compilation: Compilation | None = field(default=None, repr=False, compare=False)
-    asked: AskedLaunch | None = field(default=None, repr=False, compare=False)
+    launch: BoundLaunch | None = field(default=None, repr=False, compare=False)
     """The launch, to be made again; None where it is not at hand."""
-
-    def __iter__(self) -> Iterator[CostFinding]:
-        return iter(self.findings)
-
-    def __len__(self) -> int:
-        return len(self.findings)
-
-    @overload
-    def __getitem__(self, place: int) -> CostFinding: ...
-    @overload
-    def __getitem__(self, place: slice) -> tuple[CostFinding, ...]: ...
-    def __getitem__(self, place: int | slice) -> CostFinding | tuple[CostFinding, ...]:
-        return self.findings[place]
+    _rows = "findings"
 
     @property
     def severe(self) -> tuple[CostFinding, ...]:
         """The findings that cost a considerable share of the time."""
-        return tuple(one for one in self.findings if one.is_severe)
+        return tuple(finding for finding in self.findings if finding.is_severe)
 
     def __str__(self) -> str:
         """A title, then each finding in full."""
@@ -113,8 +107,9 @@ class Diagnosis(HasCard):
             "kernel": self.kernel,
             "target": self.target,
             "grid": None if self.grid is None else list(self.grid),
+            "microseconds": self.microseconds,
             "parts": dict(self.parts),
-            "findings": [one.to_json() for one in self.findings],
+            "findings": [finding.to_json() for finding in self.findings],
             "notes": list(self.notes),
         }
 
@@ -144,29 +139,29 @@ class Diagnoses(HasCard):
         """The diagnosis at a place, or of the kernel of that name; raises KeyError for none."""
         if isinstance(place, int):
             return self.diagnoses[place]
-        return {one.kernel: one for one in self.diagnoses}[place]
+        return {diagnosis.kernel: diagnosis for diagnosis in self.diagnoses}[place]
 
     @property
     def findings(self) -> tuple[CostFinding, ...]:
         """All findings, in the order of the kernels."""
-        return tuple(one for diagnosis in self.diagnoses for one in diagnosis)
+        return tuple(finding for diagnosis in self.diagnoses for finding in diagnosis)
 
     def __str__(self) -> str:
         """Each kernel with its share, and its first finding."""
         lines = []
-        for one, share in zip(self.diagnoses, self.shares or (None,) * len(self)):
+        for diagnosis, share in zip(self.diagnoses, self.shares or (None,) * len(self)):
             part = "" if share is None else f"{share:.0%} "
-            first = one.findings[0].headline if one.findings else "nothing found"
-            lines.append(f"{part}{one.kernel}: {first}")
+            first = diagnosis.findings[0].headline if diagnosis.findings else "nothing found"
+            lines.append(f"{part}{diagnosis.kernel}: {first}")
         return "\n".join([*lines, *self.notes])
 
     def table(self) -> Any:
         """One row a finding, with its kernel, as a pandas DataFrame."""
         from kernellab.common.whole_imports import pandas
 
-        frames = [one.table().assign(kernel=one.kernel) for one in self.diagnoses]
+        frames = [diagnosis.table().assign(kernel=diagnosis.kernel) for diagnosis in self.diagnoses]
         return pandas.concat(frames, ignore_index=True) if frames else pandas.DataFrame()
 
     def to_json(self) -> list[dict[str, Any]]:
         """Each diagnosis in types that JSON has."""
-        return [one.to_json() for one in self.diagnoses]
+        return [diagnosis.to_json() for diagnosis in self.diagnoses]

@@ -7,16 +7,12 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from kernellab.errors import Severity, SourcePosition
 from kernellab.profiling.diagnosis import rules
 from kernellab.profiling.diagnosis.evidence import Evidence
 from kernellab.profiling.diagnosis.records import SEVERE, CostFinding
-
-Need = Literal["ttgir", "resources", "occupancy", "instructions", "grid", "counts"]
-"""What a rule looks at beyond the record itself: the TTGIR, what the binary takes, the launch's
-grid, a run's counts."""
 
 Find = Callable[[Evidence], Iterator[CostFinding]]
 
@@ -27,23 +23,21 @@ class Rule:
 
     Attributes:
         kinds: what its findings are called.
-        needs: without which it is not asked.
-        find: what it finds in a kernel.
+        find: what it finds in a kernel that has TTGIR; nothing where what it reads is not known.
     """
 
     kinds: tuple[str, ...]
-    needs: tuple[Need, ...]
     find: Find
 
 
 _RULES: list[Rule] = []
 
 
-def rule(*kinds: str, needs: tuple[Need, ...] = ("ttgir",)) -> Callable[[Find], Find]:
+def rule(*kinds: str) -> Callable[[Find], Find]:
     """Decorates what finds something in a kernel's evidence."""
 
     def register(find: Find) -> Find:
-        _RULES.append(Rule(kinds, needs, find))
+        _RULES.append(Rule(kinds, find))
         return find
 
     return register
@@ -52,8 +46,8 @@ def rule(*kinds: str, needs: tuple[Need, ...] = ("ttgir",)) -> Callable[[Find], 
 @functools.cache
 def all_rules() -> tuple[Rule, ...]:
     """Every rule there is."""
-    for one in pkgutil.iter_modules(rules.__path__, f"{rules.__name__}."):
-        importlib.import_module(one.name)
+    for module in pkgutil.iter_modules(rules.__path__, f"{rules.__name__}."):
+        importlib.import_module(module.name)
     return tuple(_RULES)
 
 
@@ -69,9 +63,7 @@ def finding(
     why: str = "",
     severe_from: float = SEVERE,
 ) -> CostFinding:
-    """A finding that is a warning where it costs a considerable share of the time, a note where it
-    costs nothing that can be told.
-    """
+    """Return a finding: a warning from `severe_from` of the time on, a note if it has no cost."""
     severity: Severity = "note" if cost <= 0 else "warning" if cost >= severe_from else "remark"
     return CostFinding(
         severity,

@@ -1,4 +1,4 @@
-"""Integers of a module that can be told before it runs: constants, arguments of the launch, and
+"""Integers of a module that are known before it runs: constants, arguments of the launch, and
 what follows from them; and how addresses go from one element of a tile to the next.
 
 One program stands for all: the one in the grid's middle.
@@ -18,7 +18,7 @@ from kernellab.ir.locations import argument_name
 from kernellab.ir.types import shape
 
 Steps = tuple[int | None, ...]
-"""By how many elements a value changes along each dimension of its tile; None where nobody can say
+"""By how many elements a value changes along each dimension of its tile; None where no one can say
 before it runs."""
 
 _ARITHMETIC: Mapping[str, Callable[[int, int], int | None]] = {
@@ -59,7 +59,7 @@ _ROUNDS = 32
 
 
 class Scalars:
-    """What integers of a module are, as far as a launch tells.
+    """The integers of a module that are known from a launch.
 
     Args:
         arguments: integers among the launch's arguments, by the kernel's names.
@@ -75,11 +75,11 @@ class Scalars:
         self._steps: dict[SSAValue, Steps] = {}
 
     def number(self, value: SSAValue, depth: int = 0) -> int | None:
-        """The one value of a scalar, or of all elements of a tile; None where nobody knows."""
+        """The one value of a scalar, or of all elements of a tile; None where no one knows."""
         if value not in self._numbers:
             self._numbers[value] = None  # of what leads back to itself
-            found = None if depth > _DEEPEST else self._number(value, depth + 1)
-            self._numbers[value] = found
+            number = None if depth > _DEEPEST else self._number(value, depth + 1)
+            self._numbers[value] = number
         return self._numbers[value]
 
     def _number(self, value: SSAValue, depth: int) -> int | None:
@@ -98,7 +98,7 @@ class Scalars:
         if name in _SAME and op.operands:
             return self.number(op.operands[0], depth)
         if name in _ARITHMETIC and len(op.operands) == 2:
-            left, right = (self.number(one, depth) for one in op.operands)
+            left, right = (self.number(operand, depth) for operand in op.operands)
             return None if left is None or right is None else _ARITHMETIC[name](left, right)
         if name == "arith.cmpi":
             return self._comparison(op, depth)
@@ -109,7 +109,7 @@ class Scalars:
 
     def _comparison(self, op: Operation, depth: int) -> int | None:
         compared = _COMPARED.get(integer(op, "predicate") or 0)
-        left, right = (self.number(one, depth) for one in op.operands)
+        left, right = (self.number(operand, depth) for operand in op.operands)
         if compared is None or left is None or right is None:
             return None
         return int(compared(left, right))
@@ -129,10 +129,10 @@ class Scalars:
         return None
 
     def turns(self, loop: Operation) -> int | None:
-        """How many iterations a loop takes; None where nobody knows."""
+        """How many iterations a loop takes; None where no one knows."""
         if kind(loop) != "scf.for" or len(loop.operands) < 3:
             return None
-        start, end, step = (self.number(one) for one in loop.operands[:3])
+        start, end, step = (self.number(operand) for operand in loop.operands[:3])
         if start is None or end is None or not step:
             return None
         return max(-((start - end) // step), 0)
@@ -145,9 +145,9 @@ class Scalars:
             rank = len(shape(value.type))
             self._steps[value] = (None,) * rank
             if depth <= _DEEPEST:
-                found = self._steps_of(value, depth + 1)
-                fits = found is not None and len(found) == rank
-                self._steps[value] = found if fits and found is not None else (None,) * rank
+                steps = self._steps_of(value, depth + 1)
+                fits = steps is not None and len(steps) == rank
+                self._steps[value] = steps if fits and steps is not None else (None,) * rank
         return self._steps[value]
 
     def _steps_of(self, value: SSAValue, depth: int) -> Steps | None:
@@ -186,48 +186,43 @@ _StepRule = Callable[[Scalars, Operation, int], "Steps | None"]
 
 def _of_sum(scalars: Scalars, op: Operation, depth: int) -> Steps:
     sign = -1 if kind(op) == "arith.subi" else 1
-    left, right = (scalars.steps(one, depth) for one in op.operands)
+    left, right = (scalars.steps(operand, depth) for operand in op.operands)
     return tuple(
         None if a is None or b is None else a + sign * b for a, b in zip(left, right, strict=False)
     )
 
 
 def _of_product(scalars: Scalars, op: Operation, depth: int) -> Steps:
-    """A step times a number; where both sides vary along a dimension, nobody can say."""
-    found: list[int | None] = []
-    sides = [scalars.steps(one, depth) for one in op.operands]
-    numbers = [scalars.number(one) for one in op.operands]
+    """A step times a number; where both sides vary along a dimension, no one can say."""
+    products: list[int | None] = []
+    sides = [scalars.steps(operand, depth) for operand in op.operands]
+    numbers = [scalars.number(operand) for operand in op.operands]
     for a, b in zip(*sides, strict=False):
         if a == 0 and b == 0:
-            found.append(0)
+            products.append(0)
         elif b == 0 and a is not None and numbers[1] is not None:
-            found.append(a * numbers[1])
+            products.append(a * numbers[1])
         elif a == 0 and b is not None and numbers[0] is not None:
-            found.append(b * numbers[0])
+            products.append(b * numbers[0])
         else:
-            found.append(None)
-    return tuple(found)
+            products.append(None)
+    return tuple(products)
 
 
 def _of_shift(scalars: Scalars, op: Operation, depth: int) -> Steps:
     by = scalars.number(op.operands[1])
     return tuple(
-        0 if one == 0 else None if one is None or by is None or not 0 <= by < 32 else one << by
-        for one in scalars.steps(op.operands[0], depth)
+        0 if step == 0 else None if step is None or by is None or not 0 <= by < 32 else step << by
+        for step in scalars.steps(op.operands[0], depth)
     )
 
 
-def _of_first(scalars: Scalars, op: Operation, depth: int) -> Steps:
-    """As the first operand's: a remainder keeps the steps of a tile that does not wrap."""
-    return scalars.steps(op.operands[0], depth)
-
-
 def _of_quotient(scalars: Scalars, op: Operation, depth: int) -> Steps:
-    """Steps are lost to rounding: all but a few neighbours have the same quotient, or, of a small
+    """Steps are lost to rounding: all but a few neighbors have the same quotient, or, of a small
     divisor, they are that much closer.
     """
     by = scalars.number(op.operands[1])
-    return tuple(_quotient(one, by) for one in scalars.steps(op.operands[0], depth))
+    return tuple(_quotient(step, by) for step in scalars.steps(op.operands[0], depth))
 
 
 def _quotient(step: int | None, by: int | None) -> int | None:
@@ -249,7 +244,7 @@ def _of_expansion(scalars: Scalars, op: Operation, depth: int) -> Steps:
 def _of_broadcast(scalars: Scalars, op: Operation, depth: int) -> Steps:
     sizes = shape(op.operands[0].type)
     before = scalars.steps(op.operands[0], depth)
-    return tuple(0 if size == 1 else one for size, one in zip(sizes, before, strict=False))
+    return tuple(0 if size == 1 else step for size, step in zip(sizes, before, strict=False))
 
 
 def _of_transposition(scalars: Scalars, op: Operation, depth: int) -> Steps | None:
@@ -259,13 +254,9 @@ def _of_transposition(scalars: Scalars, op: Operation, depth: int) -> Steps | No
     return tuple(before[int(place)] for place in order.get_values())
 
 
-def _of_splat(_scalars: Scalars, op: Operation, _depth: int) -> Steps:
-    return (0,) * len(shape(op.results[0].type))
-
-
 def _of_choice(scalars: Scalars, op: Operation, depth: int) -> Steps:
     """Of a bound, `tl.minimum(i, n - 1)`, or a choice: that of the side that moves."""
-    sides = [scalars.steps(one, depth) for one in op.operands[-2:]]
+    sides = [scalars.steps(operand, depth) for operand in op.operands[-2:]]
     return tuple(
         a if a == b else b if a == 0 else a if b == 0 else None
         for a, b in zip(*sides, strict=False)
@@ -274,7 +265,7 @@ def _of_choice(scalars: Scalars, op: Operation, depth: int) -> Steps:
 
 _STEP_RULES: Mapping[str, _StepRule] = {
     "tt.make_range": lambda _scalars, _op, _depth: (1,),
-    "tt.splat": _of_splat,
+    "tt.splat": lambda _scalars, op, _depth: (0,) * len(shape(op.results[0].type)),
     "arith.addi": _of_sum,
     "arith.subi": _of_sum,
     "tt.addptr": _of_sum,
@@ -295,6 +286,7 @@ _STEP_RULES: Mapping[str, _StepRule] = {
             "arith.remsi", "arith.remui", "arith.extsi", "arith.extui", "arith.trunci",
             "arith.index_cast", "ttg.convert_layout", "tt.bitcast", "arith.bitcast",
         ),
-        _of_first,
+        # A remainder keeps the steps of a tile that does not wrap.
+        lambda scalars, op, depth: scalars.steps(op.operands[0], depth),
     ),
 }  # fmt: skip

@@ -1,9 +1,9 @@
-"""What each access to global memory moves, told before a launch, or counted in a run of it."""
+"""What each access to global memory moves, derived before a launch or counted in a run of it."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -11,11 +11,11 @@ import numpy
 from xdsl.dialects import builtin
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from kernellab.compiler.modules.layout_flow import entering, leaving
+from kernellab.compiler.modules.layout_flow import leaving
 from kernellab.compiler.modules.opened import OpenedModules
 from kernellab.compiler.modules.pointers import element_bytes, pointers_of, underlying_argument
 from kernellab.compiler.modules.structure import integer, kind, loops_around, position_of
-from kernellab.compiler.modules.warp_accesses import NOBODY, WarpAccess, WarpAccesses
+from kernellab.compiler.modules.warp_accesses import NO_ONE, WarpAccess, WarpAccesses
 from kernellab.errors import LayoutError, SourcePosition
 from kernellab.ir.traits import (
     DescriptorAccess,
@@ -32,11 +32,12 @@ from kernellab.ir.traits import (
 from kernellab.ir.types import TensorDescType, bit_width, element_type, shape
 from kernellab.profiling.accesses.occurrences import occurrences
 from kernellab.profiling.accesses.records import Accesses
+from kernellab.profiling.diagnosis.makers import made_of, reached
 from kernellab.profiling.diagnosis.scalars import Scalars, Steps
 
 SECTOR, LINE = 32, 128
 _FAR = 1 << 16
-"""Elements between neighbours where nobody knows the stride."""
+"""Elements between neighbors where no one knows the stride."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +67,9 @@ class Traffic:
     held: int = 1
     """Elements that it holds side by side."""
     dimension: int | None = None
-    """Along which neighbouring lanes or a thread's elements lie."""
+    """Along which neighboring lanes or a thread's elements lie."""
     steps: Steps | None = None
-    """Elements from neighbour to neighbour, by dimension."""
+    """Elements from neighbor to neighbor, by dimension."""
     repeats: float = 1.0
     """How many programs access the same, on average, as far as that can be seen."""
     repeated_sectors: float = 0.0
@@ -126,21 +127,25 @@ def traffic_of(
     counts: Accesses | None,
     programs: int,
 ) -> list[Traffic]:
-    """The accesses of a module, in its order; those whose layout nobody tells are left out."""
+    """The accesses of a module, in its order; those without a known layout are left out."""
     warps = WarpAccesses(module, opened.layouts_of, opened.compilation.target)
     numbers = occurrences(module) if counts is not None else {}
-    counted = {(one.operation, one.occurrence): one for one in counts or () if one.occurrence}
-    found = []
+    counted = {
+        (access.operation, access.occurrence): access
+        for access in counts or ()
+        if access.occurrence
+    }
+    accesses = []
     for op in module.walk():
-        one = _one(op, warps, scalars, times_of(op))
-        if one is None:
+        access = _one(op, warps, scalars, times_of(op))
+        if access is None:
             continue
         is_whole = counts is not None and prod(counts.grid) == programs
         seen = counted.get((kind(op), numbers.get(op, 0)))
         if seen is not None and seen.executions:
             each = seen.executions
-            one = replace(
-                one,
+            access = replace(
+                access,
                 times=each / max(prod(counts.grid) if counts is not None else programs, 1),
                 requests=seen.requests / each,
                 sectors=seen.sectors / each,
@@ -149,18 +154,18 @@ def traffic_of(
                 bytes=seen.useful_bytes / each,
                 repeats=max(seen.reuse_between_programs, 1.0) if is_whole else 1.0,
                 repeated_sectors=seen.repeated_sectors / each,
-                steps=_elements(seen.steps, one),
+                steps=_elements(seen.steps, access),
                 is_counted=True,
             )
-        found.append(one)
-    return found
+        accesses.append(access)
+    return accesses
 
 
-def _elements(steps: tuple[int | None, ...] | None, one: Traffic) -> Steps | None:
+def _elements(steps: tuple[int | None, ...] | None, access: Traffic) -> Steps | None:
     """Steps in bytes as steps in elements."""
     if steps is None:
         return None
-    return tuple(None if step is None else step // one.element_bytes for step in steps)
+    return tuple(None if step is None else step // access.element_bytes for step in steps)
 
 
 def _one(op: Operation, warps: WarpAccesses, scalars: Scalars, times: float) -> Traffic | None:
@@ -195,14 +200,14 @@ def _one(op: Operation, warps: WarpAccesses, scalars: Scalars, times: float) -> 
 
 
 def _along(taken: WarpAccess, sizes: tuple[int, ...]) -> int | None:
-    """The dimension along which a thread's vector lies, or else the neighbouring lanes."""
+    """The dimension along which a thread's vector lies, or else the neighboring lanes."""
     if taken.width > 1 or taken.dimension is None or not len(taken.first):
         return taken.dimension
     lanes = taken.first[0]
-    others = lanes[(lanes != lanes[0]) & (lanes != NOBODY)]
-    if not len(others) or lanes[0] == NOBODY:
+    others = lanes[(lanes != lanes[0]) & (lanes != NO_ONE)]
+    if not len(others) or lanes[0] == NO_ONE:
         return taken.dimension
-    here, there = (numpy.unravel_index(int(one), sizes) for one in (lanes[0], others[0]))
+    here, there = (numpy.unravel_index(int(place), sizes) for place in (lanes[0], others[0]))
     return next((at for at, (a, b) in enumerate(zip(here, there)) if a != b), taken.dimension)
 
 
@@ -225,7 +230,7 @@ def _cost(
     """Requests, sectors, lines, and sectors that would do, of all warps' instructions; and the
     different sectors of all together.
     """
-    first, on = taken.first, taken.first != NOBODY
+    first, on = taken.first, taken.first != NO_ONE
     places = numpy.zeros(first.shape, numpy.int64)
     if sizes:
         coordinates = numpy.unravel_index(numpy.where(on, first, 0), sizes)
@@ -247,8 +252,8 @@ def _distinct(numbers: numpy.ndarray, on: numpy.ndarray) -> numpy.ndarray:
     """How many different numbers each row has, of the lanes that are on."""
     ordered = numpy.sort(numpy.where(on, numbers, numpy.iinfo(numpy.int64).max), axis=1)
     changes = (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1) + 1
-    found: numpy.ndarray = numpy.maximum(changes - (~on).any(axis=1), on.any(axis=1))
-    return found
+    distinct: numpy.ndarray = numpy.maximum(changes - (~on).any(axis=1), on.any(axis=1))
+    return distinct
 
 
 def _by_engine(op: Operation, times: float) -> Traffic:
@@ -259,7 +264,7 @@ def _by_engine(op: Operation, times: float) -> Traffic:
 
 
 def _by_offsets(op: Operation, access: PointerAccess, times: float) -> Traffic:
-    """AMD's buffer operations: taken for well ordered, since nobody asks for their lanes yet."""
+    """AMD's buffer operations: taken for well ordered, because their lanes are not known here."""
     pointer = pointers_of(op)
     tile = access.indices_of(op)[-1]
     return _common(
@@ -292,7 +297,7 @@ class _Origins(Scalars):
             if kind(op) == "tt.get_program_id":
                 return self._program[integer(op, "axis") or 0]
             if kind(op) == "tt.addptr":
-                base, offset = (self.number(one, depth) for one in op.operands)
+                base, offset = (self.number(operand, depth) for operand in op.operands)
                 return None if base is None or offset is None else base + offset
         elif isinstance(value, BlockArgument):
             parent = value.block.parent_op()
@@ -310,12 +315,14 @@ def with_repeats(
     """Each access with how many programs start at the same element, of a sample of programs."""
     if grid is None or prod(grid) < 2:
         return accesses
-    origins = [_Origins(arguments, grid, one) for one in _sample(grid)]
+    origins = [_Origins(arguments, grid, program) for program in _sample(grid)]
     return [
-        one
-        if one.is_counted or not has(one.op, GlobalAccessTrait, PointerAccess) or one.by_engine
-        else replace(one, repeats=_repeats(one, origins, grid))
-        for one in accesses
+        access
+        if access.is_counted
+        or not has(access.op, GlobalAccessTrait, PointerAccess)
+        or access.by_engine
+        else replace(access, repeats=_repeats(access, origins, grid))
+        for access in accesses
     ]
 
 
@@ -331,8 +338,8 @@ def _sample(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
         )
 
 
-def _repeats(one: Traffic, origins: list[_Origins], grid: tuple[int, int, int]) -> float:
-    pointers = pointers_of(one.op)
+def _repeats(access: Traffic, origins: list[_Origins], grid: tuple[int, int, int]) -> float:
+    pointers = pointers_of(access.op)
     axes = _axes(pointers)
     if axes is None:
         return 1.0
@@ -342,7 +349,7 @@ def _repeats(one: Traffic, origins: list[_Origins], grid: tuple[int, int, int]) 
         return free
     different = len(set(starts))
     if prod(grid) > len(starts) and different > len(starts) / 2:
-        return free  # too many different ones to tell how often each comes
+        return free  # too many different starts to count how often each occurs
     return max(free, prod(grid) / different)
 
 
@@ -350,28 +357,24 @@ def _axes(value: SSAValue) -> set[int] | None:
     """The axes of the grid whose program id an address depends on; None where a loaded value is
     among what it is made of.
     """
-    found: set[int] = set()
-    waiting, seen = [value], {value}
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, BlockArgument):
-            before = entering(one)
-            parent = one.block.parent_op()
-            if parent is not None and kind(parent) == "scf.for":
-                before = [*before, *parent.operands[:3]]
-        elif isinstance(one, OpResult):
-            if kind(one.op) == "tt.get_program_id":
-                found.add(integer(one.op, "axis") or 0)
-            if global_effect(one.op) is not None:
-                return None
-            before = [*one.op.operands, *leaving(one)]
-        else:
-            before = []
-        for each in before:
-            if each not in seen:
-                seen.add(each)
-                waiting.append(each)
-    return found
+    axes: set[int] = set()
+    for each in reached([value], _with_results_of_loops):
+        if not isinstance(each, OpResult):
+            continue
+        if kind(each.op) == "tt.get_program_id":
+            axes.add(integer(each.op, "axis") or 0)
+        if global_effect(each.op) is not None:
+            return None
+    return axes
+
+
+def _with_results_of_loops(value: SSAValue) -> list[SSAValue]:
+    """What a value is made of, the bounds of loops and what leaves them included."""
+    if isinstance(value, OpResult):
+        return [*made_of(value), *leaving(value)]
+    loop = value.block.parent_op() if isinstance(value, BlockArgument) else None
+    is_for = loop is not None and kind(loop) == "scf.for"
+    return [*made_of(value), *(loop.operands[:3] if loop is not None and is_for else ())]
 
 
 def is_fixed(op: Operation, loop: Operation) -> bool:
@@ -380,21 +383,20 @@ def is_fixed(op: Operation, loop: Operation) -> bool:
     if access is None:
         return False
     mask = access.mask_of(op)
-    waiting: list[SSAValue] = [*access.indices_of(op), *([] if mask is None else [mask])]
-    seen = set(waiting)
-    while waiting:
-        one = waiting.pop()
-        before: tuple[SSAValue, ...] = ()
-        if isinstance(one, BlockArgument):
-            parent = one.block.parent_op()
-            if parent is loop or (parent is not None and loop in loops_around(parent)):
-                return False
-        elif isinstance(one, OpResult) and loop in loops_around(one.op):
-            if global_effect(one.op) or touches_memory(one.op):
-                return False
-            before = (*one.op.operands,)
-        for each in before:
-            if each not in seen:
-                seen.add(each)
-                waiting.append(each)
-    return True
+
+    def before(value: SSAValue) -> Iterable[SSAValue]:
+        is_inside = isinstance(value, OpResult) and loop in loops_around(value.op)
+        return made_of(value) if is_inside else ()
+
+    values = [*access.indices_of(op), *([] if mask is None else [mask])]
+    return not any(_changes(value, loop) for value in reached(values, before))
+
+
+def _changes(value: SSAValue, loop: Operation) -> bool:
+    """Whether a value may be another one in each iteration, apart from what it is made of."""
+    if isinstance(value, BlockArgument):
+        parent = value.block.parent_op()
+        return parent is not None and loop in (parent, *loops_around(parent))
+    if not isinstance(value, OpResult) or loop not in loops_around(value.op):
+        return False
+    return global_effect(value.op) is not None or touches_memory(value.op)

@@ -1,5 +1,5 @@
-"""What one launch asks of each part of a GPU, counted with no GPU: instructions of the machine code
-by the unit that executes them, sectors and wavefronts by level, cycles of one warp.
+"""The demands of one launch on each part of a GPU, counted without a GPU: instructions of the
+machine code by the unit that executes them, sectors and wavefronts by level, cycles of one warp.
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ from typing import Any
 from xdsl.dialects import builtin
 from xdsl.ir import Operation
 
+from kernellab.compiler.gpus import usual_gpu
 from kernellab.compiler.machine_code.decoding import padding_of
-from kernellab.compiler.modules.structure import kind, lines_of_operations
+from kernellab.compiler.modules.structure import kind
 from kernellab.compiler.passes.snapshots import LoweredText
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.interpreter.codegen.entries import emit_entry_events
 from kernellab.interpreter.execution.program import program_of_module
 from kernellab.ir.traits import DotLike, has
-from kernellab.ir.types import shape
+from kernellab.ir.types import bit_width, element_type, shape
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.profiling.accesses.counting import Found, accesses_in
-from kernellab.profiling.accesses.occurrences import occurrences
-from kernellab.profiling.accesses.records import GlobalAccess
-from kernellab.profiling.accesses.shared_costs import may_share, shared_costs
-from kernellab.profiling.accesses.shared_counting import shared_accesses
-from kernellab.profiling.estimates.critical_path import CriticalPath, Latencies
+from kernellab.profiling.accesses.occurrences import occurrences, operations_by_line
+from kernellab.profiling.accesses.shared_costs import may_share, shared_accesses, shared_costs
+from kernellab.profiling.estimates.critical_path import CriticalPath
 from kernellab.profiling.estimates.loops import Executions, Ran
 from kernellab.profiling.estimates.pipes import pipe_of, product_of
 from kernellab.profiling.estimates.sampling import Sample, sampled
@@ -36,15 +35,15 @@ from kernellab.records import Compilation, Instruction
 
 @dataclass(frozen=True)
 class Asked:
-    """What one program asks of an argument's memory, on average. Bytes are of whole sectors.
+    """The demands of one program on an argument's memory, on average. Bytes are of whole sectors.
 
     Attributes:
         name: of the parameter.
         read, written: bytes, each sector once.
-        again: bytes that other accesses have asked for before, of the same program.
+        again: bytes that other accesses of the same program have requested before.
         whole: of all programs together at the most: the argument's own bytes.
-        first_loads, later_loads: how often loads run that ask for something the first time, and
-            for what was asked for before.
+        first_loads, later_loads: executions of loads of new bytes, and of bytes that were
+            requested before.
     """
 
     name: str
@@ -58,7 +57,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class LaunchCounts:
-    """What a launch asks for. Of instructions and accesses, what one program does on average.
+    """The demands of a launch. Instructions and accesses are those of one program on average.
 
     Attributes:
         programs: of the launch.
@@ -76,8 +75,8 @@ class LaunchCounts:
             DRAM and go there.
         wavefronts: of shared memory.
         path: cycles of one warp that is alone, for each of `LATENCIES` of loads.
-        spilled: bytes that a warp's lane stores to and loads from local memory, of all warps.
-        arguments: what one program asks of each argument's memory.
+        spilled: bytes that one lane of each warp moves to and from local memory, over all warps.
+        arguments: the demands of one program on each argument's memory.
         sampled: how many programs were run for these numbers.
     """
 
@@ -123,25 +122,33 @@ def count(
     """
     module = compilation.module("ttgir")
     code = program_of_module(module, kernel, after=emit_entry_events)
-    found = accesses_in(code, compilation.target)
-    sample = sampled(kernel, grid, call, code, found, seconds)
+    accesses = accesses_in(code, compilation.target)
+    sample = sampled(kernel, grid, call, code, accesses, seconds)
     instructions = _instructions(compilation)
     warps = int(compilation.options["num_warps"])
-    executions = _executions(compilation, code.module, found, sample, instructions, warps)
+    executions = _executions(compilation, code.module, accesses, sample, instructions, warps)
     times = executions.of_each
     by_pipe: dict[str, float] = defaultdict(float)
     macs: dict[str, float] = defaultdict(float)
     flops = spilled = 0.0
-    for one, often in zip(instructions, times):
-        by_pipe[pipe_of(one.opcode)] += often * warps
-        flops += often * warps * 32 * _flops(one.opcode)
-        if one.category.startswith("local"):
-            spilled += often * warps * (one.width or 4)
-        if (product := product_of(one.opcode)) is not None:
+    for instruction, often in zip(instructions, times):
+        by_pipe[pipe_of(instruction.opcode)] += often * warps
+        flops += often * warps * 32 * _FLOPS.get(instruction.opcode.partition(".")[0], 0)
+        if instruction.category.startswith("local"):
+            spilled += often * warps * (instruction.width or 4)
+        if (product := product_of(instruction.opcode)) is not None:
             name = f"{product.bits} group" if product.asynchronous else str(product.bits)
             macs[name] += often * warps * product.macs
     resident = max(1, compilation.occupancy().blocks)
-    paths = (CriticalPath(instructions, executions, Latencies(memory)) for memory in LATENCIES)
+    # The SASS of tcgen05 (UTCHMMA) names no sizes: those of the TTGIR are taken.
+    for op in code.module.walk():
+        if kind(op).startswith("ttng.tc_gen5") and has(op, DotLike):
+            name = f"{bit_width(element_type(op.operands[0].type))} group"
+            entered = 1.0 if op.parent is None else sample.entries.get(op.parent, 1.0)
+            macs[name] += entered * multiply_adds(op)
+    gpu = usual_gpu(compilation.target.arch)
+    rate = 2048.0 if gpu is None else float(gpu.tensor)
+    paths = (CriticalPath(instructions, executions, memory, rate) for memory in LATENCIES)
     return LaunchCounts(
         programs=math.prod(grid),
         warps=warps,
@@ -150,7 +157,7 @@ def count(
         macs=dict(macs),
         flops=flops,
         wavefronts=_wavefronts(compilation, code.module, sample),
-        path=tuple(one.cycles() for one in paths),
+        path=tuple(path.cycles() for path in paths),
         spilled=spilled,
         registers=compilation.resources.registers,
         shared_bytes=compilation.resources.shared_bytes,
@@ -163,45 +170,37 @@ def _instructions(compilation: Compilation) -> list[Instruction]:
     """The kernel's own instructions, without padding."""
     padding = padding_of(compilation)
     return [
-        one
-        for one in compilation.instructions
-        if one.line not in padding and one.control is not None
+        instruction
+        for instruction in compilation.instructions
+        if instruction.line not in padding and instruction.control is not None
     ]
 
 
 def _executions(
     compilation: Compilation,
     module: builtin.ModuleOp,
-    found: Found,
+    accesses: Found,
     sample: Sample,
     instructions: list[Instruction],
     warps: int,
 ) -> Executions:
     expected: dict[Operation, float] = {}
-    for op, access in found.items():
+    for op, access in accesses.items():
         first = getattr(access, "first", None)
         if first is not None:
             expected[op] = max(1.0, len(first) / warps)
     for op in module.walk():
         if has(op, DotLike):
-            expected[op] = math.prod(shape(op.results[0].type)) * _depth(op) / warps
-    operations = _operations_by_line(module, compilation.stages["ttgir"].text)
+            expected[op] = multiply_adds(op) / warps
+    operations = operations_by_line(occurrences(module), compilation.stages["ttgir"].text)
     ran = Ran(operations, sample.entries, expected)
     return Executions(instructions, compilation.stages["sass"].text, ran)
 
 
-def _depth(op: Operation) -> int:
-    return int(shape(op.operands[0].type)[-1])
-
-
-def _operations_by_line(module: builtin.ModuleOp, text: str) -> Mapping[int, Operation]:
-    lines = lines_of_operations(text)
-    found = {}
-    for op, number in occurrences(module).items():
-        of_its_name = lines.get(kind(op), ())
-        if number <= len(of_its_name):
-            found[of_its_name[number - 1]] = op
-    return found
+def multiply_adds(op: Operation) -> float:
+    """Return the multiply-adds of a matmul operation, whose sums may be in tensor memory."""
+    sums = op.results[0].type if op.results and shape(op.results[0].type) else op.operands[2].type
+    return float(math.prod(shape(sums)) * shape(op.operands[0].type)[-1])
 
 
 _FLOPS = {
@@ -212,19 +211,14 @@ _FLOPS = {
 }
 
 
-def _flops(opcode: str) -> int:
-    """Floating-point operations of one lane."""
-    return _FLOPS.get(opcode.partition(".")[0], 0)
-
-
 def _wavefronts(compilation: Compilation, module: builtin.ModuleOp, sample: Sample) -> float:
     """Of shared memory, in one program."""
     if not may_share(module):
         return 0.0
     text = LoweredText(compilation.stages["ttgir"].text, compilation.stages["ptx"].text)
     often = {block: round(times * _PARTS) for block, times in sample.entries.items()}
-    found = shared_accesses(shared_costs(module, text), often, _PARTS)
-    return sum(one.wavefronts for one in found) / _PARTS
+    shared = shared_accesses(shared_costs(module, text), often, _PARTS)
+    return sum(access.wavefronts for access in shared) / _PARTS
 
 
 _PARTS = 1000
@@ -234,27 +228,27 @@ SECTOR = 32
 
 
 def of_memory(sample: Sample, programs: int, call: BoundCall) -> dict[str, Any]:
-    """What programs ask of global memory."""
+    """Return the demands of programs on global memory."""
     many = sample.programs
     sizes = {name: float(_bytes(tensor)) for name, tensor in tensors_in(call.values)}
     sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     atomic = same = own = 0.0
-    for op, one in sample.accesses.items():
-        of, fresh = sums[one.argument], sample.fresh[op]
-        touched = _touched(one) / many
+    for op, access in sample.accesses.items():
+        of, fresh = sums[access.argument], sample.fresh[op]
+        touched = access.reuse_between_programs * access.different_sectors / many
         own += touched * fresh
         of["again"] += touched * (1 - fresh) * SECTOR
-        if one.reads:
+        if access.reads:
             of["read"] += touched * fresh * SECTOR
-            of["first_loads"] += one.executions / many * fresh
-            of["later_loads"] += one.executions / many * (1 - fresh)
-        if one.writes:
+            of["first_loads"] += access.executions / many * fresh
+            of["later_loads"] += access.executions / many * (1 - fresh)
+        if access.writes:
             of["written"] += touched * SECTOR
-        if one.action in ("atomic", "TMA reduction"):
-            atomic += one.sectors / many
-            most = max(1.0, sizes.get(one.argument, math.inf) / SECTOR)
-            same = max(same, one.sectors / many * programs / most)
-    asked = tuple(
+        if access.action in ("atomic", "TMA reduction"):
+            atomic += access.sectors / many
+            most = max(1.0, sizes.get(access.argument, math.inf) / SECTOR)
+            same = max(same, access.sectors / many * programs / most)
+    arguments = tuple(
         Asked(
             name,
             of["read"],
@@ -268,21 +262,18 @@ def of_memory(sample: Sample, programs: int, call: BoundCall) -> dict[str, Any]:
     )
     accesses = sample.accesses.values()
     return {
-        "arguments": asked,
-        "requests": sum(one.requests for one in accesses) / many,
-        "sectors": sum(one.sectors for one in accesses) / many,
-        "lines": sum(one.lines for one in accesses) / many,
+        "arguments": arguments,
+        "requests": sum(access.requests for access in accesses) / many,
+        "sectors": sum(access.sectors for access in accesses) / many,
+        "lines": sum(access.lines for access in accesses) / many,
         "own_sectors": own,
         "atomic_sectors": atomic,
         "same_sector": same,
-        "read_bytes": sum(min(one.read * programs, one.whole) for one in asked),
-        "written_bytes": sum(min(one.written * programs, one.whole) for one in asked),
+        "read_bytes": sum(min(argument.read * programs, argument.whole) for argument in arguments),
+        "written_bytes": sum(
+            min(argument.written * programs, argument.whole) for argument in arguments
+        ),
     }
-
-
-def _touched(one: GlobalAccess) -> float:
-    """The different sectors of each program, added up."""
-    return one.reuse_between_programs * one.different_sectors
 
 
 def _bytes(tensor: Any) -> int:

@@ -7,31 +7,25 @@ pipelined loop hides is hidden here too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernellab.profiling.estimates.loops import CodeLoop, Executions
 from kernellab.profiling.estimates.pipes import product_of
 from kernellab.records import Instruction
 
-
-@dataclass(frozen=True)
-class Latencies:
-    """Cycles until a result is there."""
-
-    memory: float
-    """Of a load."""
-    near: float = 45.0
-    """Of one of a spilled register, which L1 answers."""
-    cache: float = 300.0
-    """Of an atomic, which L2 does."""
-    shared: float = 30.0
-    lanes: float = 24.0
-    special: float = 22.0
-    barrier: float = 25.0
-    tensor: float = 32.0
-    macs: float = 2048.0
-    """Multiply-adds of 16 bits that the tensor cores of a multiprocessor do in a cycle."""
+_CYCLES: Mapping[str, float] = {
+    "local load": 45.0,  # of a spilled register, which L1 answers
+    "global atomic": 300.0,  # which L2 does
+    "shared load": 30.0,
+    "shared atomic": 30.0,
+    "lanes": 24.0,
+}
+"""Cycles until a result is there, by the instruction's category."""
+_OTHER_CYCLES = 22.0
+"""Of special functions, conversions and all others."""
+_BARRIER = 25.0
+_TENSOR = 32.0
 
 
 @dataclass
@@ -50,15 +44,8 @@ class _Clock:
     loaded: float = 0.0
     """When the last block of the copy engine has arrived."""
 
-    def later(self, cycles: float) -> None:
-        """Move everything."""
-        self.now += cycles
-        self.boards = [one + cycles for one in self.boards]
-        self.copied = [one + cycles for one in self.copied]
-        self.products = [one + cycles for one in self.products]
-        self.copying += cycles
-        self.multiplying += cycles
-        self.loaded += cycles
+    skipped: float = 0.0
+    """Cycles of iterations that are not followed, by which all of these are later."""
 
 
 _WATCHED = 8
@@ -71,18 +58,24 @@ class CriticalPath:
     """The way of one warp through a kernel."""
 
     def __init__(
-        self, instructions: Sequence[Instruction], executions: Executions, latencies: Latencies
+        self,
+        instructions: Sequence[Instruction],
+        executions: Executions,
+        memory: float,
+        macs: float,
     ) -> None:
+        """`memory` is the cycles of a load, `macs` the multiply-adds of 16 bits that the tensor
+        cores of a multiprocessor do in a cycle.
+        """
         self._instructions, self._executions = instructions, executions
-        self._latencies = latencies
+        self._memory, self._macs = memory, macs
         self._times = executions.of_each
-        self._around = [executions.around(number) for number in range(len(instructions))]
 
     def cycles(self) -> float:
         """From the first instruction to the last."""
         clock = _Clock()
         self._walk(0, len(self._instructions), self._executions.loops, 1.0, clock)
-        return clock.now
+        return clock.now + clock.skipped
 
     def _walk(
         self, start: int, stop: int, loops: Sequence[CodeLoop], came: float, clock: _Clock
@@ -101,27 +94,27 @@ class CriticalPath:
 
     def _turn(self, loop: CodeLoop, came: float, clock: _Clock) -> None:
         whole = int(loop.turns) if loop.turns >= 1 else int(loop.turns >= _OFTEN)
-        ends = [clock.now]
+        ends = [clock.now + clock.skipped]
         for _ in range(min(whole, _WATCHED)):
-            inside = [one for one in loop.inside if one.first > loop.first]
+            inside = [nested for nested in loop.inside if nested.first > loop.first]
             self._walk(loop.first, loop.last + 1, inside, came * loop.turns, clock)
-            ends.append(clock.now)
+            ends.append(clock.now + clock.skipped)
         if loop.turns > _WATCHED:
             each = (ends[-1] - ends[-1 - _SETTLED]) / _SETTLED
-            clock.later(each * (loop.turns - _WATCHED))
+            clock.skipped += each * (loop.turns - _WATCHED)
 
-    def _issue(self, one: Instruction, clock: _Clock) -> None:
-        control, root = one.control, one.opcode.partition(".")[0]
+    def _issue(self, instruction: Instruction, clock: _Clock) -> None:
+        control, root = instruction.control, instruction.opcode.partition(".")[0]
         assert control is not None, "SASS has control codes"
         for board in control.waits_for:
             clock.now = max(clock.now, clock.boards[board])
         if root in ("DEPBAR", "WARPGROUP"):
-            self._wait(one, clock)
-        elif root == "SYNCS" and "TRYWAIT" in one.opcode:
+            self._wait(instruction, clock)
+        elif root == "SYNCS" and "TRYWAIT" in instruction.opcode:
             clock.now = max(clock.now, clock.loaded)
         elif root == "BAR":
-            clock.now += self._latencies.barrier
-        done = clock.now + self._latency(one, root, clock)
+            clock.now += _BARRIER
+        done = clock.now + self._latency(instruction, root, clock)
         if control.write_barrier is not None:
             clock.boards[control.write_barrier] = max(done, clock.boards[control.write_barrier])
         if control.read_barrier is not None:
@@ -129,50 +122,39 @@ class CriticalPath:
             clock.boards[control.read_barrier] = max(read, clock.boards[control.read_barrier])
         clock.now += max(control.stall_cycles, 1)
 
-    def _latency(self, one: Instruction, root: str, clock: _Clock) -> float:
-        known = self._latencies
-        match one.category:
+    def _latency(self, instruction: Instruction, root: str, clock: _Clock) -> float:
+        match instruction.category:
             case "global load":
-                return known.memory
-            case "global atomic":
-                return known.cache
-            case "local load":
-                return known.near
-            case "shared load" | "shared atomic":
-                return known.shared
-            case "lanes":
-                return known.lanes
-            case "special function" | "conversion" | "uniform":
-                return known.special
+                return self._memory
             case "async copy" if root == "LDGSTS":
-                clock.copying = max(clock.copying, clock.now + known.memory)
+                clock.copying = max(clock.copying, clock.now + self._memory)
             case "async copy" if root == "LDGDEPBAR":
                 clock.copied.append(clock.copying)
             case "tma" if root.startswith(("UTMALDG", "UBLKCP")):
-                clock.loaded = max(clock.loaded, clock.now + known.memory)
+                clock.loaded = max(clock.loaded, clock.now + self._memory)
             case "matrix":
-                return self._multiply(one, clock)
+                return self._multiply(instruction, clock)
             case _:
                 pass
-        return known.special
+        return _CYCLES.get(instruction.category, _OTHER_CYCLES)
 
-    def _multiply(self, one: Instruction, clock: _Clock) -> float:
-        product = product_of(one.opcode)
+    def _multiply(self, instruction: Instruction, clock: _Clock) -> float:
+        product = product_of(instruction.opcode)
         if product is None or not product.asynchronous:
-            return self._latencies.tensor
-        took = 4 * product.macs / self._latencies.macs * product.bits / 16
-        begins = max(clock.now, clock.multiplying - self._latencies.tensor)
-        clock.multiplying = begins + took + self._latencies.tensor
-        if "gsb0" in one.operands:
+            return _TENSOR
+        took = 4 * product.macs / self._macs * product.bits / 16
+        begins = max(clock.now, clock.multiplying - _TENSOR)
+        clock.multiplying = begins + took + _TENSOR
+        if "gsb0" in instruction.operands:
             clock.products.append(clock.multiplying)
         return took
 
-    def _wait(self, one: Instruction, clock: _Clock) -> None:
+    def _wait(self, instruction: Instruction, clock: _Clock) -> None:
         """`DEPBAR.LE SB0, 0x2`, `WARPGROUP.DEPBAR.LE gsb0, 0x1`: until no more are on their way."""
-        if "DEPBAR" not in one.opcode:
+        if "DEPBAR" not in instruction.opcode:
             return
-        allowed = int(one.operands[1], 16) if len(one.operands) > 1 else 0
-        groups = clock.products if one.opcode.startswith("WARPGROUP") else clock.copied
+        allowed = int(instruction.operands[1], 16) if len(instruction.operands) > 1 else 0
+        groups = clock.products if instruction.opcode.startswith("WARPGROUP") else clock.copied
         if len(groups) > allowed:
             arrived = groups[: len(groups) - allowed]
             clock.now = max(clock.now, *arrived)

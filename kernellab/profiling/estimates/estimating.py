@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from kernellab.common.argument_checks import check_duration
+from kernellab.compiler.gpus import Gpu
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.errors import ArgumentError, MissingArguments, NotRecorded
@@ -18,7 +19,7 @@ from kernellab.interpreter.execution.grid import check_grid
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.profiling.estimates.calibration import CALIBRATION, MEDIAN_ERROR
 from kernellab.profiling.estimates.counting import SECTOR, LaunchCounts, count
-from kernellab.profiling.estimates.hardware import Gpu, gpu_of
+from kernellab.profiling.estimates.hardware import estimated_gpu, notes_on
 from kernellab.profiling.estimates.model import Model
 from kernellab.profiling.estimates.records import Estimate, Part, Roof, Roofline
 from kernellab.profiling.estimates.sampling import with_memory
@@ -48,8 +49,8 @@ def estimate(
     gpu: str | None = None,
 ) -> Estimate:
     """See `Compilation.estimate`."""
-    found = _counted(compilation, grid, args, keywords, gpu)
-    return estimate_of(found.counts, found.gpu, found.kernel, found.grid, found.notes)
+    counted = _counted(compilation, grid, args, keywords, gpu)
+    return estimate_of(counted.counts, counted.gpu, counted.kernel, counted.grid, counted.notes)
 
 
 def estimate_of(
@@ -61,7 +62,7 @@ def estimate_of(
 ) -> Estimate:
     """The estimate of a launch that was counted."""
     model = Model([counts], gpu)
-    times = {name: float(found[0]) for name, found in model.parts(CALIBRATION).items()}
+    times = {name: float(took[0]) for name, took in model.parts(CALIBRATION).items()}
     least, words = _at_least(counts, gpu), _in_words(counts)
     parts = [
         Part(name, max(took, least.get(name, 0.0)), least.get(name, 0.0), words.get(name, ""))
@@ -72,7 +73,7 @@ def estimate_of(
         gpu,
         grid,
         float(model.microseconds(CALIBRATION)[0]),
-        tuple(sorted(parts, key=lambda one: -one.microseconds)),
+        tuple(sorted(parts, key=lambda part: -part.microseconds)),
         counts,
         MEDIAN_ERROR,
         notes,
@@ -90,39 +91,31 @@ def roofline(
     """See `Compilation.roofline`."""
     if microseconds is not None:
         check_duration("microseconds", microseconds, 52.6, "time in microseconds")
-    found = _counted(compilation, grid, args, keywords, gpu)
-    return roofline_of(found, microseconds)
-
-
-def roofline_of(found: _Counted, microseconds: float | None) -> Roofline:
-    """The roofline of a launch that was counted."""
-    counts, of = found.counts, found.gpu
+    counted = _counted(compilation, grid, args, keywords, gpu)
+    counts, of = counted.counts, counted.gpu
     took = microseconds
     if took is None:
-        took = estimate_of(counts, of, found.kernel, found.grid).microseconds
+        took = estimate_of(counts, of, counted.kernel, counted.grid).microseconds
+    every_sector = float(SECTOR * counts.programs)
     return Roofline(
-        found.kernel,
+        counted.kernel,
         of,
-        found.grid,
+        counted.grid,
         tuple(_operations(counts, of)),
         tuple(
             Roof(name, rate, amount)
             for name, rate, amount in (
-                ("L1", of.clocks * of.multiprocessors * 128, counts.sectors * _all(counts)),
-                ("L2", of.cache_peak, counts.own_sectors * _all(counts)),
+                ("L1", of.clocks * of.multiprocessors * 128, counts.sectors * every_sector),
+                ("L2", of.cache_peak, counts.own_sectors * every_sector),
                 ("DRAM", of.dram, counts.read_bytes + counts.written_bytes),
             )
+            if rate is not None
         ),
         {name: often * counts.programs for name, often in counts.instructions.items()},
         float(took),
         "estimated" if microseconds is None else "given",
-        found.notes,
+        counted.notes,
     )
-
-
-def _all(counts: LaunchCounts) -> float:
-    """Bytes of a sector that each program asks for."""
-    return float(SECTOR * counts.programs)
 
 
 _OPERANDS = {"16": "16 bits", "8": "8 bits", "32": "tf32", "4": "4 bits", "1": "1 bit"}
@@ -130,30 +123,30 @@ _OPERANDS = {"16": "16 bits", "8": "8 bits", "32": "tf32", "4": "4 bits", "1": "
 
 def _operations(counts: LaunchCounts, gpu: Gpu) -> list[Roof]:
     """By the unit that does them; those that a launch has none of are left out."""
-    found: dict[str, Roof] = {}
+    roofs: dict[str, Roof] = {}
     for name, macs in counts.macs.items():
         bits = name.partition(" ")[0]
         if bits == "64":
             title, peak = "tensor cores, fp64", 2 * gpu.peak("fp64")
         else:
             title, peak = f"tensor cores, {_OPERANDS.get(bits, bits)}", gpu.peak(bits)
-        before = found[title].amount if title in found else 0.0
-        found[title] = Roof(title, peak, before + 2 * macs * counts.programs)
+        before = roofs[title].amount if title in roofs else 0.0
+        roofs[title] = Roof(title, peak, before + 2 * macs * counts.programs)
     if counts.flops:
         name = "fp64" if counts.instructions.get("double") else "fp32"
-        found[name] = Roof(f"{name} units", gpu.peak(name), counts.flops * counts.programs)
-    return list(found.values())
+        roofs[name] = Roof(f"{name} units", gpu.peak(name), counts.flops * counts.programs)
+    return list(roofs.values())
 
 
 def _at_least(counts: LaunchCounts, gpu: Gpu) -> Mapping[str, float]:
     """The bound by each part that a data sheet has a rate of."""
-    found = {"DRAM": (counts.read_bytes + counts.written_bytes) / gpu.dram}
-    for one in _operations(counts, gpu):
-        part = "tensor cores" if one.name.startswith("tensor") else "floating-point units"
-        found[part] = max(found.get(part, 0.0), one.microseconds)
+    bounds = {"DRAM": (counts.read_bytes + counts.written_bytes) / gpu.dram}
+    for operation in _operations(counts, gpu):
+        part = "tensor cores" if operation.name.startswith("tensor") else "floating-point units"
+        bounds[part] = max(bounds.get(part, 0.0), operation.microseconds)
     slots = sum(counts.instructions.values()) / 4 * counts.programs
-    found["instruction issue"] = slots / gpu.multiprocessors / gpu.clocks
-    return found
+    bounds["instruction issue"] = slots / gpu.multiprocessors / gpu.clocks
+    return bounds
 
 
 def _in_words(counts: LaunchCounts) -> Mapping[str, str]:
@@ -161,8 +154,8 @@ def _in_words(counts: LaunchCounts) -> Mapping[str, str]:
     pipes = {name: f"{often * many:,.0f}" for name, often in counts.instructions.items()}
     total = sum(counts.instructions.values()) * many
     macs = ", ".join(
-        f"{found * many:,.0f} multiply-adds of {name.partition(' ')[0]} bits"
-        for name, found in counts.macs.items()
+        f"{done * many:,.0f} multiply-adds of {name.partition(' ')[0]} bits"
+        for name, done in counts.macs.items()
     )
     return {
         "DRAM": f"{counts.read_bytes:,.0f} bytes read, {counts.written_bytes:,.0f} written",
@@ -195,11 +188,12 @@ def _counted(
     keywords: Mapping[str, Any],
     gpu: str | None,
 ) -> _Counted:
-    chosen = gpu_of(compilation.target, gpu)
+    chosen = estimated_gpu(compilation.target, gpu)
     kernel = compilation.provider.kernel
     if kernel is None:
         raise NotRecorded(
-            f"The record of {compilation.kernel!r} has no kernel to run a few programs of.",
+            "An estimate runs a few programs of the kernel, and the record of "
+            f"{compilation.kernel!r} does not contain it.",
             advice="Compile the kernel here: kernellab.compile(kernel, ...).estimate(grid, ...).",
         )
     given = _values(compilation, kernel, args, keywords)
@@ -207,7 +201,7 @@ def _counted(
     sizes = check_grid(grid, call.values)
     whole = _with_lines(compilation, kernel)
     counts = count(whole, kernel, sizes, call, SECONDS)
-    return _Counted(compilation.kernel, chosen, sizes, counts, _notes(given))
+    return _Counted(compilation.kernel, chosen, sizes, counts, (*notes_on(chosen), *_notes(given)))
 
 
 def _with_lines(compilation: Compilation, kernel: Any) -> Compilation:
@@ -230,11 +224,11 @@ def _values(
     """
     names = list(kernel.arg_names)
     if len(args) > len(names):
-        raise ArgumentError(f"{kernel.__name__!r} takes {len(names)} arguments, not {len(args)}")
+        raise ArgumentError(f"{kernel.__name__!r} takes {len(names)} arguments, got {len(args)}.")
     given = {**dict(zip(names, args)), **keywords}
     if unknown := [name for name in given if name not in names]:
         raise ArgumentError(
-            f"{kernel.__name__!r} has no parameter {unknown[0]!r}",
+            f"{kernel.__name__!r} has no parameter {unknown[0]!r}.",
             advice="Options such as num_warps are the compilation's: compile it with them.",
         )
     signature = compilation.specialization.signature
@@ -243,44 +237,44 @@ def _values(
         for path, value in compilation.specialization.constants.items()
         if len(path) == 1
     }
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name in names:
         if signature.get(name) == "constexpr" or (name not in given and name in constants):
-            found[name] = constants.get(name, given.get(name))
+            values[name] = constants.get(name, given.get(name))
         elif name in given:
-            found[name] = given[name]
-    missing = [name for name in names if name not in found]
+            values[name] = given[name]
+    missing = [name for name in names if name not in values]
     if missing:
         raise MissingArguments(
-            f"{kernel.__name__!r} also takes {', '.join(missing)}", others=missing
+            f"{kernel.__name__!r} also takes {', '.join(missing)}.", others=missing
         )
-    for name, value in found.items():
+    for name, value in values.items():
         if isinstance(value, str) and signature.get(name) != "constexpr":
             raise ArgumentError(
-                f"of {name!r} only the type is known, {value!r}: how much memory there is, and how "
-                "often loops run, depend on the value",
+                f"Only the type of {name!r} is known, {value!r}: sizes of memory and iterations of "
+                "loops depend on its value.",
                 advice=(
                     'Give sizes as numbers, and tensors without values: torch.empty(shape, device="'
                     'meta").'
                 ),
             )
-    for name, value in found.items():
+    for name, value in values.items():
         _check_has_elements(kernel, name, value, signature.get(name, "constexpr"))
-    _check_types(compilation, kernel, found)
-    return found
+    _check_types(compilation, kernel, values)
+    return values
 
 
 def _check_has_elements(kernel: Any, name: str, value: Any, type: str) -> None:
-    """Refuse what stands for no number and for no tensor of elements side by side."""
+    """Raise ArgumentError for None, and for tensors that are not strided."""
     if value is None and type != "constexpr":
         raise ArgumentError(
-            f"{name!r} is None, and {kernel.__name__!r} was compiled for {type}",
-            advice="Give the value of the launch.",
+            f"{name!r} is None, but {kernel.__name__!r} was compiled for {type}.",
+            advice="Pass the value of the launch.",
         )
     if isinstance(value, torch.Tensor) and (value.is_nested or value.layout is not torch.strided):
         kind = "a nested tensor" if value.is_nested else f"a tensor in the layout {value.layout}"
         raise ArgumentError(
-            f"{name!r} is {kind}, whose elements do not lie side by side",
+            f"{name!r} is {kind}, whose elements are not strided.",
             advice="Pass the tensors that it is made of, such as x.values().",
         )
 
@@ -292,7 +286,7 @@ def _check_types(compilation: Compilation, kernel: Any, values: Mapping[str, Any
         other = tried.get(name, type)
         if "constexpr" not in (type, other) and other != type:
             raise ArgumentError(
-                f"{name!r} is {other}, and {kernel.__name__!r} was compiled for {type}",
+                f"{name!r} is {other}, but {kernel.__name__!r} was compiled for {type}.",
                 advice="Compile it for these arguments.",
             )
 
@@ -303,6 +297,6 @@ def _notes(values: Mapping[str, Any]) -> tuple[str, ...]:
     if not unseen:
         return ()
     return (
-        f"Values of {', '.join(unseen)} are not looked at: where addresses, masks or loops depend "
-        "on them, they stand as zeros.",
+        f"The values of {', '.join(unseen)} are not known: where addresses, masks or loops depend "
+        "on them, they are taken as zeros.",
     )

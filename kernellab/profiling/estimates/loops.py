@@ -26,7 +26,7 @@ class CodeLoop:
     """A loop of the machine code: instructions `first` to `last`, by their numbers.
 
     Attributes:
-        around: the loop that it stands in.
+        around: the loop around it.
         turns: how often its body runs each time that a program comes to it, on average.
     """
 
@@ -45,15 +45,17 @@ def code_loops(instructions: Sequence[Instruction], text: str) -> tuple[CodeLoop
     """The loops of a function, the outermost ones; each goes from a label to the last jump back."""
     labels = _labels(instructions, text)
     ends: dict[int, int] = {}
-    for number, one in enumerate(instructions):
-        root = one.opcode.partition(".")[0]
-        target = _TO_LABEL.search(" ".join(one.operands)) if root in ("BRA", "BRX") else None
+    for number, instruction in enumerate(instructions):
+        root = instruction.opcode.partition(".")[0]
+        target = (
+            _TO_LABEL.search(" ".join(instruction.operands)) if root in ("BRA", "BRX") else None
+        )
         begin = labels.get(target["label"], number + 1) if target else number + 1
         if begin < number:
             ends[begin] = max(number, ends.get(begin, 0))
     top: list[CodeLoop] = []
     stack: list[CodeLoop] = []
-    for first, last in sorted(ends.items(), key=lambda one: (one[0], -one[1])):
+    for first, last in sorted(ends.items(), key=lambda ends_of: (ends_of[0], -ends_of[1])):
         while stack and stack[-1].last < first:
             stack.pop()
         loop = CodeLoop(first, last, stack[-1] if stack else None)
@@ -64,16 +66,16 @@ def code_loops(instructions: Sequence[Instruction], text: str) -> tuple[CodeLoop
 
 def _labels(instructions: Sequence[Instruction], text: str) -> Mapping[str, int]:
     """Label -> the number of the instruction behind it."""
-    numbers = {one.line: number for number, one in enumerate(instructions)}
-    found: dict[str, int] = {}
+    numbers = {instruction.line: number for number, instruction in enumerate(instructions)}
+    labels: dict[str, int] = {}
     waiting: list[str] = []
     for line, words in enumerate(text.splitlines(), 1):
         if label := _LABEL.match(words):
             waiting.append(label["label"])
         elif line in numbers:
-            found.update(dict.fromkeys(waiting, numbers[line]))
+            labels.update(dict.fromkeys(waiting, numbers[line]))
             waiting = []
-    return found
+    return labels
 
 
 @dataclass(frozen=True)
@@ -109,23 +111,23 @@ class Executions:
     @cached_property
     def of_each(self) -> list[float]:
         """By the instruction's number."""
-        found = []
+        executions = []
         for number in range(len(self._instructions)):
             loops = self.around(number)
             times = 1.0
             for loop in loops:
                 times *= loop.turns
-            found.append(times * self._taken(number, len(loops)))
-        return found
+            executions.append(times * self._taken(number, len(loops)))
+        return executions
 
     def around(self, number: int) -> list[CodeLoop]:
         """The loops around an instruction, the outermost first."""
-        found: list[CodeLoop] = []
+        loops: list[CodeLoop] = []
         here: Sequence[CodeLoop] = self.loops
-        while (loop := next((one for one in here if one.holds(number)), None)) is not None:
-            found.append(loop)
+        while (loop := next((loop for loop in here if loop.holds(number)), None)) is not None:
+            loops.append(loop)
             here = loop.inside
-        return found
+        return loops
 
     def operation(self, number: int) -> Operation | None:
         """The operation that an instruction comes from."""
@@ -171,9 +173,9 @@ class Executions:
         body = source.regions[-1].blocks.first
         left = self._ran.entries.get(body, 0.0) / came if body is not None and came else 0.0
         at_once = {id(loop): self._unrolled(loop, source) for loop in copies}
-        for loop in sorted(copies, key=lambda one: -at_once[id(one)]):
+        for loop in sorted(copies, key=lambda copy: -at_once[id(copy)]):
             many = at_once[id(loop)]
-            last = loop is min(copies, key=lambda one: at_once[id(one)])
+            last = loop is min(copies, key=lambda copy: at_once[id(copy)])
             loop.turns = left / many if last else float(left // many)
             left -= loop.turns * many
 
@@ -205,8 +207,9 @@ class Executions:
             op, opcode = self.operation(number), self._instructions[number].opcode
             if (product := product_of(opcode)) is not None:
                 multiplied += product.macs
-            elif op is not None and _counts(opcode) and loops_around(op)[:1] == [source]:
-                counted[op] += 1
+            elif op is not None and opcode.partition(".")[0] in _COUNTED:
+                if loops_around(op)[:1] == [source]:
+                    counted[op] += 1
         ratios = sorted(
             number / self._ran.expected[op]
             for op, number in counted.items()
@@ -221,11 +224,6 @@ class Executions:
             if has(op, DotLike) and loops_around(op)[:1] == [source]
         )
         return max(1, round(multiplied / products)) if products else 1
-
-
-def _counts(opcode: str) -> bool:
-    """Whether as many of these stand in the code as the layout says."""
-    return opcode.partition(".")[0] in _COUNTED
 
 
 _COUNTED = frozenset(["LDG", "STG", "LDGSTS", "RED", "REDG", "ATOMG", "ATOM"])

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy
 
+from kernellab.compiler.gpus import Gpu
 from kernellab.profiling.estimates.counting import LATENCIES, SECTOR, LaunchCounts
-from kernellab.profiling.estimates.hardware import Gpu
 
 Column = Any
 """A number for each launch."""
@@ -30,14 +30,14 @@ class Calibration:
         latency: cycles of a load from DRAM, under load.
         cache_latency, near_latency: of one that L2 and L1 answer.
         issue, alu, fma, special, lanes, tensor: of the time that units take by their rates.
-        lines: cycles for each line that a request asks for.
+        lines: cycles for each line of a request.
         wavefronts: cycles for each wavefront of shared memory.
         path: of the time of a program's warps one after the other.
         dram, cache: the part of the peak bandwidth that is reached.
         narrow: the exponent by which requests for parts of lines slow memory down.
         spills: of the traffic of spilled registers that goes to L2.
-        refetched: of what programs share and L2 has no room for, the part that DRAM sends again.
-        crowded: the same of what programs ask for again.
+        refetched: of what programs share and does not fit in L2, the part that DRAM sends again.
+        crowded: the same of what programs request again.
         atomics: nanoseconds for each sector of an atomic, all of them.
         contention: nanoseconds for each atomic on the same sector.
         starts: cycles between the starts of two programs, on the whole GPU.
@@ -74,52 +74,40 @@ class Calibration:
     launch: float
 
 
-@dataclass(frozen=True)
-class Columns:
-    """The counts of several launches, each as an array."""
-
-    counts: Sequence[LaunchCounts]
-
-    def of(self, name: str) -> Column:
-        """One of the numbers of `LaunchCounts`."""
-        return numpy.array([getattr(one, name) for one in self.counts], float)
-
-    def within(self, name: str, key: str) -> Column:
-        """One of the numbers of a mapping there; 0 where it is not."""
-        return numpy.array([getattr(one, name).get(key, 0.0) for one in self.counts], float)
-
-
 class Model:
     """The times of some launches on a GPU, for any calibration."""
 
     def __init__(self, counts: Sequence[LaunchCounts], gpu: Gpu) -> None:
         self._gpu = gpu
-        columns = Columns(counts)
         self._of = {
-            name: columns.of(name)
+            name: numpy.array([getattr(count, name) for count in counts], float)
             for name in (
                 "programs", "warps", "resident", "requests", "sectors", "lines", "own_sectors",
                 "atomic_sectors", "same_sector", "read_bytes", "written_bytes", "wavefronts",
                 "spilled",
             )
         }  # fmt: skip
-        self._paths = numpy.array([one.path for one in counts])
+
+        def within(name: str, key: str) -> Column:
+            return numpy.array([getattr(count, name).get(key, 0.0) for count in counts], float)
+
+        self._paths = numpy.array([count.path for count in counts])
         self._pipes = {
-            name: columns.within("instructions", name)
+            name: within("instructions", name)
             for name in (
                 "fma", "alu", "special", "double", "shared", "global", "tensor", "other",
             )
         }  # fmt: skip
-        macs: dict[str, Column] = {}
-        for name in {key for one in counts for key in one.macs}:
-            macs[name] = columns.within("macs", name)
         self._tensor_cycles = sum(
-            (self._product_cycles(name, found) for name, found in macs.items()),
+            (
+                self._product_cycles(name, within("macs", name))
+                for name in {key for count in counts for key in count.macs}
+            ),
             numpy.zeros(len(counts)),
         )
-        cached = [_Cached.of(one, gpu) for one in counts]
+        cached = [_cached(count, gpu) for count in counts]
         self._cached = {
-            name: numpy.array([getattr(one, name) for one in cached])
+            name: numpy.array([launch[name] for launch in cached])
             for name in ("near", "cache", "again", "refetched", "crowded")
         }
 
@@ -139,8 +127,8 @@ class Model:
         slower = numpy.minimum(narrow, 4.0) ** by.narrow
         spilled = of["spilled"] * 32 * of["programs"]
         cached = self._cached
-        asked = of["own_sectors"] * SECTOR * of["programs"] + by.spills * spilled
-        asked = asked + cached["again"] * of["programs"]
+        requested = of["own_sectors"] * SECTOR * of["programs"] + by.spills * spilled
+        requested = requested + cached["again"] * of["programs"]
         memory = of["read_bytes"] + of["written_bytes"]
         memory = memory + by.refetched * cached["refetched"] + by.crowded * cached["crowded"]
         far = 1 - cached["near"] - cached["cache"]
@@ -169,7 +157,9 @@ class Model:
             "latency": by.path * path * turns / gpu.clocks,
             "starting programs": started / gpu.clocks,
             "DRAM": slower * memory / (gpu.dram * by.dram),
-            "L2": slower * asked / (gpu.cache_peak * by.cache),
+            "L2": slower * requested / (gpu.cache_peak * by.cache)
+            if gpu.cache_peak
+            else 0 * requested,
             "atomics": (
                 of["atomic_sectors"] * of["programs"] * by.atomics
                 + of["same_sector"] * by.contention
@@ -179,71 +169,65 @@ class Model:
 
     def microseconds(self, by: Calibration) -> Column:
         """What each launch takes."""
-        parts = dict(self.parts(by))
-        outside = [parts.pop(name) for name in _OUTSIDE]
-        inside = together(list(parts.values()), by.sharpness)
-        return together([inside, *outside], by.outer_sharpness) + by.launch
+        return overlapped(self.parts(by), by)
+
+
+def overlapped(parts: Mapping[str, Column], by: Calibration) -> Column:
+    """Return the time in which a launch is done whose parts take these times, in microseconds."""
+    outside = [parts[name] for name in _OUTSIDE]
+    inside = [column for name, column in parts.items() if name not in _OUTSIDE]
+    return together([together(inside, by.sharpness), *outside], by.outer_sharpness) + by.launch
 
 
 _OUTSIDE = ("DRAM", "L2", "atomics", "starting programs")
-"""Parts that are no multiprocessor's own."""
+"""Parts that all multiprocessors share."""
 
 
-@dataclass(frozen=True)
-class _Cached:
-    """What the caches make of what programs ask for.
+def _cached(launch: LaunchCounts, gpu: Gpu) -> dict[str, float]:
+    """What the caches make of the programs' requests.
 
-    Attributes:
+    Returns:
         near, cache: the parts of loads that L1 and L2 answer.
-        again: bytes of a program that go to L2 a second time, for want of room in L1.
-        refetched: bytes that programs share, of arguments for which L2 has no room.
-        crowded: bytes that programs ask for again and L2 has lost, because there are so many of
+        again: bytes of a program that go to L2 a second time because L1 is full.
+        refetched: bytes that programs share, of arguments that do not fit in L2.
+        crowded: bytes that programs request again and L2 has lost, because there are so many of
             them at once.
     """
-
-    near: float
-    cache: float
-    again: float
-    refetched: float
-    crowded: float
-
-    @classmethod
-    def of(cls, one: LaunchCounts, gpu: Gpu) -> _Cached:
-        """Of a launch."""
-        here = min(float(one.resident), math.ceil(one.programs / gpu.multiprocessors))
-        each = one.programs / gpu.multiprocessors
-        at_once = sum(min(here * (ask.read + ask.written), ask.whole) for ask in one.arguments)
-        fits = min(1.0, (_NEAR_CACHE - here * one.shared_bytes) / at_once) if at_once else 1.0
-        fits = max(0.0, fits) ** 2
-        near = cache = total = 0.0
-        for ask in one.arguments:
-            beside = fits * _shared(ask.read * max(each, 1.0), ask.whole)
-            others = (1 - beside) * _shared(ask.read * one.programs, ask.whole)
-            near += fits * ask.later_loads + beside * ask.first_loads
-            cache += (1 - fits) * ask.later_loads + others * ask.first_loads
-            total += ask.later_loads + ask.first_loads
-        again = (1 - fits) * sum(ask.again for ask in one.arguments)
-        whole = gpu.multiprocessors * at_once
-        lost = max(0.0, 1 - gpu.cache / whole) if whole else 0.0
-        shared = [ask for ask in one.arguments if ask.read * one.programs > ask.whole > 0]
-        room = sum(ask.whole for ask in shared)
-        more = sum(ask.read * one.programs - ask.whole for ask in shared)
-        return cls(
-            near / total if total else 0.0,
-            cache / total if total else 0.0,
-            again,
-            more * max(0.0, 1 - gpu.cache / room) if room else 0.0,
-            lost * again * one.programs,
-        )
+    here = min(float(launch.resident), math.ceil(launch.programs / gpu.multiprocessors))
+    each = launch.programs / gpu.multiprocessors
+    at_once = sum(min(here * (ask.read + ask.written), ask.whole) for ask in launch.arguments)
+    fits = min(1.0, (_NEAR_CACHE - here * launch.shared_bytes) / at_once) if at_once else 1.0
+    fits = max(0.0, fits) ** 2
+    near = cache = total = 0.0
+    for ask in launch.arguments:
+        beside = fits * _shared(ask.read * max(each, 1.0), ask.whole)
+        others = (1 - beside) * _shared(ask.read * launch.programs, ask.whole)
+        near += fits * ask.later_loads + beside * ask.first_loads
+        cache += (1 - fits) * ask.later_loads + others * ask.first_loads
+        total += ask.later_loads + ask.first_loads
+    again = (1 - fits) * sum(ask.again for ask in launch.arguments)
+    whole = gpu.multiprocessors * at_once
+    size = math.inf if gpu.cache_bytes is None else gpu.cache_bytes
+    lost = max(0.0, 1 - size / whole) if whole else 0.0
+    shared = [ask for ask in launch.arguments if ask.read * launch.programs > ask.whole > 0]
+    shared_bytes = sum(ask.whole for ask in shared)
+    more = sum(ask.read * launch.programs - ask.whole for ask in shared)
+    return {
+        "near": near / total if total else 0.0,
+        "cache": cache / total if total else 0.0,
+        "again": again,
+        "refetched": more * max(0.0, 1 - size / shared_bytes) if shared_bytes else 0.0,
+        "crowded": lost * again * launch.programs,
+    }
 
 
 _NEAR_CACHE = 220 * 1024.0
 """Bytes of a multiprocessor's first-level cache, what shared memory takes included."""
 
 
-def _shared(asked: float, whole: float) -> float:
+def _shared(requested: float, whole: float) -> float:
     """The part of what several programs ask for that another one has asked for before."""
-    return max(0.0, 1 - whole / asked) if asked else 0.0
+    return max(0.0, 1 - whole / requested) if requested else 0.0
 
 
 _MANY_WAVES = 3
@@ -265,5 +249,5 @@ def _between(latency: Column, paths: Column) -> Column:
     low, high = steps[at - 1], steps[at]
     part = (latency - low) / (high - low)
     rows = numpy.arange(len(paths))
-    found: Column = paths[rows, at - 1] * (1 - part) + paths[rows, at] * part
-    return numpy.maximum(found, paths[:, 0] / 2)
+    cycles: Column = paths[rows, at - 1] * (1 - part) + paths[rows, at] * part
+    return numpy.maximum(cycles, paths[:, 0] / 2)

@@ -1,5 +1,5 @@
-"""Which unit of an NVIDIA multiprocessor executes an instruction, and how much of a matrix product
-one instruction is.
+"""Which unit of an NVIDIA multiprocessor executes an instruction, and how much of a matmul one
+instruction is.
 
 The units and their rates: CUDA C++ Programming Guide, "Arithmetic Instructions", table "Throughput
 of Native Arithmetic Instructions"; which opcode goes to which: Nsight Compute's documentation,
@@ -86,8 +86,8 @@ def product_of(opcode: str) -> Product | None:
     """What a matrix instruction multiplies; None where its name does not say it."""
     root, *words = opcode.split(".")
     bits = 32 if "TF32" in words else _BITS.get(root, 16)
-    if found := _GROUP_SHAPE.search(opcode):
-        m, n, k = map(int, found.groups())
+    if match := _GROUP_SHAPE.search(opcode):
+        m, n, k = map(int, match.groups())
         return Product(m * n * k // 4, bits, asynchronous=True)
     for word in words:
         if word in _SHAPES:

@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kernellab.common.formatting import joined_sizes
+from kernellab.compiler.gpus import GPUS, Gpu
 from kernellab.profiling.estimates.counting import LaunchCounts
-from kernellab.profiling.estimates.hardware import CALIBRATED, GPUS, Gpu
+from kernellab.profiling.estimates.hardware import CALIBRATED
 from kernellab.records.showing import HasCard, plot
 from kernellab.records.tables import data_frame
 
@@ -47,7 +48,7 @@ class Estimate(HasCard):
     """The median of |estimate / time - 1| on kernels that the calibration never saw: 0.1 is 10
     percent."""
     notes: tuple[str, ...] = ()
-    """What could not be known, and stands as assumed."""
+    """What is unknown, and what was assumed instead."""
 
     @property
     def limiting(self) -> Part:
@@ -57,12 +58,12 @@ class Estimate(HasCard):
     @property
     def lower_bound(self) -> float:
         """Microseconds that no launch is faster than, by the data sheet's rates."""
-        return max(one.at_least for one in self.parts)
+        return max(part.at_least for part in self.parts)
 
     @property
     def bound(self) -> str:
         """Which part bounds the launch, and the bound, in words."""
-        most = max(self.parts, key=lambda one: one.at_least)
+        most = max(self.parts, key=lambda part: part.at_least)
         words = f"{self.limiting.name}, busy for about {self.limiting.microseconds:.3g} us"
         if not most.at_least:
             return words
@@ -86,11 +87,11 @@ class Estimate(HasCard):
             f"  {self.accuracy}",
             f"  bound by {self.bound}",
             *(
-                f"  {one.name}: {one.microseconds:.3g} us ({one.counted})"
-                for one in self.parts
-                if one.microseconds >= 0.05 * self.limiting.microseconds
+                f"  {part.name}: {part.microseconds:.3g} us ({part.counted})"
+                for part in self.parts
+                if part.microseconds >= 0.05 * self.limiting.microseconds
             ),
-            *(f"  {one}" for one in self.notes),
+            *(f"  {note}" for note in self.notes),
         ]
         return "\n".join(lines)
 
@@ -110,7 +111,7 @@ class Roof:
     name: str
     peak: float
     amount: float
-    """What the launch asks of it."""
+    """The operations or bytes of the launch."""
 
     @property
     def microseconds(self) -> float:
@@ -142,12 +143,16 @@ class Roofline(HasCard):
     @property
     def total_operations(self) -> float:
         """Of all units."""
-        return sum(one.amount for one in self.operations)
+        return sum(operation.amount for operation in self.operations)
 
     @property
     def intensity(self) -> Mapping[str, float]:
         """Level -> operations for each byte there."""
-        return {one.name: self.total_operations / one.amount for one in self.memory if one.amount}
+        return {
+            level.name: self.total_operations / level.amount
+            for level in self.memory
+            if level.amount
+        }
 
     @property
     def rate(self) -> float:
@@ -157,7 +162,7 @@ class Roofline(HasCard):
     @property
     def highest(self) -> Roof:
         """The roof that the launch meets first: the one that takes the longest."""
-        return max((*self.operations, *self.memory), key=lambda one: one.microseconds)
+        return max((*self.operations, *self.memory), key=lambda roof: roof.microseconds)
 
     @property
     def reached(self) -> float:
@@ -168,20 +173,21 @@ class Roofline(HasCard):
         lines = [
             f"{self.kernel} on {self.gpu}, grid {joined_sizes(self.grid)}",
             *(
-                f"  {one.name}: {one.amount:,.0f} operations, at least {one.microseconds:.3g} us"
-                for one in self.operations
+                f"  {operation.name}: {operation.amount:,.0f} operations, "
+                f"at least {operation.microseconds:.3g} us"
+                for operation in self.operations
             ),
             *(
-                f"  {one.name}: {one.amount:,.0f} bytes, at least {one.microseconds:.3g} us, "
-                f"{self.intensity[one.name]:.3g} operations a byte"
-                for one in self.memory
-                if one.amount
+                f"  {level.name}: {level.amount:,.0f} bytes, at least {level.microseconds:.3g} us, "
+                f"{self.intensity[level.name]:.3g} operations a byte"
+                for level in self.memory
+                if level.amount
             ),
             (
                 f"  {self.microseconds:.3g} us ({self.time_from}): {self.rate:.3g} TFLOP/s, "
                 f"{self.reached:.0%} of what {self.highest.name} allows"
             ),
-            *(f"  {one}" for one in self.notes),
+            *(f"  {note}" for note in self.notes),
         ]
         return "\n".join(lines)
 

@@ -68,7 +68,7 @@ def sampled(
     grid: tuple[int, int, int],
     call: BoundCall,
     code: ProgramCode,
-    found: Found,
+    accesses: Found,
     seconds: float,
 ) -> Sample:
     """Run programs from all over a grid, a few at the least, and more for as long as `seconds` say.
@@ -76,7 +76,7 @@ def sampled(
     Raises:
         KernelFault: as `kernellab.run`.
     """
-    counting = Counting(found, occurrences(code.module), in_turns=code.watched is not None)
+    counting = Counting(accesses, occurrences(code.module), in_turns=code.watched is not None)
     observer = _Observer(counting.see)
     own = replace(call, values=_working_copies(call.values, code.module))
     order = _spread(grid)
@@ -91,7 +91,7 @@ def sampled(
     result = counting.result(kernel.__name__, "", grid, ())
     return Sample(
         ran,
-        dict(zip(found, result.accesses, strict=True)),
+        dict(zip(accesses, result.accesses, strict=True)),
         counting.fresh(),
         {block: times / ran for block, times in observer.entries.items()},
     )
@@ -107,15 +107,15 @@ def _spread(grid: tuple[int, int, int]) -> Sequence[int]:
         return range(total)
     axes = [axis for axis, size in enumerate(grid) if size > 1]
     root = _GENERALIZED_GOLDEN[len(axes)]
-    found: dict[int, None] = {}
+    programs: dict[int, None] = {}
     for at in range(_MANY // 2):
         place = [0, 0, 0]
         for number, axis in enumerate(axes, 1):
             place[axis] = int((0.3 + at / root**number) % 1 * grid[axis])
-        opposite = [size - 1 - one for one, size in zip(place, grid)]
+        opposite = [size - 1 - at for at, size in zip(place, grid)]
         for x, y, z in (place, opposite):
-            found[x + grid[0] * (y + grid[1] * z)] = None
-    return list(found)
+            programs[x + grid[0] * (y + grid[1] * z)] = None
+    return list(programs)
 
 
 _GENERALIZED_GOLDEN = {1: 1.618033988749895, 2: 1.324717957244746, 3: 1.2207440846057596}
@@ -148,7 +148,7 @@ _LEFT_OUT = SimpleNamespace(
 
 
 def _working_copies(values: Mapping[str, Any], module: builtin.ModuleOp) -> dict[str, Any]:
-    """The arguments, with memory of their own for what the kernel may write."""
+    """The arguments, with separate memory for what the kernel may write."""
     written = _written(module)
     storages = {
         tensor.untyped_storage().data_ptr()
@@ -194,6 +194,6 @@ def _written(module: builtin.ModuleOp) -> set[str] | None:
 
 
 def _blank(size: int) -> torch.UntypedStorage:
-    """Memory of zeros, which takes room only where something is written."""
-    room = aligned_part(sparse_zeros(size + ALIGNMENT, "uint8"), size)
-    return torch.from_numpy(room).untyped_storage()
+    """Memory of zeros, which is allocated only where something is written."""
+    zeros = aligned_part(sparse_zeros(size + ALIGNMENT, "uint8"), size)
+    return torch.from_numpy(zeros).untyped_storage()

@@ -65,7 +65,7 @@ HEAVY: Mapping[str, str] = {
 copies out, what moves between threads."""
 
 _COSTLY_INTEGERS = frozenset(
-    f"arith.{one}" for one in ("divsi", "divui", "remsi", "remui", "xori", "shrui")
+    f"arith.{name}" for name in ("divsi", "divui", "remsi", "remui", "xori", "shrui")
 )
 """What addresses are seldom made of: random numbers, packed integers, divisions."""
 
@@ -96,12 +96,12 @@ def kind_of(op: Operation) -> str:
 
 def is_tile_wide(op: Operation) -> bool:
     """Whether it makes a tile: work for each lane."""
-    return any(isinstance(one.type, TensorType) for one in op.results)
+    return any(isinstance(result.type, TensorType) for result in op.results)
 
 
 def _is_of_floats(op: Operation) -> bool:
     values = (*op.operands, *op.results)
     return any(
-        isinstance(one.type, TensorType) and isinstance(one.type.element_type, AnyFloat)
-        for one in values
+        isinstance(value.type, TensorType) and isinstance(value.type.element_type, AnyFloat)
+        for value in values
     )

@@ -44,7 +44,7 @@ class KeptArguments:
 
     def contents(self) -> list[torch.Tensor]:
         """A copy of what the tensors hold."""
-        return [one.clone() for one in self._now.values()]
+        return [tensor.clone() for tensor in self._now.values()]
 
     def restore(self, contents: Sequence[torch.Tensor] | None = None) -> None:
         """Give the tensors what they held first, or at another time."""
@@ -140,7 +140,9 @@ def times_in_turns(
     """
     time = _by_events(arguments) if depends else _in_a_graph
     both = [(time(plain), time(marked)) for _ in range(rounds)]
-    return statistics.median(one for one, _ in both), statistics.median(one for _, one in both)
+    return statistics.median(pair_first for pair_first, _ in both), statistics.median(
+        pair_first for _, pair_first in both
+    )
 
 
 def _in_a_graph(launch: Callable[[], None]) -> float:
@@ -164,29 +166,29 @@ def _by_events(arguments: KeptArguments) -> Callable[[Callable[[], None]], float
 
 @contextmanager
 def gpu_faults_told(kernel: str) -> Iterator[None]:
-    """A launch that dies on the GPU, or has no room there, is an error that says so.
+    """Raise a clear error for a launch that fails on the GPU or runs out of its memory.
 
     Raises:
-        ProfileError: there is no room.
-        GpuFault: it died.
+        ProfileError: the GPU does not have enough memory.
+        GpuFault: the launch failed.
     """
     try:
         yield
         torch.cuda.synchronize()
     except torch.OutOfMemoryError as error:
         raise ProfileError(
-            f"the GPU has no room for a profile of {kernel!r}: copies of its tensors, and what its "
-            f"warps note. {error}",
+            f"The GPU does not have enough memory to profile {kernel!r}, which needs copies of its "
+            f"tensors and the readings of its warps: {error}",
             advice="Profile it on smaller tensors.",
         ) from error
     except RuntimeError as error:
         if (died := gpu_fault(error)) is None:
             raise
         raise GpuFault(
-            f"the launch of {kernel!r} died on the GPU while it was profiled ({died})",
+            f"The launch of {kernel!r} failed on the GPU while it was profiled ({died}).",
             advice=(
                 "This process cannot use the GPU any more: restart it, and launch inside of "
-                "kernellab.guarded_launches(), which names line and lane."
+                "kernellab.guarded_launches(), which names the line and the element."
             ),
             kernel=kernel,
         ) from error

@@ -16,8 +16,7 @@ from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import UnsupportedOperation
 from kernellab.ir.reader import read_module
-from kernellab.profiling.line_scopes.placing import Detail, mark
-from kernellab.profiling.line_scopes.records import MarkedModule
+from kernellab.profiling.line_scopes.placing import Detail, MarkedModule, mark
 from kernellab.records import Compilation, Resources, Target
 from kernellab.triton_api.marked_kernels import ReadingMemory, compile_marked
 
@@ -66,7 +65,9 @@ class MarkedKernel:
         if not has_limits(target):
             return None
         both = self.plain.compilation.resources, self.resources
-        before, after = (occupancy(one, target, self.plain.warps).blocks for one in both)
+        before, after = (
+            occupancy(resources, target, self.plain.warps).blocks for resources in both
+        )
         return before, after
 
 
@@ -80,7 +81,8 @@ def plain_kernel(kernel: Any, call: BoundCall, target: Target) -> PlainKernel:
     compilation = compile_bound(kernel, call, target, for_launch=True)
     if "ttgir" not in compilation.stages or call.options.get("ir_override"):
         raise UnsupportedOperation(
-            f"the TTGIR of {kernel.__name__!r} is not its own, or there is none: marks go into that"
+            f"{kernel.__name__!r} cannot be profiled by line: marks go into its TTGIR, and the "
+            "compiler produced none"
         )
     text = compilation.stages["ttgir"].text
     generic = triton_api.generic_form(text, target)
@@ -119,7 +121,7 @@ def marked_kernel(
     Args:
         plain: without.
         detail: how many marks there are.
-        readings: how many a warp has room for; rounded up to a power of two.
+        readings: how many fit for each warp; rounded up to a power of two.
         noting: the warps that note the clock; none for all.
         most_registers: of a thread; what needs more spills.
 

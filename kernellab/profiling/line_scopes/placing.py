@@ -29,7 +29,41 @@ from kernellab.profiling.line_scopes.kinds import (
     kind_of,
     makes_code,
 )
-from kernellab.profiling.line_scopes.records import MarkedModule, Scope
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Operations that follow each other, of one line: what a warp executes between one reading of
+    the clock and the next.
+    """
+
+    number: int
+    """From 0, in the order of the code."""
+    line: int
+    """Of the kernel's file; 0 where the compiler names none."""
+    operation: str
+    """What it is there for: "load", "dot", "compute", ... (`kinds.py`)."""
+    part: str
+    """Where it is: "before the loop of line 7", "loop of line 7", "after the loop of line 7";
+    "" in a kernel without loops."""
+    waits_for: tuple[int, ...] = ()
+    """Lines whose loads are used here first: a load returns at once, and who uses its value
+    waits."""
+    names: tuple[str, ...] = ()
+    """The operations of the TTGIR, without constants."""
+
+
+@dataclass(frozen=True)
+class MarkedModule:
+    """A module in which the clock is read, and what its readings mean."""
+
+    text: str
+    """In MLIR's generic form."""
+    scopes: tuple[Scope, ...]
+    marks: tuple[int | None, ...]
+    """Number of a mark (twice that of its record, plus 1 where it is an end) -> the scope that
+    begins there; None where the program ends."""
+
 
 Detail = Literal["lines", "operations", "loops", "program"]
 DETAILS: tuple[Detail, ...] = ("lines", "operations", "loops", "program")
@@ -40,7 +74,7 @@ MOST_MARKS = 512
 """Proton has eight bits for the name of a pair of marks."""
 
 _FEW = 4
-"""So many operations on tiles of index arithmetic stand with what follows them."""
+"""Up to so many operations of index arithmetic are grouped with what follows them."""
 
 _LOOP = "loop"
 _BRANCH = "branch"
@@ -48,7 +82,7 @@ _END = "end"
 _PROGRAM = "program"
 _LOOPS = (scf.ForOp, scf.WhileOp)
 _ENTERED = (*_LOOPS, scf.IfOp, ttg.WarpSpecializeOp, ttg.WarpSpecializePartitionsOp)
-"""Operations whose regions have marks of their own; the others' are one operation's own affair."""
+"""Operations whose regions have separate marks; the others' belong to their operation."""
 
 
 @dataclass
@@ -101,15 +135,15 @@ def mark(module: ModuleOp, detail: Detail) -> MarkedModule:
     if len(functions) != 1:
         raise UnsupportedOperation(
             f"cycles by line are counted in one function, and this kernel has {len(functions)}: "
-            "it calls helpers that are compiled on their own",
-            advice="Take noinline=True off its helpers.",
+            "it calls helpers that are compiled separately",
+            advice="Remove noinline=True from its helpers.",
         )
     marks = _Marks()
     _cut_region(functions[0].body, detail, marks)
     if len(marks.places) > MOST_MARKS:
         raise UnsupportedOperation(
-            f"cycles by line need {len(marks.places):,} marks in this kernel, and there are "
-            f"{MOST_MARKS}",
+            f"cycles by line need {len(marks.places):,} marks in this kernel, but at most "
+            f"{MOST_MARKS} are available",
             advice='detail="operations" needs fewer.',
         )
     waits = _first_uses(marks.groups)
@@ -242,20 +276,22 @@ def _is_entered(op: Operation) -> bool:
     if not isinstance(op, _ENTERED):
         return False
     return any(
-        kind_of(one) != LIGHT or isinstance(one, _LOOPS) for one in op.walk() if one is not op
+        kind_of(nested) != LIGHT or isinstance(nested, _LOOPS)
+        for nested in op.walk()
+        if nested is not op
     )
 
 
 def _function_of(block: Block) -> tt.FuncOp:
     op = block.parent_op()
     while not isinstance(op, tt.FuncOp):
-        assert op is not None, "code stands in a function"
+        assert op is not None, "code is in a function"
         op = op.parent_op()
     return op
 
 
 def _loop_around(op: Operation) -> Operation | None:
-    """The innermost loop that an operation stands in."""
+    """The innermost loop around an operation."""
     around = op.parent_op()
     while around is not None and not isinstance(around, _LOOPS):
         around = around.parent_op()
@@ -263,7 +299,7 @@ def _loop_around(op: Operation) -> Operation | None:
 
 
 def _parts(groups: Sequence[_Group], detail: Detail) -> list[str]:
-    """Of each group, where it stands among the loops of the kernel."""
+    """Return where each group is among the loops of the kernel."""
     outer = [
         number
         for number, group in enumerate(groups)
@@ -294,10 +330,10 @@ def _first_uses(groups: Sequence[_Group]) -> dict[int, set[int]]:
         if kind_of(op) in DATA_COMES_LATER
         for result in op.results
     }
-    found: dict[int, set[int]] = {}
+    waits: dict[int, set[int]] = {}
     for number, group in enumerate(groups):
         for op in group.operations:
             for operand in op.operands:
                 if operand in waiting and waiting[operand][0] != number:
-                    found.setdefault(number, set()).add(waiting.pop(operand)[1])
-    return found
+                    waits.setdefault(number, set()).add(waiting.pop(operand)[1])
+    return waits

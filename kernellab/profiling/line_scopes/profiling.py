@@ -11,7 +11,7 @@ import torch
 from kernellab import triton_api
 from kernellab.common.formatting import counted
 from kernellab.compiler.targets import local_target
-from kernellab.errors import NoGpu, OptionError, UnsupportedOperation
+from kernellab.errors import NoGpu, UnsupportedOperation
 from kernellab.launch.preparation import EntryPoint, Grid, PreparedLaunch, prepare
 from kernellab.profiling.line_scopes.launching import (
     METHOD,
@@ -45,7 +45,7 @@ _MANY = 256
 
 @dataclass(frozen=True)
 class LineOptions:
-    """What `kernellab.profile` is told of cycles by line.
+    """The options of `kernellab.profile` for cycles by line.
 
     Attributes:
         detail: how finely: one of `DETAILS`; None for the finest that takes at most 1.3 times as
@@ -74,7 +74,7 @@ def profile_on_gpu(
     grid: Grid,
     args: Sequence[Any],
     keywords: Mapping[str, Any],
-    options: LineOptions | None = None,
+    options: LineOptions,
 ) -> Profile:
     """Launch a kernel with marks between its operations, and sum what its warps noted by line.
 
@@ -83,16 +83,10 @@ def profile_on_gpu(
     Raises:
         ArgumentError, OptionError, GridError, CompileError: as for a launch.
         UnsupportedOperation: the kernel cannot have marks, or not without a change of occupancy.
-        ProfileError: the GPU has no room.
-        GpuFault: the launch died there.
+        ProfileError: the GPU does not have enough memory.
+        GpuFault: the launch failed there.
         NoGpu: there is none.
     """
-    options = options or LineOptions()
-    if options.detail is not None and options.detail not in DETAILS:
-        raise OptionError(
-            f"detail={options.detail!r} is not a way to profile lines.",
-            advice=f"There are {', '.join(map(repr, DETAILS))}.",
-        )
     target = local_target()
     if target is None:
         raise NoGpu("cycles by line are measured on a GPU, and there is none here")
@@ -102,12 +96,8 @@ def profile_on_gpu(
         return _Profiled(prepared, options).profile()
 
 
-@dataclass(frozen=True)
-class _Way:
-    """One way to put marks, and who notes."""
-
-    detail: Detail
-    noting: tuple[int, ...]
+_Way = tuple[Detail, tuple[int, ...]]
+"""One way to put marks, and the warps that note; () for all."""
 
 
 class _Profiled:
@@ -163,7 +153,7 @@ class _Profiled:
                 break
         if not tried:
             raise problems[0]
-        best = min(tried, key=lambda one: max(one.perturbation.ratio, MOST))
+        best = min(tried, key=lambda launch: max(launch.perturbation.ratio, MOST))
         if best is not tried[0]:
             self._notes.append(
                 f"{_way(tried[0])} took {tried[0].perturbation.ratio:.2f} times the plain launch: "
@@ -174,12 +164,12 @@ class _Profiled:
 
     def _ways(self) -> Iterator[_Way]:
         """From the finest: of all warps, then of one."""
-        asked = self._options.detail
+        requested = self._options.detail
         one_warp = self._plain.warps == 1
-        for detail in DETAILS if asked is None else (asked,):
-            yield _Way(detail, ())
+        for detail in DETAILS if requested is None else (requested,):
+            yield detail, ()
             if not one_warp:
-                yield _Way(detail, (0,))
+                yield detail, (0,)
 
     def _measured(
         self,
@@ -189,11 +179,12 @@ class _Profiled:
         depends: bool,
     ) -> Measured:
         """The launch with marks of one way: its readings, and how much longer it took."""
+        detail, _ = way
         launch = self._marked_launch(way, arguments)
         readings = launch.readings(self._options.programs)
         if results is not None and not arguments.hold(results):
             raise UnsupportedOperation(
-                f"marks at {way.detail} change what {self._prepared.kernel.__name__!r} computes"
+                f"marks at {detail} change what {self._prepared.kernel.__name__!r} computes"
             )
         plain_us, marked_us = times_in_turns(self._launch, launch, arguments, depends)
         before, after = self._plain.compilation.resources, launch.marked.resources
@@ -211,16 +202,17 @@ class _Profiled:
         return Measured(launch.marked, self._grid, readings, perturbation)
 
     def _marked_launch(self, way: _Way, arguments: KeptArguments) -> MarkedLaunch:
-        """The launch, with room for all that its warps note where there is as much."""
+        """The launch, with memory for all readings of its warps if there is enough."""
         x, y, z = self._grid
-        warps = len(way.noting) or self._plain.warps
-        room = room_for_readings(x * y * z, warps)
-        marked = self._marked(way, max(2, min(_MANY, room)))
+        _, noting = way
+        warps = len(noting) or self._plain.warps
+        fitting_memory = room_for_readings(x * y * z, warps)
+        marked = self._marked(way, max(2, min(_MANY, fitting_memory)))
         launch = MarkedLaunch(marked, self._grid, self._values)
         arguments.restore()
         launch()
         fitting = 1 << max(launch.most_readings() - 1, 1).bit_length()
-        while fitting > room and fitting > 2:
+        while fitting > fitting_memory and fitting > 2:
             fitting //= 2
         if fitting > marked.memory.readings:
             launch = MarkedLaunch(self._marked(way, fitting), self._grid, self._values)
@@ -234,19 +226,20 @@ class _Profiled:
         Raises:
             UnsupportedOperation: there are not.
         """
-        marked = marked_kernel(self._plain, way.detail, readings, way.noting)
+        detail, noting = way
+        marked = marked_kernel(self._plain, detail, readings, noting)
         if self._options.allow_occupancy_change:
             return marked
         marked = within_occupancy(marked)
         at_once = marked.programs_at_once()
         if at_once is not None and at_once[1] != at_once[0]:
             raise UnsupportedOperation(
-                f"with marks at {way.detail} a multiprocessor holds "
+                f"with marks at {detail} a multiprocessor holds "
                 f"{counted(at_once[1], 'program')} of {self._prepared.kernel.__name__!r}, and "
                 f"without {at_once[0]}: {', '.join(marked.changes)}",
                 advice=(
-                    "allow_occupancy_change=True profiles it all the same: its times are then "
-                    "those of another number of programs at once."
+                    "allow_occupancy_change=True profiles it anyway; the times are then for a "
+                    "different number of concurrent programs."
                 ),
             )
         return marked

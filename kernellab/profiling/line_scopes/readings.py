@@ -1,7 +1,10 @@
-"""What a launch of a marked kernel noted: the words that Proton's operations wrote, as arrays."""
+"""What a launch of a marked kernel noted: the words that Proton's operations wrote, as arrays, and
+the spans of cycles between them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +23,6 @@ class Readings:
 
     programs: Array
     """Each program's number in the grid, x fastest."""
-    processors: Array
-    """The multiprocessor that each ran on."""
-    begun: Array
-    """When each began, in ns of the GPU's own timer, which counts in steps of up to a
-    microsecond."""
-    ended: Array
-    """When each began to write what it had noted."""
     warps: tuple[int, ...]
     """Those that noted the clock."""
     taken: Array
@@ -52,7 +48,7 @@ def read(words: Array, memory: ReadingMemory) -> Readings:
     """
     if len(words) == 0 or not (words[:, 0] == MAGIC).all():
         raise ProfileError(
-            "what the launch noted is damaged: a program did not come to its end, or wrote over it"
+            "the readings of the launch are damaged: a program did not finish, or overwrote them"
         )
     warps = list(memory.noted)
     first = HEADER_WORDS + memory.warps
@@ -66,9 +62,6 @@ def read(words: Array, memory: ReadingMemory) -> Readings:
     at = (oldest[:, :, None] + numpy.arange(most)) % size
     return Readings(
         programs=words[:, 1].astype(numpy.int64),
-        processors=words[:, 2].astype(numpy.int64),
-        begun=_time(words, 4),
-        ended=_time(words, 6),
         warps=tuple(warps),
         taken=taken,
         kept=kept,
@@ -77,5 +70,41 @@ def read(words: Array, memory: ReadingMemory) -> Readings:
     )
 
 
-def _time(words: Array, at: int) -> Array:
-    return words[:, at].astype(numpy.int64) + (words[:, at + 1].astype(numpy.int64) << 32)
+@dataclass(frozen=True)
+class Spans:
+    """What warps spent where, one after the other: arrays of one entry each."""
+
+    program: Array
+    """Its place among the programs that were read."""
+    warp: Array
+    """Its place among the warps that noted the clock."""
+    scope: Array
+    start: Array
+    """Cycles since the first reading of the program."""
+    cycles: Array
+
+
+def spans_of(readings: Readings, marks: Sequence[int | None]) -> Spans:
+    """From each reading to the next one of the same warp."""
+    scope_of_mark = numpy.full(512, -1)
+    for number, scope in enumerate(marks):
+        scope_of_mark[number] = -1 if scope is None else scope
+    clocks = readings.clocks
+    cycles = (clocks[:, :, 1:] - clocks[:, :, :-1]).astype(numpy.int64)  # the clock may go round
+    many = readings.marks.shape[2]
+    there = numpy.arange(max(many - 1, 0)) < readings.kept[:, :, None] - 1
+    scopes = scope_of_mark[readings.marks[:, :, :-1]]
+    program, warp, at = numpy.nonzero(there & (scopes >= 0))
+    if not len(program):
+        return Spans(program, warp, at, at, at)
+    first = clocks[:, :, 0]
+    has = readings.kept > 0
+    base = numpy.where(has, first, 0)
+    reference = base[numpy.arange(len(base)), has.argmax(axis=1)]
+    offsets = (clocks - reference[:, None, None]).astype(numpy.int32).astype(numpy.int64)
+    least = numpy.where(has, offsets[:, :, 0], numpy.iinfo(numpy.int64).max).min(axis=1)
+    # Sums, since the clock may go round more than once.
+    before = numpy.cumsum(cycles, axis=2) - cycles
+    starts = offsets[:, :, :1] + before - least[:, None, None]
+    chosen = program, warp, at
+    return Spans(program, warp, scopes[chosen], starts[chosen], cycles[chosen])

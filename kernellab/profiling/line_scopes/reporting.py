@@ -11,9 +11,8 @@ import triton
 
 from kernellab.common.formatting import counted
 from kernellab.profiling.line_scopes.marking import MarkedKernel
-from kernellab.profiling.line_scopes.readings import Array, Readings
-from kernellab.profiling.line_scopes.records import Scope as LineScope
-from kernellab.profiling.line_scopes.summing import Spans, spans_of
+from kernellab.profiling.line_scopes.placing import Scope as LineScope
+from kernellab.profiling.line_scopes.readings import Array, Readings, Spans, spans_of
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import (
     COUNT,
@@ -48,16 +47,16 @@ class Measured:
 def profile_of(measured: Measured, notes: Sequence[str] = ()) -> Profile:
     """The profile of a marked launch.
 
-    Lines are those of one operation each, with the part of the kernel where that stands outside of
+    Lines are those of one operation each, with the part of the kernel if it is outside of
     its loops: "async copy, prologue".
     """
     marked, readings = measured.marked, measured.readings
     compilation = marked.plain.compilation
     scopes = marked.module.scopes
     spans = spans_of(readings, marked.module.marks)
-    places = list(dict.fromkeys((one.line, operation_in_words(one)) for one in scopes))
+    places = list(dict.fromkeys((scope.line, operation_in_words(scope)) for scope in scopes))
     place_of = numpy.array(
-        [places.index((one.line, operation_in_words(one))) for one in scopes], numpy.int64
+        [places.index((scope.line, operation_in_words(scope))) for scope in scopes], numpy.int64
     )
     rows = place_of[spans.scope]
     cycles = numpy.bincount(rows, spans.cycles, len(places))
@@ -124,12 +123,12 @@ def _parts(scopes: Sequence[LineScope], spans: Spans) -> tuple[Scope, ...]:
     cycles = numpy.bincount(spans.scope, spans.cycles, len(scopes))
     executions = numpy.bincount(spans.scope, minlength=len(scopes))
     parts: dict[str, dict[str, list[float]]] = {}
-    for one in scopes:
-        if executions[one.number]:
-            lines = parts.setdefault(one.part, {})
-            so_far = lines.setdefault(_named(one.line, one.operation), [0.0, 0.0])
-            so_far[0] += float(cycles[one.number])
-            so_far[1] += float(executions[one.number])
+    for scope in scopes:
+        if executions[scope.number]:
+            lines = parts.setdefault(scope.part, {})
+            so_far = lines.setdefault(_named(scope.line, scope.operation), [0.0, 0.0])
+            so_far[0] += float(cycles[scope.number])
+            so_far[1] += float(executions[scope.number])
     made = {
         part: tuple(
             Scope(name, "line", {"cycles": took, "executions": times})
@@ -169,21 +168,21 @@ def _notes(measured: Measured) -> list[str]:
         notes.append(f"of {who_notes(marked)} of each program's {marked.plain.warps}")
     if readings.lost:
         notes.append(
-            f"{readings.lost:,} of {int(readings.taken.sum()):,} readings of the clock had no "
-            "room: cycles and executions are of the newest"
+            f"{readings.lost:,} of {int(readings.taken.sum()):,} readings of the clock did not "
+            "fit: cycles and executions are of the newest"
         )
     if '"ttg.warp_specialize"' in marked.plain.generic:
         notes.append(
-            "the kernel is warp-specialised: these are the cycles of its default warps, and its "
+            "the kernel is warp-specialized: these are the cycles of its default warps, and its "
             "partitions have no marks"
         )
     if marked.changes:
         notes.append(f"with marks a program takes {', '.join(marked.changes)}")
     notes += [
-        f"line {one.line} ({one.operation}) is the first to use what line "
-        f"{', '.join(map(str, one.waits_for))} loads: the wait for that data is counted there"
-        for one in marked.module.scopes
-        if one.waits_for and one.waits_for != (one.line,)
+        f"line {scope.line} ({scope.operation}) is the first to use what line "
+        f"{', '.join(map(str, scope.waits_for))} loads: the wait for that data is counted there"
+        for scope in marked.module.scopes
+        if scope.waits_for and scope.waits_for != (scope.line,)
     ]
     return notes
 

@@ -1,4 +1,4 @@
-"""`kernellab.counters`: what Nsight Compute counts of a launch, beside what is predicted with no
+"""`kernellab.counters`: what Nsight Compute counts of a launch, and what is predicted with no
 GPU.
 """
 
@@ -11,52 +11,47 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kernellab.common.argument_checks import check_duration, listed
-from kernellab.common.argument_faults import names_bad_arguments
-from kernellab.errors import OptionError, ProfileError
-from kernellab.launch.preparation import EntryPoint, Grid, apart_from_parameters, prepare
-from kernellab.profiling.nsight.counter_records import Counter, Counters
-from kernellab.profiling.nsight.pages import launch_pages
-from kernellab.profiling.nsight.predicting import METRICS, predicted
-from kernellab.profiling.nsight.records import SampledCode
-from kernellab.records import Target
+from kernellab.compiler.pipeline import compile_bound
+from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.errors import OptionError, ProfileError, TargetError
+from kernellab.launch.bound_launches import takes_launch
+from kernellab.launch.preparation import EntryPoint, prepare_bound
+from kernellab.profiling.estimates.calibration import CALIBRATION
+from kernellab.profiling.estimates.counting import LaunchCounts, count
+from kernellab.profiling.estimates.hardware import estimated_gpu
+from kernellab.profiling.estimates.model import Model
+from kernellab.profiling.estimates.sampling import with_memory
+from kernellab.profiling.nsight.files import launch_pages
+from kernellab.profiling.nsight.records import Counter, Counters, SampledCode
+from kernellab.records import BoundLaunch, Compilation, Target
 from kernellab.triton_api.shipping import pack
 
 _COUNTERS = EntryPoint("counters", on_gpu="bound", runs_hooks=False)
 _NCU = ("ncu", "--clock-control", "none", "--cache-control", "all", "--force-overwrite")
 
 
-@dataclass(frozen=True)
-class _CountersOptions:
-    """What `counters` itself is told; see there."""
-
-    metrics: Any = None
-    target: Any = None
-    seconds: Any = 300.0
-
-
-@names_bad_arguments
+@takes_launch
 def counters(
-    kernel: Any,
-    grid: Grid,
-    *args: Any,
+    launch: BoundLaunch,
+    *,
     metrics: Sequence[str] | None = None,
     target: str | Target | None = None,
     seconds: float = 300.0,
-    **keywords: Any,
 ) -> Counters:
     """What Nsight Compute counts of a launch on this machine's GPU, for the whole kernel and for
-    each instruction, beside what the lab predicts with no GPU; where there is no ncu, the
+    each instruction, and what the lab predicts with no GPU; where there is no ncu, the
     prediction alone, and why.
 
-    The launch is made in a process of its own, twice, on copies of the arguments.
+    The launch is made in a separate process, twice, on copies of the arguments.
 
     Args:
-        kernel, grid, args, keywords: as for `kernellab.run`, tensors on any device.
+        launch: kernel, grid, args and keywords as for `kernellab.run`, tensors on any device; or a
+            bound launch.
         metrics: names as `ncu --query-metrics` lists them, "smsp__inst_executed.sum"; None takes
             those that can be predicted.
         target: the GPU that the prediction is for; None means the one that a launch would emulate.
@@ -67,31 +62,30 @@ def counters(
 
     Raises:
         ArgumentError, GridError, CompileError, KernelFault: as `kernellab.run`.
-        OptionError: metrics that are no names.
+        OptionError: metrics that are not names.
         ProfileError: ncu is there and counts nothing: no permission, an unknown metric, a launch
             that fails.
     """
-    own, keywords = apart_from_parameters(
-        _CountersOptions(metrics, target, seconds), kernel, args, keywords
-    )
-    asked = tuple(METRICS) if own.metrics is None else _names(own.metrics)
-    check_duration("seconds", own.seconds)
-    launch = prepare(kernel, grid, args, keywords, own.target, _COUNTERS)
-    call, sizes = launch.call, launch.sizes()
-    known = predicted(launch.kernel, call, launch.target, sizes)
-    found = Counters(
-        launch.kernel.__name__,
+    names = tuple(METRICS) if metrics is None else _names(metrics)
+    check_duration("seconds", seconds)
+    prepared = prepare_bound(launch, target, _COUNTERS)
+    kernel, call, sizes = prepared.kernel, prepared.call, prepared.sizes()
+    known = predicted(kernel, call, prepared.target, sizes)
+    predictions = Counters(
+        kernel.__name__,
         "",
         sizes,
-        tuple(Counter(name, None, "", known.get(name)) for name in asked),
+        tuple(Counter(name, None, "", known.get(name)) for name in names),
     )
     if shutil.which("ncu") is None:
-        return replace(found, notes=(_NO_NCU,))
-    values = {name: _on_cpu(value) for name, value in call.values.items()}
-    packed = pack((launch.kernel, sizes, {**values, **call.options}))
-    raw, source = _measured(launch.kernel.__name__, packed, asked, own.seconds)
-    measured = joined(found, raw, source)
-    if own.metrics is not None:
+        return replace(predictions, notes=(_NO_NCU,))
+    values = {
+        name: value.cpu() if hasattr(value, "cpu") else value for name, value in call.values.items()
+    }
+    packed = pack((kernel, sizes, {**values, **call.options}))
+    raw, source = _measured(kernel.__name__, packed, names, seconds)
+    measured = joined(predictions, raw, source)
+    if metrics is not None:
         _check_known(measured)
     return measured
 
@@ -102,9 +96,11 @@ _NO_NCU = (
 )
 
 
-def _check_known(found: Counters) -> None:
+def _check_known(counters: Counters) -> None:
     """Raise ProfileError for a metric that was asked for, and that ncu left out of its report."""
-    unknown = [one.name for one in found if one.measured is None and not one.unit]
+    unknown = [
+        counter.name for counter in counters if counter.measured is None and not counter.unit
+    ]
     if unknown:
         raise ProfileError(
             f"ncu counted no {', '.join(unknown)}.",
@@ -119,16 +115,12 @@ def _names(given: Any) -> tuple[str, ...]:
         names = [given]
     elif isinstance(given, list | tuple):
         names = listed("metrics", given)
-    if not names or not all(isinstance(one, str) and one and "," not in one for one in names):
+    if not names or not all(isinstance(name, str) and name and "," not in name for name in names):
         raise OptionError(
-            "metrics are names of Nsight Compute's",
+            "metrics must be names of Nsight Compute's metrics",
             advice='As in metrics=["smsp__inst_executed.sum"]; ncu --query-metrics lists them.',
         )
     return tuple(names)
-
-
-def _on_cpu(value: Any) -> Any:
-    return value.cpu() if hasattr(value, "cpu") else value
 
 
 def joined(predictions: Counters, raw: str, source: str) -> Counters:
@@ -139,14 +131,17 @@ def joined(predictions: Counters, raw: str, source: str) -> Counters:
     head, units, values = rows[:_HEADED]
     measured = {name: (value, unit) for name, unit, value in zip(head, units, values)}
     gpu = measured.get("device__attribute_display_name", ("", ""))[0]
-    page = next((one for one in launch_pages(source) if one.kernel == predictions.kernel), None)
+    page = next(
+        (page_read for page_read in launch_pages(source) if page_read.kernel == predictions.kernel),
+        None,
+    )
     lines = None
     if page is not None and page.instructions:
         lines = SampledCode(page.kernel, gpu, "Nsight Compute", page.instructions)
     return replace(
         predictions,
         gpu=gpu,
-        counters=tuple(_with(one, measured) for one in predictions.counters),
+        counters=tuple(_with(counter, measured) for counter in predictions.counters),
         lines=lines,
     )
 
@@ -155,12 +150,12 @@ _HEADED = 3
 """Rows of the raw page of one launch: names, units, values."""
 
 
-def _with(one: Counter, measured: Mapping[str, tuple[str, str]]) -> Counter:
-    value, unit = measured.get(one.name, ("", ""))
+def _with(counter: Counter, measured: Mapping[str, tuple[str, str]]) -> Counter:
+    value, unit = measured.get(counter.name, ("", ""))
     try:
-        return replace(one, measured=float(value.replace(",", "")), unit=unit)
+        return replace(counter, measured=float(value.replace(",", "")), unit=unit)
     except ValueError:
-        return one
+        return counter
 
 
 def _measured(
@@ -205,5 +200,61 @@ def _run(command: Sequence[str], seconds: float) -> str:
             ),
         )
     if done.returncode:
-        raise ProfileError(f"ncu gave {done.returncode}: {words.strip()[-1500:]}")
+        raise ProfileError(f"ncu exited with {done.returncode}: {words.strip()[-1500:]}")
     return done.stdout
+
+
+METRICS = (
+    "smsp__inst_executed.sum",
+    "sm__inst_executed_pipe_tensor.sum",
+    "sm__inst_executed_pipe_xu.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    "dram__bytes_read.sum",
+    "launch__grid_size",
+    "launch__registers_per_thread",
+    "launch__occupancy_limit_registers",
+    "launch__occupancy_limit_shared_mem",
+    "launch__occupancy_limit_warps",
+    "gpu__time_duration.sum",
+)
+"""What can be predicted."""
+
+
+def predicted(
+    kernel: Any, call: BoundCall, target: Target, grid: tuple[int, int, int]
+) -> Mapping[str, float]:
+    """Metric -> what it will be, as far as the lab knows."""
+    bare = replace(call, values=with_memory(call.values))
+    compilation = compile_bound(kernel, call, target, ttgir_lines=True)
+    counts = count(compilation, kernel, grid, bare)
+    metrics = _of_counts(counts) | _of_resources(compilation)
+    try:
+        took = Model([counts], estimated_gpu(target)).microseconds(CALIBRATION)[0]
+    except TargetError:
+        return metrics
+    return {**metrics, "gpu__time_duration.sum": float(took) * 1e3}
+
+
+def _of_counts(counts: LaunchCounts) -> dict[str, float]:
+    many = counts.programs
+    return {
+        "smsp__inst_executed.sum": sum(counts.instructions.values()) * many,
+        "sm__inst_executed_pipe_tensor.sum": counts.instructions.get("tensor", 0.0) * many,
+        "sm__inst_executed_pipe_xu.sum": counts.instructions.get("special", 0.0) * many,
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum": counts.wavefronts * many,
+        "dram__bytes_read.sum": counts.read_bytes,
+        "launch__grid_size": float(many),
+        "launch__registers_per_thread": float(counts.registers),
+    }
+
+
+_LIMITS = {
+    "registers": "launch__occupancy_limit_registers",
+    "shared memory": "launch__occupancy_limit_shared_mem",
+    "warps": "launch__occupancy_limit_warps",
+}
+
+
+def _of_resources(compilation: Compilation) -> dict[str, float]:
+    limits = compilation.occupancy().limits
+    return {name: float(limits[own]) for own, name in _LIMITS.items() if own in limits}

@@ -1,28 +1,194 @@
-"""`kernellab.read_ncu`: a profile from a file of Nsight Compute's."""
+"""`kernellab.read_ncu`: a profile from a file of Nsight Compute's, by the source page that it
+prints as CSV: `ncu --import FILE --page source --print-source sass --csv`.
+
+One table for each launch: a row with the kernel's name, a row with the columns, then one row for
+each instruction. Columns differ with the version, the GPU and the sections that were collected;
+stall reasons have short names ("stall_long_sb") or those of the metrics
+("smsp__pcsamp_warps_issue_stalled_long_scoreboard").
+"""
 
 from __future__ import annotations
 
 import csv
+import io
 import os
+import re
 import shutil
 import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
 from kernellab.common.saved_files import file_bytes
 from kernellab.common.saved_json import saved_path, why_unreadable
 from kernellab.errors import ArgumentError, ProfileError, suggestion
-from kernellab.profiling.nsight.pages import LaunchPage, launch_pages
-from kernellab.profiling.nsight.records import SampledCode
+from kernellab.profiling.nsight.records import SampledCode, SampledInstruction
+
+_REASON = re.compile(r"(?:stall_|smsp__pcsamp_warps_issue_stalled_)(?P<name>\w+)$")
+"""A column of samples with a stall reason; those that end in "not issued" count a part
+of the same samples again."""
+
+_SHORT = {
+    "branch_resolve": "branch_resolving",
+    "imc": "imc_miss",
+    "lg": "lg_throttle",
+    "long_sb": "long_scoreboard",
+    "math": "math_pipe_throttle",
+    "mio": "mio_throttle",
+    "no_inst": "no_instruction",
+    "no_instructions": "no_instruction",
+    "short_sb": "short_scoreboard",
+    "sleep": "sleeping",
+    "tex": "tex_throttle",
+}
+"""Short name of a reason -> the name that the metric has."""
+
+_SAMPLES = ("# Samples", "Warp Stall Sampling (All Samples)", "smsp__pcsamp_sample_count")
+_EXECUTED = ("Instructions Executed", "inst_executed", "smsp__inst_executed")
+_COUNTED = (
+    "L2 Theoretical Sectors Global",
+    "L2 Theoretical Sectors Global Ideal",
+    "L1 Wavefronts Shared",
+    "L1 Wavefronts Shared Ideal",
+)
+
+
+@dataclass(frozen=True)
+class LaunchPage:
+    """One table of the page."""
+
+    kernel: str
+    instructions: tuple[SampledInstruction, ...]
+
+
+def launch_pages(text: str) -> Iterator[LaunchPage]:
+    """The launches of a source page, in order; none where the text has no table of instructions.
+
+    Raises:
+        csv.Error: the text is not CSV.
+        ValueError: a count in it is not a number.
+    """
+    kernel = ""
+    columns: _Columns | None = None
+    instructions: list[SampledInstruction] = []
+    for row in csv.reader(io.StringIO(text)):
+        if len(row) > 1 and row[0] == "Kernel Name":
+            if columns is not None:
+                yield LaunchPage(kernel, tuple(instructions))
+            # Some versions add to it: "matmul (1024, 1, 1)x(256, 1, 1), Context 1, ...".
+            kernel, columns, instructions = row[1].partition("(")[0].strip(), None, []
+        elif columns is None and "Source" in row and "Address" in row:
+            columns = _Columns.of(row)
+        elif columns is not None and (sample := columns.read(row)) is not None:
+            instructions.append(sample)
+    if columns is not None:
+        yield LaunchPage(kernel, tuple(instructions))
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The index of each column in a row."""
+
+    width: int
+    address: int
+    text: int
+    samples: int | None
+    executed: int | None
+    reasons: Mapping[int, str]
+    counted: Mapping[int, str]
+
+    @classmethod
+    def of(cls, head: Sequence[str]) -> _Columns:
+        """Read the names of the columns."""
+        address = head.index("Address")
+        reasons = {}
+        for at, name in enumerate(head):
+            match = _REASON.match(name)
+            if match is not None and not match["name"].endswith("_not_issued"):
+                reasons[at] = _SHORT.get(match["name"], match["name"])
+        return cls(
+            width=len(head),
+            address=address,
+            # Beside Python or CUDA, an instruction's text is the second "Source",
+            # after its address.
+            text=next(
+                at
+                for at, name in enumerate(head)
+                if name == "Source" and (at > address or head.count("Source") == 1)
+            ),
+            samples=_first(head, _SAMPLES),
+            executed=_first(head, _EXECUTED),
+            reasons=reasons,
+            counted={at: name for at, name in enumerate(head) if name in _COUNTED},
+        )
+
+    def read(self, row: Sequence[str]) -> SampledInstruction | None:
+        """The instruction of a row; None for a row of something else."""
+        if len(row) != self.width or (address := _address(row[self.address])) is None:
+            return None
+        reasons = _summed((name, _number(row[at])) for at, name in self.reasons.items())
+        sampled = sum(reasons.values()) if self.samples is None else _number(row[self.samples])
+        return SampledInstruction(
+            address=address,
+            text=row[self.text].strip(),
+            samples=sampled,
+            reasons=reasons,
+            executed=None if self.executed is None else _number(row[self.executed]),
+            counts=_summed((name, _number(row[at])) for at, name in self.counted.items()),
+        )
+
+
+def _first(head: Sequence[str], names: Sequence[str]) -> int | None:
+    return next((head.index(name) for name in names if name in head), None)
+
+
+def _summed(numbers: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Name -> sum, without what is 0."""
+    total: dict[str, int] = {}
+    for name, number in numbers:
+        if number:
+            total[name] = total.get(name, 0) + number
+    return total
+
+
+def _address(cell: str) -> int | None:
+    """An address of 64 bits, in hexadecimal with or without 0x; a running number does as well."""
+    if len(cell) > _LONGEST_NUMBER:
+        return None
+    try:
+        number = int(cell.strip(), 16)
+    except ValueError:
+        return None
+    return number if 0 <= number < 2**64 else None
+
+
+_LONGEST_NUMBER = 40
+
+_MOST = 2**53
+"""Of a count: views draw no larger ones exactly."""
+
+
+def _number(cell: str) -> int:
+    """A count: "1,234", "12.00"; 0 for "-", for nothing, and for what is not a finite number.
+
+    Raises:
+        ValueError: it is negative, or larger than any count.
+    """
+    try:
+        number = round(float(cell.replace(",", "")))
+    except (ValueError, OverflowError):
+        return 0
+    if not 0 <= number <= _MOST:
+        raise ValueError(f"{cell[:_LONGEST_NUMBER]} is not a count")
+    return number
+
 
 _EXPORT = "ncu --import {file} --page source --print-source sass --csv > profile.csv"
 _RECORD = "ncu --section SourceCounters --section WarpStateStats -o profile python your_script.py"
 _TOOL = "Nsight Compute"
 
 
-@names_bad_arguments
 def read_ncu(
     path: str | os.PathLike[str], kernel: str = "", *, launch: int = 1, gpu: str = ""
 ) -> SampledCode:
@@ -37,37 +203,27 @@ def read_ncu(
         gpu: the GPU's name, for a CSV, which does not have it.
 
     Raises:
-        ArgumentError: what was given is no path, no name or no number.
+        ArgumentError: an argument is not a path, a name or a number.
         ProfileError: the file cannot be read, holds no such kernel or launch, or has
             no instructions.
     """
-    file = _path(path)
+    file = saved_path(path, ArgumentError)
     for argument, given in (("kernel", kernel), ("gpu", gpu)):
         if not isinstance(given, str):
-            raise ArgumentError(f"{argument}={shown(given)} is no name", advice="Give a string.")
+            raise ArgumentError(f"{argument} must be a string, got {shown(given)}.")
     if isinstance(launch, bool) or not isinstance(launch, int):
         raise ArgumentError(
-            f"launch={shown(launch)} is no number", advice="Launches are counted from 1."
+            f"launch must be an integer, got {shown(launch)}.",
+            advice="Launches are counted from 1.",
         )
     is_report = file.suffix in (".ncu-rep", ".ncu-repz")
-    text = _printed(file, "source", "--print-source", "sass") if is_report else _text(file)
+    if is_report:
+        text = _printed(file, "source", "--print-source", "sass")
+    else:
+        text = file_bytes(file, ProfileError).decode("utf-8-sig", errors="replace")
     page = _chosen(_pages(text, file), file, kernel, launch)
     name = gpu or (_gpu(_printed(file, "raw")) if is_report else "")
     return SampledCode(page.kernel, name, _TOOL, page.instructions)
-
-
-def _path(given: Any) -> Path:
-    try:
-        return saved_path(given, ArgumentError)
-    except ArgumentError as error:
-        raise ArgumentError(
-            f"path={error.problem}",
-            advice='Give a string or a pathlib.Path: kernellab.read_ncu("profile.ncu-rep").',
-        ) from error
-
-
-def _text(file: Path) -> str:
-    return file_bytes(file, ProfileError).decode("utf-8-sig", errors="replace")
 
 
 def _pages(text: str, file: Path) -> list[LaunchPage]:
@@ -75,8 +231,8 @@ def _pages(text: str, file: Path) -> list[LaunchPage]:
         return list(launch_pages(text))
     except (csv.Error, ValueError) as error:
         raise ProfileError(
-            f"{file.name} is no CSV that Nsight Compute prints: {error}.",
-            advice=f"It comes from: {_EXPORT.format(file='profile.ncu-rep')}",
+            f"{file.name} is not a CSV file of Nsight Compute: {error}.",
+            advice=f"Export it with: {_EXPORT.format(file='profile.ncu-rep')}",
         ) from error
 
 
@@ -86,9 +242,9 @@ def _printed(file: Path, page: str, *options: str) -> str:
         raise ProfileError(why_unreadable(file, FileNotFoundError()))
     if shutil.which("ncu") is None:
         raise ProfileError(
-            f"{file.name} is a report of Nsight Compute's, which only its own program reads, and "
-            "there is no ncu here.",
-            advice=f"Where it was recorded: {_EXPORT.format(file=file.name)}",
+            f"{file.name} is a report of Nsight Compute's, which only ncu reads, and "
+            "ncu is not installed here.",
+            advice=f"On the machine where it was recorded, run: {_EXPORT.format(file=file.name)}",
         )
     command = ["ncu", "--import", str(file), "--page", page, *options, "--csv"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -64,8 +64,10 @@ def lines_of(profile: SampledCode, compilation: Compilation) -> Mapping[int, Sam
         raise ProfileError(
             f"The compilation has no machine code to line a profile up with: {error.problem}"
         ) from error
-    measured = _without_padding([(_of_text(one.text), one) for one in profile])
-    own = [one for one in whole if one.function == compilation.kernel]
+    measured = _without_padding(
+        [(_of_text(instruction.text), instruction) for instruction in profile]
+    )
+    own = [instruction for instruction in whole if instruction.function == compilation.kernel]
     ours = next(
         (code for code in map(_ours, (whole, own)) if len(code) == len(measured)), _ours(whole)
     )
@@ -76,7 +78,9 @@ def lines_of(profile: SampledCode, compilation: Compilation) -> Mapping[int, Sam
 
 
 def _ours(instructions: Sequence[Instruction]) -> list[tuple[_Code, Instruction]]:
-    return _without_padding([(_of_instruction(one), one) for one in instructions])
+    return _without_padding(
+        [(_of_instruction(instruction), instruction) for instruction in instructions]
+    )
 
 
 def _without_padding(code: list[tuple[_Code, Item]]) -> list[tuple[_Code, Item]]:
@@ -95,9 +99,9 @@ def _of_text(text: str) -> _Code:
     return _Code(match["predicate"] or "", match["opcode"], tuple(map(_plain, operands)))
 
 
-def _of_instruction(one: Instruction) -> _Code:
-    operands = ",".join(one.operands).split(",") if one.operands else []
-    return _Code(one.predicate, one.opcode, tuple(map(_plain, operands)))
+def _of_instruction(instruction: Instruction) -> _Code:
+    operands = ",".join(instruction.operands).split(",") if instruction.operands else []
+    return _Code(instruction.predicate, instruction.opcode, tuple(map(_plain, operands)))
 
 
 def _plain(operand: str) -> str:

@@ -4,17 +4,18 @@ of each instruction.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from kernellab.common.formatting import counted
+from kernellab.common.formatting import counted, joined_sizes
+from kernellab.records.showing import HasCard
 from kernellab.records.tables import data_frame
 
 ISSUED = "selected"
-"""The reason under which a sample stands that found the warp issuing the instruction: no stall."""
+"""The reason of samples in which the warp issued the instruction: not a stall."""
 
 REASONS: Mapping[str, str] = {
     "barrier": "at a barrier, for the program's other warps",
@@ -23,18 +24,18 @@ REASONS: Mapping[str, str] = {
     "drain": "at the end, for its stores to leave",
     "gmma": "for the tensor cores (wgmma)",
     "imc_miss": "for constants that were in no cache",
-    "lg_throttle": "for room in the queue of global and local memory",
+    "lg_throttle": "for a slot in the queue of global and local memory",
     "long_scoreboard": "for data from global or local memory",
     "math_pipe_throttle": "for an arithmetic unit that was busy",
     "membar": "at a memory fence",
-    "mio_throttle": "for room in the queue of shared memory and special functions",
+    "mio_throttle": "for a slot in the queue of shared memory and special functions",
     "misc": "for another reason",
     "no_instruction": "for the instruction itself: it was in no cache",
     "not_selected": "though it could have gone on: another warp was taken",
     "selected": "not at all: it issued the instruction",
     "short_scoreboard": "for data from shared memory, or a special function",
     "sleeping": "asleep",
-    "tex_throttle": "for room in the queue of textures",
+    "tex_throttle": "for a slot in the queue of textures",
     "wait": "for the cycles that the compiler has set",
     "warpgroup_arrive": "for the other warps of its warp group",
 }
@@ -73,7 +74,7 @@ class SampledCode:
 
     kernel: str
     gpu: str
-    """ "NVIDIA H200"; "" where nobody said."""
+    """ "NVIDIA H200"; "" where no one said."""
     tool: str
     """Who measured: "Nsight Compute"."""
     instructions: tuple[SampledInstruction, ...]
@@ -81,14 +82,14 @@ class SampledCode:
     @property
     def samples(self) -> int:
         """Of all instructions."""
-        return sum(one.samples for one in self.instructions)
+        return sum(instruction.samples for instruction in self.instructions)
 
     @property
     def reasons(self) -> Mapping[str, int]:
         """Reason -> samples of all instructions, the most frequent first."""
-        total: Counter[str] = Counter()
-        for one in self.instructions:
-            total.update(one.reasons)
+        total: collections.Counter[str] = collections.Counter()
+        for instruction in self.instructions:
+            total.update(instruction.reasons)
         return dict(total.most_common())
 
     @property
@@ -126,3 +127,65 @@ class SampledCode:
 
     def __str__(self) -> str:
         return "\n  ".join([f"{self.kernel}, {self.origin}:", *self.summary])
+
+
+@dataclass(frozen=True)
+class Counter:
+    """One metric of Nsight Compute's."""
+
+    name: str
+    measured: float | None
+    """None where no one counted."""
+    unit: str
+    predicted: float | None
+    """What the lab says with no GPU; None where it has no such number."""
+
+    @property
+    def ratio(self) -> float | None:
+        """Predicted over measured."""
+        if self.predicted is None or not self.measured:
+            return None
+        return self.predicted / self.measured
+
+    def __str__(self) -> str:
+        known = "not counted" if self.measured is None else f"{self.measured:,.10g} {self.unit}"
+        said = "" if self.predicted is None else f", predicted {self.predicted:,.10g}"
+        return f"{self.name}: {known.strip()}{said}"
+
+
+@dataclass(frozen=True)
+class Counters(HasCard):
+    """The counters of one launch, by name."""
+
+    kernel: str
+    gpu: str
+    """ "NVIDIA H200"; "" where nothing was counted."""
+    grid: tuple[int, int, int]
+    counters: tuple[Counter, ...]
+    lines: SampledCode | None = field(default=None, repr=False)
+    """Each instruction's own counters; `compilation.explore(found.lines)` shows them next to the
+    kernel's lines. None where nothing was counted."""
+    notes: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[Counter]:
+        return iter(self.counters)
+
+    def __len__(self) -> int:
+        return len(self.counters)
+
+    def __getitem__(self, name: str) -> Counter:
+        """The counter of that name."""
+        return next(counter for counter in self.counters if counter.name == name)
+
+    def __str__(self) -> str:
+        where = self.gpu or "predicted alone"
+        title = f"{self.kernel}, grid {joined_sizes(self.grid)}, {where}"
+        return "\n  ".join([title, *map(str, self.counters), *self.notes])
+
+    def table(self) -> Any:
+        """One row per counter, as a pandas DataFrame."""
+        return data_frame(self.counters, ("name", "measured", "unit", "predicted", "ratio"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in types that JSON has."""
+        return dataclasses.asdict(self)

@@ -11,10 +11,11 @@ from typing import Any
 from kernellab.common.formatting import visible
 from kernellab.errors import ArgumentError
 from kernellab.profiling.profiles import metrics as expressions
-from kernellab.profiling.profiles.metrics import Metric, Place
+from kernellab.profiling.profiles.metrics import Metric
 from kernellab.profiling.profiles.records import ProfileRecord, Scope
-from kernellab.profiling.profiles.trees import totals_of
-from kernellab.records.showing import HasCard, described, text_of
+from kernellab.profiling.profiles.trees import Filter
+from kernellab.profiling.profiles.trees import rows as rows_of
+from kernellab.records.showing import PrintsAsCard, described
 from kernellab.records.tables import frame_of
 
 Path = tuple[str, ...]
@@ -26,47 +27,49 @@ class DifferenceRow:
     """A scope of either profile, with a metric in both."""
 
     path: Path
-    one: tuple[float, ...]
+    first: tuple[float, ...]
     """The metrics in the first profile; NaN where it has no such scope."""
-    other: tuple[float, ...]
+    second: tuple[float, ...]
 
     @property
     def difference(self) -> tuple[float, ...]:
-        """First less second; a scope that one of them lacks counts 0 there."""
-        return tuple(_or_zero(a) - _or_zero(b) for a, b in zip(self.one, self.other, strict=True))
+        """First less second; a scope that is missing in one of them counts 0 there."""
+        return tuple(
+            _or_zero(a) - _or_zero(b) for a, b in zip(self.first, self.second, strict=True)
+        )
 
 
 @dataclass(frozen=True)
-class ProfileDifference(HasCard):
+class ProfileDifference(PrintsAsCard):
     """What `a - b` gives: the first profile's numbers less the second's, scope by scope. Rates and
     averages are computed in each, and then compared.
     """
 
-    one: ProfileRecord
-    other: ProfileRecord
+    first: ProfileRecord
+    second: ProfileRecord
 
     @classmethod
-    def of(cls, one: ProfileRecord, other: Any) -> ProfileDifference:
+    def of(cls, first: ProfileRecord, second: Any) -> ProfileDifference:
         """Two profiles side by side.
 
         Raises:
-            ArgumentError: the other is no profile.
+            ArgumentError: the second is not a profile.
         """
-        if not isinstance(other, ProfileRecord):
+        if not isinstance(second, ProfileRecord):
             raise ArgumentError(
-                f"a profile is compared with another, and this is {described(other)}",
-                advice="Give what kernellab.profile or kernellab.load gave: a - b.",
+                f"A profile is compared with another profile, got {described(second)}.",
+                advice="Subtract results of kernellab.profile or kernellab.load: a - b.",
             )
-        return cls(one, other)
+        return cls(first, second)
 
     @property
     def caution(self) -> str:
         """What makes the two incomparable; "" where nothing does."""
-        if self.one.measured_by == self.other.measured_by:
+        if self.first.measured_by == self.second.measured_by:
             return ""
         return (
-            f"The first is measured by {self.one.measured_by}, the second by "
-            f"{self.other.measured_by}: their times are not of one kind."
+            f"The first is measured by {self.first.measured_by}, the second by "
+            f"{self.second.measured_by}: their times are not of one kind."
         )
 
     def rows(self, metrics: Any = None) -> tuple[tuple[str, ...], list[DifferenceRow]]:
@@ -75,15 +78,15 @@ class ProfileDifference(HasCard):
         Raises:
             OptionError: a metric that neither has.
         """
-        both = Scope("", "root", {}, (self.one.root, self.other.root))
-        asked = expressions.read(metrics, both, first_alone=metrics is None)
-        here, there = (_values(one, asked) for one in (self.one, self.other))
-        nothing = (math.nan,) * len(asked)
-        found = [
+        both = Scope("", "root", {}, (self.first.root, self.second.root))
+        chosen = expressions.read(metrics, both, first_alone=metrics is None)
+        here, there = (_values(record, chosen) for record in (self.first, self.second))
+        nothing = (math.nan,) * len(chosen)
+        rows = [
             DifferenceRow(path, here.get(path, nothing), there.get(path, nothing))
             for path in dict.fromkeys([*here, *there])
         ]
-        return tuple(one.text for one in asked), found
+        return tuple(metric.text for metric in chosen), rows
 
     def table(self, metrics: Any = None) -> Any:
         """One row per scope, as a pandas DataFrame: for each metric the difference, and both sides.
@@ -94,17 +97,17 @@ class ProfileDifference(HasCard):
         Raises:
             OptionError: a metric that neither has.
         """
-        names, found = self.rows(metrics)
+        names, rows = self.rows(metrics)
         columns = [
             column for name in names for column in (name, f"{name}, first", f"{name}, second")
         ]
         cells = [
             [
-                one.path[-1],
-                len(one.path) - 1,
-                *(x for triple in zip(one.difference, one.one, one.other) for x in triple),
+                row.path[-1],
+                len(row.path) - 1,
+                *(x for triple in zip(row.difference, row.first, row.second) for x in triple),
             ]
-            for one in found
+            for row in rows
         ]
         return frame_of(cells, ["name", "depth", *columns])
 
@@ -114,33 +117,26 @@ class ProfileDifference(HasCard):
         Raises:
             OptionError: as `table`.
         """
-        _, found = self.rows(metrics)
+        _, rows = self.rows(metrics)
         return "\n".join(
-            f"{'   ' * (len(one.path) - 1)}{' '.join(f'{x:+.3f}' for x in one.difference)} "
-            f"{visible(one.path[-1])}"
-            for one in found
+            f"{'   ' * (len(row.path) - 1)}{' '.join(f'{x:+.3f}' for x in row.difference)} "
+            f"{visible(row.path[-1])}"
+            for row in rows
         )
 
-    def __str__(self) -> str:
-        return text_of(self)
 
-
-def _values(record: ProfileRecord, asked: tuple[Metric, ...]) -> Mapping[Path, tuple[float, ...]]:
+def _values(record: ProfileRecord, metrics: tuple[Metric, ...]) -> Mapping[Path, tuple[float, ...]]:
     """The metrics of every scope by its path."""
-    totals = totals_of(record.root)
-    whole, devices = totals[id(record.root)], record.machine.devices
-    found: dict[Path, tuple[float, ...]] = {}
+    values: dict[Path, tuple[float, ...]] = {}
     times: Counter[Path] = Counter()
-    waiting: list[tuple[Scope, Path]] = [(record.root, ("ROOT",))]
-    while waiting:
-        scope, path = waiting.pop()
-        place = Place(scope, totals[id(scope)], whole, devices)
+    path: Path = ()
+    for row in rows_of(record, metrics, Filter()):
+        path = (*path[: row.depth], row.scope.name if row.depth else "ROOT")
         times[path] += 1
         if times[path] > 1:  # siblings may have one name
             path = (*path[:-1], f"{path[-1]} ({times[path]})")
-        found[path] = tuple(one.of(place) for one in asked)
-        waiting += [(child, (*path, child.name)) for child in reversed(scope.children)]
-    return found
+        values[path] = row.values
+    return values
 
 
 def _or_zero(number: float) -> float:

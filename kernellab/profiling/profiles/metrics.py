@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kernellab.common.argument_checks import is_text, listed
+from kernellab.common.argument_checks import listed
 from kernellab.common.formatting import shown
 from kernellab.errors import OptionError, nearest
 from kernellab.profiling.profiles.records import COUNT, Device, Scope
@@ -66,23 +66,24 @@ def read(given: Any, root: Scope, *, first_alone: bool = False) -> tuple[Metric,
     Raises:
         OptionError: a metric that there is not.
     """
-    names = tuple(dict.fromkeys(name for one in root.walk() for name in one.metrics))
+    names = tuple(dict.fromkeys(name for scope in root.walk() for name in scope.metrics))
     if given is None:
         usual = _usual(names)
-        return tuple(_metric(one, names) for one in (usual[:1] if first_alone else usual))
-    return tuple(_metric(one, names) for one in _texts(given))
+        return tuple(_metric(metric, names) for metric in (usual[:1] if first_alone else usual))
+    return tuple(_metric(text, names) for text in _texts(given))
 
 
 def _texts(given: Any) -> list[str]:
-    if is_text(given):
-        found = given.split(",")
+    parts: list[Any]
+    if isinstance(given, str):
+        parts = given.split(",")
     else:
         is_list = isinstance(given, Iterable) and not isinstance(given, bytes | Mapping)
-        found = listed("metrics", given, _MOST_ASKED) if is_list else []
-    texts = [one.strip() for one in found if is_text(one)]
-    if not texts or len(texts) != len(found) or not all(texts):
+        parts = listed("metrics", given, _MOST_ASKED) if is_list else []
+    texts = [part.strip() for part in parts if isinstance(part, str)]
+    if not texts or len(texts) != len(parts) or not all(texts):
         raise OptionError(
-            f"metrics={shown(given)} names no metrics.",
+            f"metrics must name metrics, got {shown(given)}.",
             advice='Give names or expressions: metrics=["time/ms", "tflop/s"].',
         )
     return texts
@@ -91,7 +92,7 @@ def _texts(given: Any) -> list[str]:
 def _usual(names: tuple[str, ...]) -> list[str]:
     """What is shown unless somebody asks for more: time first."""
     first = [f"{base(name)[0]}/ms" for name in names if base(name)[0] in ("time", "cpu_time")]
-    first.sort(key=lambda one: one != "time/ms")
+    first.sort(key=lambda metric: metric != "time/ms")
     rest = [name for name in names if base(name)[0] not in ("time", "cpu_time")]
     rest.sort(key=lambda name: name not in (COUNT, "cycles", "num_samples"))
     return [*dict.fromkeys([*first, *rest])]
@@ -104,40 +105,44 @@ def base(name: str) -> tuple[str, str]:
 
 
 def _metric(text: str, names: tuple[str, ...]) -> Metric:
-    asked = text.lower()
-    if (match := _TIME.fullmatch(asked)) is not None:
+    wanted_name = text.lower()
+    if (match := _TIME.fullmatch(wanted_name)) is not None:
         seconds = _seconds(match["name"], text, names)
         unit, average = SECONDS[match["unit"]], bool(match["average"])
-        return Metric(text, lambda at: _over(seconds(at), unit * (_count(at) if average else 1)))
-    if (match := _RATE.fullmatch(asked)) is not None:
+        return Metric(
+            text, lambda at: _over(seconds(at), unit * (_total(at, COUNT) if average else 1))
+        )
+    if (match := _RATE.fullmatch(wanted_name)) is not None:
         amount = _amount(match["what"], match["width"], text, names)
         seconds, scale = _seconds("time", text, names), _PREFIXES[match["prefix"]]
         return Metric(text, lambda at: _over(amount(at), seconds(at) * scale))
-    if asked == "util":
+    if wanted_name == "util":
         seconds = _seconds("time", text, names)
         return Metric(text, lambda at: _over(_least_seconds(at), seconds(at)))
-    if asked.endswith("/%"):
-        name = _known(asked.removesuffix("/%"), text, names)
+    if wanted_name.endswith("/%"):
+        name = _known(wanted_name.removesuffix("/%"), text, names)
         return Metric(text, lambda at: 100 * _over(_total(at, name), at.whole.get(name, 0)))
-    name = _known(asked, text, names)
+    name = _known(wanted_name, text, names)
     return Metric(text, lambda at: _total(at, name))
 
 
-def _known(asked: str, text: str, names: tuple[str, ...]) -> str:
+def _known(wanted_name: str, text: str, names: tuple[str, ...]) -> str:
     """The measured metric of that name, with its unit or without."""
     for name in names:
-        if asked in (name.lower(), base(name)[0]):
+        if wanted_name in (name.lower(), base(name)[0]):
             return name
     known = [base(name)[0] for name in names]
     there = f"It has: {', '.join(dict.fromkeys(known))}." if known else "It has none at all."
-    raise OptionError(f"The profile has no metric {text!r}.", advice=nearest(asked, known) or there)
+    raise OptionError(
+        f"The profile has no metric {text!r}.", advice=nearest(wanted_name, known) or there
+    )
 
 
 def _seconds(name: str, text: str, names: tuple[str, ...]) -> Callable[[Place], float]:
-    for one in names:
-        known, unit = base(one)
+    for each in names:
+        known, unit = base(each)
         if known == name and unit in SECONDS:
-            return lambda at: _total(at, one) * SECONDS[unit]
+            return lambda at: _total(at, each) * SECONDS[unit]
     raise OptionError(
         f"The profile has no metric {text!r}: no {name} was measured.",
         advice=f"It has: {', '.join(names) or 'none at all'}.",
@@ -149,13 +154,13 @@ def _amount(what: str, width: str, text: str, names: tuple[str, ...]) -> Callabl
     if what == "byte":
         wanted = ["bytes"]
     else:
-        wanted = [f"flops{width}"] if width else ["flops", *(f"flops{one}" for one in WIDTHS)]
-    found = [one for one in wanted if one in names]
-    if not found:
+        wanted = [f"flops{width}"] if width else ["flops", *(f"flops{bits}" for bits in WIDTHS)]
+    present = [name for name in wanted if name in names]
+    if not present:
         _known(wanted[0], text, names)  # which is not there
 
     def amount(at: Place) -> float:
-        there = [at.totals[one] for one in found if one in at.totals]
+        there = [at.totals[name] for name in present if name in at.totals]
         return sum(there) if there else math.nan
 
     return amount
@@ -163,10 +168,6 @@ def _amount(what: str, width: str, text: str, names: tuple[str, ...]) -> Callabl
 
 def _total(at: Place, name: str) -> float:
     return at.totals.get(name, math.nan)
-
-
-def _count(at: Place) -> float:
-    return at.totals.get(COUNT, math.nan)
 
 
 def _over(number: float, divisor: float) -> float:
@@ -178,7 +179,8 @@ def _least_seconds(at: Place) -> float:
     index = at.scope.labels.get("device_id")
     kind = at.scope.labels.get("device_type", "")
     device = next(
-        (one for one in at.devices if one.index == index and kind in ("", one.kind)), None
+        (device for device in at.devices if device.index == index and kind in ("", device.kind)),
+        None,
     )
     if device is None:
         return math.nan

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.profiling.profiles import metrics as expressions
 from kernellab.profiling.profiles import trees
 from kernellab.profiling.profiles.differences import ProfileDifference
@@ -21,14 +20,14 @@ from kernellab.profiling.profiles.records import (
     Scope,
 )
 from kernellab.profiling.profiles.timeline import Timeline
-from kernellab.records.showing import HasCard, plot, show, text_of
+from kernellab.records.showing import PrintsAsCard, plot, show
 from kernellab.records.tables import frame_of
 
 LINE_COLUMNS = ("kernel", "line", "operation", "cycles", "share", "executions")
 
 
 @dataclass(frozen=True)
-class Profile(ProfileRecord, HasCard):
+class Profile(ProfileRecord, PrintsAsCard):
     """What was measured of some launches: a tree of scopes, the user's, Python frames, kernels, and
     their lines. The metrics of a scope are its own; tables and texts add those of all below it.
     """
@@ -47,7 +46,7 @@ class Profile(ProfileRecord, HasCard):
             return f"{IS_INTERPRETER}; {emulated} emulated" if emulated else IS_INTERPRETER
         both = self.machine.device and self.machine.target
         return ", ".join(
-            one for one in (self.measured_by, f"{where} ({both})" if both else where) if one
+            part for part in (self.measured_by, f"{where} ({both})" if both else where) if part
         )
 
     @property
@@ -55,28 +54,27 @@ class Profile(ProfileRecord, HasCard):
         """The lines of the kernels, as a pandas DataFrame: kernel, line, operation, cycles, share,
         executions, and what else was measured of them, the largest share first.
         """
-        found = sorted(self.line_records, key=lambda one: (one.kernel, -one.share, one.line))
-        others = list(dict.fromkeys(name for one in found for name in one.metrics))
+        lines = sorted(self.line_records, key=lambda line: (line.kernel, -line.share, line.line))
+        others = list(dict.fromkeys(name for line in lines for name in line.metrics))
         rows = [
-            [*(getattr(one, name) for name in LINE_COLUMNS), *map(one.metrics.get, others)]
-            for one in found
+            [*(getattr(line, name) for name in LINE_COLUMNS), *map(line.metrics.get, others)]
+            for line in lines
         ]
         return frame_of(rows, [*LINE_COLUMNS, *others])
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The names of the metrics that were measured: "time (ns)", "count", ..."""
-        return tuple(dict.fromkeys(name for one in self.root.walk() for name in one.metrics))
+        return tuple(dict.fromkeys(name for scope in self.root.walk() for name in scope.metrics))
 
     def kernel(self, name: str) -> ProfiledKernel | None:
         """The kernel whose scopes are called so; None where the profile has none. A launch that
         its `launch_metadata` named is of the kernel that its name begins with.
         """
-        exact = (one for one in self.kernels if one.name == name)
-        begun = (one for one in self.kernels if one.name and name.startswith(one.name))
-        return next(exact, None) or max(begun, key=lambda one: len(one.name), default=None)
+        exact = (kernel for kernel in self.kernels if kernel.name == name)
+        begun = (kernel for kernel in self.kernels if kernel.name and name.startswith(kernel.name))
+        return next(exact, None) or max(begun, key=lambda kernel: len(kernel.name), default=None)
 
-    @names_bad_arguments
     def table(
         self,
         metrics: Any = None,
@@ -100,12 +98,11 @@ class Profile(ProfileRecord, HasCard):
         Raises:
             OptionError: a metric that there is not, a pattern that is none.
         """
-        asked = expressions.read(metrics, self.root)
-        rows = trees.rows(self, asked, trees.filter_of(include, exclude, threshold, depth))
+        chosen = expressions.read(metrics, self.root)
+        rows = trees.rows(self, chosen, trees.filter_of(include, exclude, threshold, depth))
         cells = [[row.scope.name, row.scope.kind, row.depth, *row.values] for row in rows]
-        return frame_of(cells, ["name", "kind", "depth", *(one.text for one in asked)])
+        return frame_of(cells, ["name", "kind", "depth", *(metric.text for metric in chosen)])
 
-    @names_bad_arguments
     def tree(
         self,
         metrics: Any = None,
@@ -123,11 +120,10 @@ class Profile(ProfileRecord, HasCard):
         Raises:
             OptionError: as `table`.
         """
-        asked = expressions.read(metrics, self.root, first_alone=True)
+        chosen = expressions.read(metrics, self.root, first_alone=True)
         keep = trees.filter_of(include, exclude, threshold, depth)
-        return trees.TreeText.of(self, asked, keep)
+        return trees.TreeText.of(self, chosen, keep)
 
-    @names_bad_arguments
     def filter(
         self,
         include: str | None = None,
@@ -148,10 +144,9 @@ class Profile(ProfileRecord, HasCard):
             OptionError: as `table`.
         """
         keep = trees.filter_of(include, exclude, threshold, depth)
-        asked = expressions.read(metric, self.root, first_alone=True)
-        return replace(self, root=trees.filtered(self, asked, keep))
+        chosen = expressions.read(metric, self.root, first_alone=True)
+        return replace(self, root=trees.filtered(self, chosen, keep))
 
-    @names_bad_arguments
     def timeline(self, program: int | None = None) -> Timeline:
         """The events of the profile over time: `.records`, `.plot()`, `.save("trace.json")`.
 
@@ -163,12 +158,11 @@ class Profile(ProfileRecord, HasCard):
         """
         return Timeline.of(self, program)
 
-    @names_bad_arguments
     def diff(self, other: Profile) -> ProfileDifference:
-        """This profile beside another: by how much its numbers are larger.
+        """Compare this profile with another: by how much its numbers are larger.
 
         Raises:
-            ArgumentError: the other is no profile.
+            ArgumentError: the other is not a profile.
         """
         return ProfileDifference.of(self, other)
 
@@ -179,12 +173,10 @@ class Profile(ProfileRecord, HasCard):
         """The view of the profile."""
         return show(self)
 
-    @names_bad_arguments
     def plot(self, metric: str | None = None) -> Any:
         """The flame graph: as wide as much of a metric, the first one by default."""
         return plot(self, metric=metric)
 
-    @names_bad_arguments
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the profile; `kernellab.load` reads it. The path's end says how: `.hatchet` is
         Proton's form, `.speedscope.json` speedscope's, `.trace.json` Chrome's trace of events;
@@ -202,6 +194,3 @@ class Profile(ProfileRecord, HasCard):
 
     def __iter__(self) -> Iterator[Scope]:
         return self.root.walk()
-
-    def __str__(self) -> str:
-        return text_of(self)

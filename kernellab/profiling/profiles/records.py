@@ -10,11 +10,12 @@ import functools
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy
 
 from kernellab.common.formatting import counted
+from kernellab.common.saved_records import Amount, Count, Limits
 from kernellab.compiler.machine_code.cubin import sections
 from kernellab.errors import CompileError, ProfileError
 
@@ -27,7 +28,7 @@ TIME, COUNT = "time (ns)", "count"
 ScopeKind = Literal["root", "scope", "frame", "kernel", "line"]
 
 IS_INTERPRETER = "interpreter: not a GPU's time"
-"""What stands beside every number that a run on the CPU gave."""
+"""The note with every number of a run on the CPU."""
 
 
 @dataclass(frozen=True)
@@ -42,30 +43,54 @@ class Scope:
     "num_samples", whatever the user gave."""
     children: tuple[Scope, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
-    """What is no number: "device_id", "device_type"."""
+    """What is not a number: "device_id", "device_type"."""
 
     def walk(self) -> Iterator[Scope]:
         """It and all below it, in order."""
         waiting = [self]
         while waiting:
-            one = waiting.pop()
-            yield one
-            waiting.extend(reversed(one.children))
+            scope = waiting.pop()
+            yield scope
+            waiting.extend(reversed(scope.children))
+
+
+@dataclass(eq=False)
+class GrowingScope:
+    """A scope whose metrics and children grow: what is measured again in a scope adds up."""
+
+    name: str
+    kind: ScopeKind
+    metrics: dict[str, float] = field(default_factory=dict)
+    children: dict[tuple[str, ScopeKind], GrowingScope] = field(default_factory=dict)
+
+    def child(self, name: str, kind: ScopeKind) -> GrowingScope:
+        """The scope of that name in this one, made where it is not there."""
+        return self.children.setdefault((name, kind), GrowingScope(name, kind))
+
+    def add(self, metrics: Mapping[str, float]) -> None:
+        """Add to what was measured."""
+        for name, number in metrics.items():
+            self.metrics[name] = self.metrics.get(name, 0) + number
+
+    def grown(self) -> Scope:
+        """The scope as it is now."""
+        inner = tuple(child.grown() for child in self.children.values())
+        return Scope(self.name, self.kind, dict(self.metrics), inner)
 
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU as Proton describes it; 0 and "" where nobody said."""
+    """A GPU as Proton describes it; 0 and "" where no one said."""
 
     kind: str
     """ "CUDA", "HIP"."""
     index: str
     arch: str = ""
     """ "90", "gfx942"."""
-    multiprocessors: int = 0
-    clock_khz: int = 0
-    memory_clock_khz: int = 0
-    bus_bits: int = 0
+    multiprocessors: Count = 0
+    clock_khz: Count = 0
+    memory_clock_khz: Count = 0
+    bus_bits: Count = 0
 
 
 @dataclass(frozen=True)
@@ -75,7 +100,7 @@ class Machine:
     target: str = ""
     """ "sm_90": what the kernels were compiled for, or the interpreter emulated."""
     device: str = ""
-    """ "NVIDIA H200"; "" where nobody said."""
+    """ "NVIDIA H200"; "" where no one said."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Package -> version."""
     devices: tuple[Device, ...] = ()
@@ -87,14 +112,14 @@ class ProfiledKernel:
 
     name: str
     """As the scopes of its launches are called."""
-    launches: int = 1
+    launches: Count = 1
     options: Mapping[str, Any] = field(default_factory=dict)
     """Of its launches: num_warps, num_stages, constants."""
     code: str = ""
     """The hash of its machine code, `code_hash`; "" where there is none."""
     file: str = ""
     """Where it is defined."""
-    line: int = 0
+    line: Count = 0
     compile: Callable[[], Any] | None = field(default=None, compare=False, repr=False)
     """Makes its Compilation, where its source is at hand; files have none."""
 
@@ -103,18 +128,18 @@ class ProfiledKernel:
         """Its Compilation, of the same machine code; None where its source is not at hand.
 
         Raises:
-            ProfileError: its source gives other machine code by now.
+            ProfileError: its source now gives other machine code.
         """
         if self.compile is None:
             return None
-        found = self.compile()
-        here = code_hash(found.stages) if self.code else ""
+        compilation = self.compile()
+        here = code_hash(compilation.stages) if self.code else ""
         if here != self.code:
             raise ProfileError(
-                f"{self.name!r} was profiled as other machine code than its source gives now.",
+                f"The source of {self.name!r} now compiles to other code than was profiled.",
                 advice="Profile it again: the kernel, an option or Triton's version has changed.",
             )
-        return found
+        return compilation
 
 
 def code_hash(stages: Mapping[str, Any]) -> str:
@@ -130,10 +155,10 @@ def code_hash(stages: Mapping[str, Any]) -> str:
 
 def _code_in(cubin: bytes) -> bytes:
     try:
-        found = sections(cubin)
+        named = sections(cubin)
     except CompileError:  # no ELF file: a stand-in
         return cubin
-    return b"".join(found[name].content for name in sorted(found) if name.startswith(".text"))
+    return b"".join(named[name].content for name in sorted(named) if name.startswith(".text"))
 
 
 @dataclass(frozen=True)
@@ -141,18 +166,18 @@ class ProfiledLine:
     """An operation of a kernel's line, or all of the line, and what it took."""
 
     file: str
-    line: int
+    line: Count
     operation: str
     """ "tt.load", "warp_group_dot_wait", ...; "" for all of the line."""
-    share: float
+    share: Amount
     """Of the kernel's cycles, samples or time: which, the profile says."""
     cycles: float | None = None
     """Of all warps and programs that were measured."""
-    executions: int | None = None
-    warps: int | None = None
+    executions: Count | None = None
+    warps: Count | None = None
     """How many were measured."""
-    programs: int | None = None
-    scope: int = -1
+    programs: Count | None = None
+    scope: Annotated[int, Limits(-1)] = -1
     """Its number among `Events.names`; -1 for none."""
     kernel: str = ""
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -164,9 +189,9 @@ class Events:
     """Single executions of scopes, one column for each fact: integers of 64 bits, of one length."""
 
     program: numpy.ndarray
-    """The linear id of the program; -1 where an event is no program's."""
+    """The linear id of the program; -1 for an event without a program."""
     warp: numpy.ndarray
-    """Of the program; -1 where an event is no warp's."""
+    """Of the program; -1 for an event without a warp."""
     scope: numpy.ndarray
     """Its place in `names`."""
     start: numpy.ndarray
@@ -194,17 +219,17 @@ class Events:
 class Perturbation:
     """What measuring changed of a launch."""
 
-    plain_us: float
-    instrumented_us: float
+    plain_us: Amount
+    instrumented_us: Amount
     method: str
     """How both were measured: "CUPTI, median of 20 launches each, in turns"."""
-    shared_before: int | None = None
+    shared_before: Count | None = None
     """Bytes of shared memory of one program."""
-    shared_after: int | None = None
-    registers_before: int | None = None
-    registers_after: int | None = None
-    events_kept: int | None = None
-    events_lost: int | None = None
+    shared_after: Count | None = None
+    registers_before: Count | None = None
+    registers_after: Count | None = None
+    events_kept: Count | None = None
+    events_lost: Count | None = None
 
     @property
     def ratio(self) -> float:
@@ -236,7 +261,7 @@ class ProfileRecord:
     machine: Machine = field(default_factory=Machine)
     kernels: tuple[ProfiledKernel, ...] = ()
     notes: tuple[str, ...] = ()
-    """What a reader has to know: what is lacking, what the numbers are not."""
+    """What a reader has to know: what is missing, what the numbers do not mean."""
     line_records: tuple[ProfiledLine, ...] = ()
     events: Events | None = field(default=None, compare=False)
     perturbation: Perturbation | None = None

@@ -37,7 +37,7 @@ class Timeline:
         events = record.events
         if events is None or not len(events):
             raise ProfileError(
-                f"The profile, measured by {record.measured_by}, has no events to lay over time.",
+                f"The profile, measured by {record.measured_by}, has no events with times.",
                 advice=(
                     "Events are kept by kernellab.profile(kernel, grid, *args) on a GPU, by "
                     'data="trace" of a session, and by runs on the interpreter.'
@@ -63,12 +63,12 @@ class Timeline:
         """One row per event, as a pandas DataFrame: program, warp, scope, start, end, duration."""
         events = self.events
         names = numpy.array(events.names, dtype=object)
-        found = frame_of([], [])
-        found["program"], found["warp"] = events.program, events.warp
-        found["scope"] = names[events.scope]
-        found["start"], found["end"] = events.start, events.end
-        found["duration"] = events.end - events.start
-        return found
+        frame = frame_of([], [])
+        frame["program"], frame["warp"] = events.program, events.warp
+        frame["scope"] = names[events.scope]
+        frame["start"], frame["end"] = events.start, events.end
+        frame["duration"] = events.end - events.start
+        return frame
 
     def plot(self) -> Any:
         """The figure: warps downwards, time to the right."""
@@ -85,8 +85,8 @@ class Timeline:
         return save_whole(file, chrome_trace(self.events).encode(), ArchiveError)
 
     def _repr_png_(self) -> bytes:
-        found: bytes = self.plot().png()
-        return found
+        picture: bytes = self.plot().png()
+        return picture
 
     def __len__(self) -> int:
         return len(self.events)
@@ -115,7 +115,7 @@ def _names(events: Events) -> Iterator[dict[str, Any]]:
 def _complete(events: Events) -> Iterator[dict[str, Any]]:
     first = int(events.start.min()) if len(events) else 0
     columns = (events.program, events.warp, events.scope, events.start, events.end)
-    for program, warp, scope, start, end in zip(*(one.tolist() for one in columns)):
+    for program, warp, scope, start, end in zip(*(column.tolist() for column in columns)):
         yield {
             "ph": "X",
             "name": events.names[scope],

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kernellab.common.argument_checks import check_whole, is_text
+from kernellab.common.argument_checks import check_whole, is_real
 from kernellab.common.formatting import shown, visible
 from kernellab.errors import OptionError
 from kernellab.profiling.profiles.metrics import Metric, Place, Totals
@@ -21,14 +20,14 @@ MOST_LEVELS = 200
 
 def totals_of(root: Scope) -> Mapping[int, Totals]:
     """`id` of each scope -> its metrics, and those of all below it, added up."""
-    found: dict[int, dict[str, float]] = {}
-    for one in reversed(list(root.walk())):  # children come before their parents
-        total = dict(one.metrics)
-        for child in one.children:
-            for name, number in found[id(child)].items():
+    totals: dict[int, dict[str, float]] = {}
+    for scope in reversed(list(root.walk())):  # children come before their parents
+        total = dict(scope.metrics)
+        for child in scope.children:
+            for name, number in totals[id(child)].items():
                 total[name] = total.get(name, 0) + number
-        found[id(one)] = total
-    return found
+        totals[id(scope)] = total
+    return totals
 
 
 @dataclass(frozen=True)
@@ -59,14 +58,14 @@ def filter_of(include: Any, exclude: Any, threshold: Any, depth: Any) -> Filter:
     """A filter of what somebody gave.
 
     Raises:
-        OptionError: a pattern that is none, a threshold or a depth that is no number.
+        OptionError: `include` or `exclude` is not a pattern, or `threshold` or `depth` is not a
+            number.
     """
     if threshold is not None:
-        is_number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
-        if not is_number or math.isnan(threshold):
+        if not is_real(threshold) or threshold != threshold:
             raise OptionError(
-                f"threshold={shown(threshold)} is no number.",
-                advice="Give the least of the first metric: threshold=0.1.",
+                f"threshold must be a number, got {shown(threshold)}.",
+                advice="Give the smallest value of the first metric: threshold=0.1.",
             )
     if depth is not None:
         check_whole("depth", depth)
@@ -77,35 +76,35 @@ def _pattern(name: str, given: Any) -> re.Pattern[str] | None:
     if given is None:
         return None
     try:
-        if not is_text(given):
-            raise ValueError("no text")
+        if not isinstance(given, str):
+            raise ValueError("not a string")
         return re.compile(given)
     except (re.error, ValueError, RecursionError, OverflowError) as error:
         raise OptionError(
-            f"{name}={shown(given)} is no regular expression: {error}.",
-            advice=f'Give a part of the names that are meant: {name}="matmul".',
+            f"{name} must be a regular expression, got {shown(given)}: {error}.",
+            advice=f'Pass a part of the names: {name}="matmul".',
         ) from error
 
 
-def rows(record: ProfileRecord, asked: Sequence[Metric], keep: Filter) -> list[Row]:
+def rows(record: ProfileRecord, metrics: Sequence[Metric], keep: Filter) -> list[Row]:
     """The scopes that are shown, from the root down."""
-    root = filtered(record, asked, keep)
+    root = filtered(record, metrics, keep)
     totals = totals_of(root)
     whole, devices = totals[id(root)], record.machine.devices
-    found: list[Row] = []
+    listed: list[Row] = []
     waiting = [(root, 0, "", "")]
     while waiting:
         scope, depth, lines, below = waiting.pop()
         place = Place(scope, totals[id(scope)], whole, devices)
-        values = tuple(one.of(place) for one in asked)
-        found.append(Row(scope, depth, values, place.totals, lines))
+        values = tuple(metric.of(place) for metric in metrics)
+        listed.append(Row(scope, depth, values, place.totals, lines))
         for number, child in enumerate(reversed(scope.children)):
             drawn = f"{below}{'└─ ' if number == 0 else '├─ '}"
             waiting.append((child, depth + 1, drawn, f"{below}{'   ' if number == 0 else '│  '}"))
-    return found
+    return listed
 
 
-def filtered(record: ProfileRecord, asked: Sequence[Metric], keep: Filter) -> Scope:
+def filtered(record: ProfileRecord, metrics: Sequence[Metric], keep: Filter) -> Scope:
     """The tree without what a filter leaves out. What a pattern leaves out is gone; what is below
     a threshold or too deep counts in the scope above it.
     """
@@ -116,9 +115,9 @@ def filtered(record: ProfileRecord, asked: Sequence[Metric], keep: Filter) -> Sc
     whole, devices = totals[id(root)], record.machine.devices
 
     def is_large(scope: Scope) -> bool:
-        if keep.threshold is None or not asked:
+        if keep.threshold is None or not metrics:
             return True
-        return asked[0].of(Place(scope, totals[id(scope)], whole, devices)) >= keep.threshold
+        return metrics[0].of(Place(scope, totals[id(scope)], whole, devices)) >= keep.threshold
 
     def kept(scope: Scope, depth: int, is_inside: bool) -> Scope | None:
         """The scope with what is kept below it; None where it goes. `is_inside` says whether a
@@ -129,15 +128,15 @@ def filtered(record: ProfileRecord, asked: Sequence[Metric], keep: Filter) -> Sc
         is_inside = is_inside or keep.include is None or bool(keep.include.search(scope.name))
         inner, metrics = [], dict(scope.metrics)
         for child in scope.children:
-            found = kept(child, depth + 1, is_inside)
-            if found is None:
+            inside = kept(child, depth + 1, is_inside)
+            if inside is None:
                 continue
             is_deep = keep.depth is not None and depth + 1 > keep.depth
-            if is_deep or not (found.children or is_large(child)):
-                for name, number in totals_of(found)[id(found)].items():
+            if is_deep or not (inside.children or is_large(child)):
+                for name, number in totals_of(inside)[id(inside)].items():
                     metrics[name] = metrics.get(name, 0) + number
             else:
-                inner.append(found)
+                inner.append(inside)
         if not is_inside and not inner:
             return None
         return replace(scope, metrics=metrics, children=tuple(inner))
@@ -154,11 +153,11 @@ class TreeText(str):
     _metric: str | None
 
     @classmethod
-    def of(cls, record: ProfileRecord, asked: Sequence[Metric], keep: Filter) -> TreeText:
+    def of(cls, record: ProfileRecord, metrics: Sequence[Metric], keep: Filter) -> TreeText:
         """The text of some scopes, with their metrics before them."""
-        text = cls("\n".join(map(_line, rows(record, asked, keep))))
-        text._record = replace(record, root=filtered(record, asked, keep))
-        text._metric = asked[0].text if asked else None
+        text = cls("\n".join(map(_line, rows(record, metrics, keep))))
+        text._record = replace(record, root=filtered(record, metrics, keep))
+        text._metric = metrics[0].text if metrics else None
         return text
 
     def plot(self) -> Any:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import platform
 import sys
 import time
-from collections.abc import Iterator, Mapping
+import traceback
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -19,8 +24,8 @@ from kernellab.common.saved_json import kernellab_version
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import source_line
+from kernellab.launch.callbacks import what_it_raised
 from kernellab.launch.dispatch import Instrumented, launches_watched
-from kernellab.profiling.profiles.growing import GrowingScope
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import (
     COUNT,
@@ -28,39 +33,62 @@ from kernellab.profiling.profiles.records import (
     IS_INTERPRETER,
     TIME,
     Events,
+    GrowingScope,
     Machine,
     ProfiledKernel,
     ProfiledLine,
 )
-from kernellab.profiling.sessions.naming import LaunchMetadata, named
 from kernellab.profiling.sessions.operations import MeasuredOperation, OperationObserver, measured
 from kernellab.records import Run, Target
 from kernellab.records.run_options import RunOptions
 from kernellab.triton_api import JITFunction, definition_of, is_in_library, options_of_launch
-from kernellab.triton_api.proton import scopes_told
+from kernellab.triton_api.proton import scopes_reported
 from kernellab.triton_api.targets import backend_options
+
+LaunchMetadata = Callable[[Any, Any, Mapping[str, Any]], Mapping[str, Any]]
+"""Takes grid, metadata and arguments by name, and gives "name" and metrics: "flops16", "bytes"."""
+
+
+@dataclass
+class NamedLaunch:
+    """What a launch is called."""
+
+    name: str
+    metrics: dict[str, float] = field(default_factory=dict)
+    trouble: str = ""
+    """The error of the function that names launches; "" for none."""
+
+
+def named(
+    kernel: Any,
+    metadata_of: LaunchMetadata | None,
+    grid: Any,
+    options: Mapping[str, Any],
+    values: Mapping[str, Any],
+) -> NamedLaunch:
+    """Return the name by the kernel's own `launch_metadata`, or else by the session's hook."""
+    name = str(kernel.__name__)
+    ask = getattr(kernel, "launch_metadata", None) or metadata_of
+    if ask is None:
+        return NamedLaunch(name)
+    metadata = SimpleNamespace(**{**options, "name": name})
+    try:
+        said = dict(ask(grid, metadata, dict(values)))
+        metrics = {
+            str(key): float(number) for key, number in said.items() if isinstance(number, Real)
+        }
+        return NamedLaunch(str(said.get("name", name)), metrics)
+    except Exception as error:  # a function of the user's
+        words = what_it_raised(f"launch_metadata of {name}", error)
+        return NamedLaunch(name, trouble=f"{words}; its launches are profiled without it")
+
 
 _LAUNCHES_KEPT = 100_000
 """As events of a timeline."""
 
+_EXECUTIONS = "executions"
 _Line = tuple[str, int, str]
-"""File, line, operation; 0 for a line that nobody knows."""
-
-
-@dataclass
-class _Measured:
-    """What a line's operation took so far."""
-
-    nanoseconds: int = 0
-    executions: int = 0
-    metrics: dict[str, float] = field(default_factory=dict)
-
-    def add(self, one: MeasuredOperation) -> None:
-        self.nanoseconds += one.nanoseconds
-        self.executions += one.executions
-        for name, number in (("bytes", one.bytes), (one.flops_metric, one.flops)):
-            if number:
-                self.metrics[name] = self.metrics.get(name, 0) + number
+"""File, line, operation; 0 for a line that no one knows."""
 
 
 @dataclass
@@ -69,11 +97,14 @@ class _Kernel:
 
     facts: ProfiledKernel
     launches: int = 0
-    lines: dict[_Line, _Measured] = field(default_factory=dict)
+    lines: dict[_Line, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """Metrics of each operation of a line, and _EXECUTIONS."""
 
 
 class InterpreterSession:
     """Profiles launches on the interpreter while it is active; see `ProfileSession`."""
+
+    interpreted: Profile | None = None
 
     def __init__(self, context: str, metadata_of: LaunchMetadata | None) -> None:
         self._metadata_of = metadata_of
@@ -85,6 +116,11 @@ class InterpreterSession:
         self._target = ""
         self._events: list[tuple[str, int, int]] = []
         self._began = time.perf_counter_ns()
+
+    @property
+    def launches(self) -> int:
+        """How many launches were seen."""
+        return sum(kernel.launches for kernel in self._kernels.values())
 
     # What Proton's sessions do
 
@@ -114,7 +150,9 @@ class InterpreterSession:
     def finish(self, name: str) -> Profile:
         """Everything that was measured."""
         self.deactivate()
-        kernels = tuple(replace(one.facts, launches=one.launches) for one in self._kernels.values())
+        kernels = tuple(
+            replace(kernel.facts, launches=kernel.launches) for kernel in self._kernels.values()
+        )
         return Profile(
             measured_by=INTERPRETER,
             root=self._root.grown(),
@@ -138,16 +176,17 @@ class InterpreterSession:
         self._target = str(launch.target)
         kernel = self._kernels.setdefault(said.name, _Kernel(launch.facts(said.name)))
         kernel.launches += 1
-        counted_here: dict[str, float] = {}
-        by_line: dict[tuple[str, int], int] = {}
-        for one in launch.operations:
-            at = one.position
+        counted_here: Counter[str] = Counter()
+        by_line: Counter[tuple[str, int]] = Counter()
+        for operation in launch.operations:
+            at = operation.position
             place = (at.file, at.line) if at is not None else ("", 0)
-            kernel.lines.setdefault((*place, one.operation), _Measured()).add(one)
-            by_line[place] = by_line.get(place, 0) + one.nanoseconds
-            for metric, number in (("bytes", one.bytes), (one.flops_metric, one.flops)):
-                if number:
-                    counted_here[metric] = counted_here.get(metric, 0) + number
+            kernel.lines[*place, operation.operation].update(
+                {TIME: operation.nanoseconds, _EXECUTIONS: operation.executions}
+            )
+            kernel.lines[*place, operation.operation].update(operation.metrics)
+            by_line[place] += operation.nanoseconds
+            counted_here.update(operation.metrics)
         scope = self._scope_of_caller().child(said.name, "kernel")
         of_lines = sum(by_line.values())
         own = max(launch.nanoseconds - of_lines, 0)
@@ -172,17 +211,17 @@ class InterpreterSession:
 
     def _lines(self) -> Iterator[ProfiledLine]:
         for name, kernel in self._kernels.items():
-            known = {place: one for place, one in kernel.lines.items() if place[1]}
-            whole = sum(one.nanoseconds for one in known.values()) or 1
-            for (file, line, operation), one in known.items():
+            known = {place: sums for place, sums in kernel.lines.items() if place[1]}
+            whole = sum(sums[TIME] for sums in known.values()) or 1
+            for (file, line, operation), sums in known.items():
                 yield ProfiledLine(
                     file=file,
                     line=line,
                     operation=operation,
-                    share=one.nanoseconds / whole,
-                    executions=one.executions,
+                    share=sums[TIME] / whole,
+                    executions=sums[_EXECUTIONS],
                     kernel=name,
-                    metrics={TIME: one.nanoseconds, **one.metrics},
+                    metrics={metric: n for metric, n in sums.items() if metric != _EXECUTIONS},
                 )
 
     def _timeline(self) -> Events | None:
@@ -243,7 +282,7 @@ _SHOWN = ("num_warps", "num_stages", "num_ctas")
 
 
 class _Watch:
-    """Runs launches with an instrument, and tells all sessions that are active of them, and of
+    """Runs launches with an instrument, and reports to all active sessions, likewise of
     Proton's own scopes.
     """
 
@@ -255,7 +294,7 @@ class _Watch:
         """A session hears from now on."""
         if not self._sessions:
             self._open.enter_context(launches_watched(self))
-            self._open.enter_context(scopes_told(self))
+            self._open.enter_context(scopes_reported(self))
         if session not in self._sessions:
             self._sessions.append(session)
 
@@ -340,12 +379,11 @@ _MOST_FRAMES = 64
 
 def _frames() -> list[tuple[str, str, int]]:
     """The user's frames, the outermost first: file, function, line."""
-    found: list[tuple[str, str, int]] = []
-    frame = sys._getframe(1)
-    at: Any = frame
-    while at is not None and len(found) < _MOST_FRAMES:
-        file = at.f_code.co_filename
-        if not file.startswith((_OURS, "<frozen")) and not is_in_library(file):
-            found.append((file, at.f_code.co_name, at.f_lineno))
-        at = at.f_back
-    return found[::-1]
+    stack = ((at.f_code, line) for at, line in traceback.walk_stack(sys._getframe(1)))
+    users = (
+        (code.co_filename, code.co_name, line)
+        for code, line in stack
+        if not code.co_filename.startswith((_OURS, "<frozen"))
+        and not is_in_library(code.co_filename)
+    )
+    return list(itertools.islice(users, _MOST_FRAMES))[::-1]

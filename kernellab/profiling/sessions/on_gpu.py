@@ -25,13 +25,13 @@ from kernellab.profiling.profiles.files.chrome import chrome_in
 from kernellab.profiling.profiles.files.hatchet import hatchet_in
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import PROTON, ProfiledKernel, code_hash
-from kernellab.profiling.sessions.naming import LaunchMetadata
+from kernellab.profiling.sessions.interpreted import LaunchMetadata
 from kernellab.records import Specialization, Target
 from kernellab.triton_api import definition_of, option_names, proton
 
 _CUPTI = re.compile(r"error (?P<number>\d+)")
 _CUPTI_WORDS = {
-    "15": "CUPTI is not initialised: there is no driver, or it is not this process's",
+    "15": "CUPTI is not initialized: there is no driver, or it is not this process's",
     "35": "only administrators may profile on this machine",
     "38": "the driver is too old for this CUPTI",
     "39": "another profiler has this process already (Nsight, torch.profiler, a session elsewhere)",
@@ -39,7 +39,7 @@ _CUPTI_WORDS = {
 """CUptiResult -> what it means (cupti_result.h)."""
 
 _PERMISSION = (
-    "Ask the administrator for NVreg_RestrictProfilingToAdminUsers=0 "
+    "Request from the administrator NVreg_RestrictProfilingToAdminUsers=0 "
     "(developer.nvidia.com/ERR_NVGPUCTRPERM)."
 )
 
@@ -55,11 +55,18 @@ class ProtonOptions:
     data: str = "tree"
     backend: str | None = None
     mode: Any = None
-    hook: str | None = "triton"
+    hook: Any = "triton"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing of it is requested that only Proton has."""
+        return self.backend is None and self.mode is None and self.data == "tree"
 
 
 class GpuSession:
     """Profiles launches on a GPU while it is active; see `ProfileSession`."""
+
+    interpreted: Profile | None = None
 
     def __init__(self, options: ProtonOptions, metadata_of: LaunchMetadata | None) -> None:
         self._options = options
@@ -144,7 +151,7 @@ class GpuSession:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _read(self, name: str, notes: list[str]) -> Profile:
-        files = sorted(one for one in self._folder.iterdir() if one.is_file())
+        files = sorted(file for file in self._folder.iterdir() if file.is_file())
         if not files:
             said = " ".join(notes)
             raise ProfileError(
@@ -154,42 +161,31 @@ class GpuSession:
             )
         read = chrome_in if self._options.data == "trace" else hatchet_in
         try:
-            found = read(files[0].read_bytes(), PROTON)
+            read_profile = read(files[0].read_bytes(), PROTON)
         except (BadFile, Misfit) as error:
-            raise ProfileError(f"What Proton wrote cannot be read: {error}.") from error
-        if not any(one.kind == "kernel" for one in found.root.walk()):
+            raise ProfileError(f"Proton's file cannot be read: {error}.") from error
+        if not any(scope.kind == "kernel" for scope in read_profile.root.walk()):
             notes.append(
                 "No kernel was measured: none was launched on the GPU, or its records were lost."
             )
-        if self._is_sampled and not found.line_records:
+        if "pcsampling" in str(self._options.mode) and not read_profile.line_records:
             notes.append(
                 "No samples of lines: a kernel that was loaded before the session has none, nor "
                 "one that runs for some microseconds only."
             )
         return replace(
-            found,
+            read_profile,
             name=name,
             machine=replace(
-                found.machine, target=str(local_target() or ""), device=_device(),
+                read_profile.machine, target=str(local_target() or ""), device=_device(),
                 versions=_versions(),
             ),
-            kernels=tuple(self._kernels()),
-            notes=(*notes, *found.notes),
+            kernels=tuple(kernel_of(*seen) for seen in self._launches.values()),
+            notes=(*notes, *read_profile.notes),
         )  # fmt: skip
 
-    @property
-    def _is_sampled(self) -> bool:
-        return "pcsampling" in str(self._options.mode)
-
     def _saw(self, compiled: Any) -> None:
-        seen = self._launches.get(id(compiled))
-        if seen is None:
-            self._launches[id(compiled)] = [compiled, 1]
-        else:
-            seen[1] += 1
-
-    def _kernels(self) -> list[ProfiledKernel]:
-        return [kernel_of(compiled, launches) for compiled, launches in self._launches.values()]
+        self._launches.setdefault(id(compiled), [compiled, 0])[1] += 1
 
 
 def kernel_of(compiled: Any, launches: int = 1) -> ProfiledKernel:
@@ -215,12 +211,12 @@ def kernel_of(compiled: Any, launches: int = 1) -> ProfiledKernel:
     specialization = Specialization(
         signature, dict(source.constants), attributes, dict.fromkeys(signature, "launch")
     )
-    asked = {
+    compile_options = {
         name: _as_tuple(getattr(metadata, name))
         for name in option_names(target)
         if hasattr(metadata, name)
     }
-    call = BoundCall(specialization, {}, asked)
+    call = BoundCall(specialization, {}, compile_options)
     return ProfiledKernel(
         name=str(compiled.name),
         launches=launches,
@@ -243,7 +239,7 @@ def _finished_work() -> str | None:
         torch.cuda.synchronize()
     except Exception as error:  # whatever class torch has for a fault on the GPU
         words = str(error).strip().split("\n")[0]
-        return f"A launch faulted while it was profiled: {words}. What was measured may lack."
+        return f"A launch faulted while it was profiled: {words}. Measurements may be missing."
     return None
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import time
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from kernellab.interpreter.codegen.code_positions import located_at
 from kernellab.interpreter.codegen.passing import emit_passing_events
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.launcher import Instrument
-from kernellab.interpreter.memory.global_memory import Buffer, Elsewhere
+from kernellab.interpreter.memory.buffers import Addressed, Buffer
 from kernellab.interpreter.memory.observing import AccessObserver
 from kernellab.interpreter.numerics.tiles import Active, Value
 from kernellab.ir.types import bit_width, element_type, shape
@@ -97,7 +97,7 @@ class OperationObserver(AccessObserver):
     def access(
         self,
         frame: types.FrameType,
-        buffer: Buffer | Elsewhere,
+        buffer: Buffer | Addressed,
         offsets: Value,
         mask: Value | None,
         active: Active,
@@ -162,10 +162,8 @@ class MeasuredOperation:
     position: SourcePosition | None
     nanoseconds: int
     executions: int
-    bytes: int
-    flops: int
-    flops_metric: str
-    """ "flops16": by the bits of its operands."""
+    metrics: Mapping[str, int]
+    """ "bytes", and "flops16" by the bits of its operands, unless they are 0."""
 
 
 def measured(observer: OperationObserver, programs: int) -> list[MeasuredOperation]:
@@ -174,23 +172,17 @@ def measured(observer: OperationObserver, programs: int) -> list[MeasuredOperati
     Args:
         programs: of the launch: all of them execute what no program changes, which runs once.
     """
-    found = []
+    measured = []
     for op, tally in observer.tallies.items():
         executions = programs if tally.is_of_launch else tally.executions
         counted = count(op)
         flops = counted[1] * executions if counted and counted[0] in _FLOATING else 0
-        found.append(
-            MeasuredOperation(
-                kind(op),
-                position_of(op),
-                tally.nanoseconds,
-                executions,
-                tally.bytes,
-                flops,
-                f"flops{_width(op)}" if flops else "",
-            )
+        amounts = {"bytes": tally.bytes, f"flops{_width(op)}" if flops else "": flops}
+        metrics = {name: number for name, number in amounts.items() if number}
+        measured.append(
+            MeasuredOperation(kind(op), position_of(op), tally.nanoseconds, executions, metrics)
         )
-    return found
+    return measured
 
 
 _FLOATING = ("matrix", "arithmetic")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from numbers import Real
 from types import TracebackType
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar
 
-from kernellab.common.argument_checks import is_text
+from kernellab.common.argument_checks import is_real
 from kernellab.common.formatting import shown
 from kernellab.errors import ArgumentError, ProfileError
 from kernellab.profiling.profiles.profile import Profile
@@ -19,7 +18,14 @@ _R = TypeVar("_R")
 
 
 class Measuring(Protocol):
-    """Who measures: Proton, or the interpreter."""
+    """Who measures: Proton, the interpreter, or both.
+
+    Attributes:
+        interpreted: after `finish`, the profile of the launches on the interpreter, where the
+            session's own profile is of launches on the GPU; else None.
+    """
+
+    interpreted: Profile | None
 
     def activate(self) -> None:
         """Begin, or go on."""
@@ -40,7 +46,13 @@ class Measuring(Protocol):
 class ProfileSession:
     """A profile that is being measured: a context, or `start()` and `stop()`. When it is over, it
     answers as its profile does: `p.table()`, `p.tree()`, `p.lines`.
+
+    Attributes:
+        interpreted: the profile of the launches on the interpreter, where there were launches on
+            the GPU too; else None.
     """
+
+    interpreted: Profile | None = None
 
     def __init__(self, measuring: Callable[[], Measuring], name: str = "") -> None:
         self.name = name
@@ -60,8 +72,8 @@ class ProfileSession:
         if self._state != "new":
             raise ProfileError(
                 f"This session was started before: it is {self._state}.",
-                advice="activate() goes on after deactivate(); another profile is another "
-                "kernellab.profile().",
+                advice="Use activate() after deactivate(). Call kernellab.profile() again for "
+                "another profile.",
             )
         measuring = self._make()
         measuring.activate()
@@ -100,6 +112,7 @@ class ProfileSession:
             measuring = self._running("stop")
             self._state = "over"
             self._profile = measuring.finish(self.name)
+            self.interpreted = measuring.interpreted
         return self._profile
 
     finalize = stop
@@ -141,19 +154,18 @@ class ProfileSession:
 
     @contextmanager
     def scope(self, name: str, **metrics: float) -> Iterator[None]:
-        """A scope of the user's, with metrics of one's own: `with p.scope("step", loss=0.3)`.
+        """A scope with a name and metrics of the user's choice: `with p.scope("step", loss=0.3)`.
 
         Raises:
-            ArgumentError: a name that is no text, a metric that is no number.
+            ArgumentError: the name is not a string, or a metric is not a number.
             ProfileError: the session is not running.
         """
-        if not is_text(name):
-            raise ArgumentError(f"a scope is named by a text, and this is {shown(name)}")
+        if not isinstance(name, str):
+            raise ArgumentError(f"the name of a scope must be a string, got {shown(name)}")
         for key, value in metrics.items():
-            is_number = isinstance(value, Real) and not isinstance(value, bool)
-            if not (is_number or hasattr(value, "data_ptr")):
+            if not is_real(value) and not hasattr(value, "data_ptr"):
                 raise ArgumentError(
-                    f"the metric {key}={shown(value)} of scope {name!r} is no number"
+                    f"the metric {key!r} of scope {name!r} must be a number, got {shown(value)}"
                 )
         measuring = self._running("scope")
         measuring.enter(name, metrics)
@@ -179,7 +191,7 @@ class ProfileSession:
                 else "There is no profile: the session was not started."
                 if self._state == "new"
                 else "There is no profile: what was measured could not be read.",
-                advice="with kernellab.profile() as p: ... ends it, or p.stop().",
+                advice="Leave the block `with kernellab.profile() as p:`, or call p.stop().",
             )
         return self._profile
 
@@ -205,6 +217,6 @@ class ProfileSession:
         if self._measuring is None or self._state == "over":
             raise ProfileError(
                 f"{what}: the session {'is over' if self._state == 'over' else 'is not started'}.",
-                advice="with kernellab.profile() as p: ..., or p.start().",
+                advice="Start a session: use `with kernellab.profile() as p:`, or call p.start().",
             )
         return self._measuring

@@ -6,17 +6,16 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from kernellab.common import doors, worker
+from kernellab.common import upcalls, worker
 from kernellab.common.argument_checks import at_most, check_flags, is_whole
-from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
 from kernellab.errors import LayoutError, WorkerError, WorkerLost
 from kernellab.records.layouts.linear import LinearTile, Shape, sizes
-from kernellab.records.layouts.spelling import misspelling, misspelt_error
+from kernellab.records.layouts.spelling import misspelled_error, misspelling
 
 if TYPE_CHECKING:
     from kernellab.records.layouts.kinds import (
@@ -34,11 +33,10 @@ class MadeByHand:
     """What `Layout` has of constructors."""
 
     @staticmethod
-    @names_bad_arguments
     def parse(encoding: str, shape: Sizes, target: object = None) -> Layout:
         """The layout that an encoding gives a tile.
 
-        Triton is asked in the worker process, since it aborts on some; the answer is kept.
+        Triton computes it in the worker process, since it aborts on some; the answer is kept.
 
         Args:
             encoding: as TTGIR writes it, with no aliases: "#ttg.slice<{dim = 1, parent =
@@ -54,12 +52,11 @@ class MadeByHand:
         """
         if not isinstance(encoding, str):
             raise LayoutError(
-                f"{encoding!r} is no encoding.", advice="Give it as text, as TTGIR writes it."
+                f"{encoding!r} is not an encoding.", advice="Give it as text, as TTGIR writes it."
             )
         return _ask(encoding, _shape(shape), None if target is None else str(target))
 
     @staticmethod
-    @names_bad_arguments
     def blocked(
         *,
         shape: Sizes,
@@ -68,7 +65,7 @@ class MadeByHand:
         warps_per_cta: Sizes,
         order: Sizes,
     ) -> RegisterLayout:
-        """Each thread holds a box of neighbours, each warp a box of those,
+        """Each thread holds a box of neighbors, each warp a box of those,
         the program a box of these; then it repeats.
 
         Args:
@@ -88,23 +85,21 @@ class MadeByHand:
         )
 
     @staticmethod
-    @names_bad_arguments
     def slice(*, shape: Sizes, dim: int, parent: Layout) -> RegisterLayout:
         """The parent's layout without its dimension `dim`: what a reduction along it leaves."""
         return _registers(f"ttg.slice<{{dim = {dim}, parent = {_encoding(parent)}}}>", shape)
 
     @staticmethod
-    @names_bad_arguments
     def dot_operand(
         *, shape: Sizes, operand: int, parent: Layout, k_width: int = 0
     ) -> RegisterLayout:
-        """A matrix product's operand in registers.
+        """A matmul's operand in registers.
 
         Args:
             shape: of the operand.
             operand: 0 for A, 1 for B.
             parent: the product's own layout.
-            k_width: neighbours along K that a thread holds side by side; for mma.sync 32 over
+            k_width: neighbors along K that a thread holds side by side; for mma.sync 32 over
                 the element's bits.
         """
         width = f", kWidth = {k_width}" if k_width else ""
@@ -113,7 +108,6 @@ class MadeByHand:
         )
 
     @staticmethod
-    @names_bad_arguments
     def nvidia_mma(
         *,
         shape: Sizes,
@@ -133,7 +127,6 @@ class MadeByHand:
         )
 
     @staticmethod
-    @names_bad_arguments
     def amd_mfma(
         *,
         shape: Sizes,
@@ -153,7 +146,6 @@ class MadeByHand:
         )
 
     @staticmethod
-    @names_bad_arguments
     def amd_wmma(
         *,
         shape: Sizes,
@@ -174,7 +166,6 @@ class MadeByHand:
         )
 
     @staticmethod
-    @names_bad_arguments
     def linear(
         *,
         shape: Sizes,
@@ -191,7 +182,6 @@ class MadeByHand:
         )
 
     @staticmethod
-    @names_bad_arguments
     def swizzled_shared(
         *, shape: Sizes, vector: int, per_phase: int, max_phase: int, order: Sizes
     ) -> SharedLayout:
@@ -212,7 +202,6 @@ class MadeByHand:
         )
 
     @staticmethod
-    @names_bad_arguments
     def amd_rotating_shared(
         *, shape: Sizes, vector: int, per_phase: int, max_phase: int, order: Sizes
     ) -> SharedLayout:
@@ -226,7 +215,6 @@ class MadeByHand:
         )
 
     @staticmethod
-    @names_bad_arguments
     def nvmma_shared(
         *,
         shape: Sizes,
@@ -245,11 +233,10 @@ class MadeByHand:
         )
 
     @staticmethod
-    @names_bad_arguments
     def padded_shared(
         *, shape: Sizes, paddings: Sequence[tuple[int, int]], order: Sizes
     ) -> SharedLayout:
-        """Shared memory with room left free: after every `interval` elements `padding` of them,
+        """Shared memory with padding: after every `interval` elements `padding` of them,
         for each pair given.
         """
         pairs = ", ".join(f"{interval}:+{padding}" for interval, padding in _pairs(paddings))
@@ -259,7 +246,6 @@ class MadeByHand:
         )
 
     @staticmethod
-    @names_bad_arguments
     def shared_linear(
         *,
         shape: Sizes,
@@ -275,7 +261,6 @@ class MadeByHand:
         )
 
     @staticmethod
-    @names_bad_arguments
     def tensor_memory(
         *, shape: Sizes, block_m: int, block_n: int, column_stride: int = 1
     ) -> TensorMemoryLayout:
@@ -298,19 +283,19 @@ class MadeByHand:
 @cache
 def _ask(encoding: str, shape: Shape, target: str | None) -> Layout:
     try:
-        made: Layout = worker.call(doors.HAND_MADE_LAYOUTS, encoding, shape, target)
+        made: Layout = worker.call(upcalls.HAND_MADE_LAYOUTS, encoding, shape, target)
     except WorkerError as death:
         if not death.died or isinstance(death, WorkerLost):
             raise
         said = _assertion(death.last_words)
-        misspelt = misspelling(encoding, said)
-        if misspelt:
+        misspelled = misspelling(encoding, said)
+        if misspelled:
             ended = f"Triton ends its process on it{f', and says: {said}' if said else ''}."
-            raise misspelt_error(encoding, misspelt, ended) from death
+            raise misspelled_error(encoding, misspelled, ended) from death
         raise LayoutError(
             (
-                f"Triton has no layout of a tile of {sizes(shape)} for {encoding}: asked for one, "
-                "it ended its process"
+                f"Triton has no layout of a tile of {sizes(shape)} for {encoding}: computing it "
+                "ended the process"
             )
             + (f", and said: {said}." if said else "."),
             advice="The encoding does not fit the shape, or no GPU has such a layout.",
@@ -322,8 +307,8 @@ def _assertion(words: str) -> str:
     """What an aborting process says, without where in Triton's sources it says so;
     "" where it says nothing.
     """
-    found = re.search(r"Assertion [`'](.*)' failed|(?:LLVM ERROR|error): (.*)", words)
-    return (found[1] or found[2]) if found else ""
+    match = re.search(r"Assertion [`'](.*)' failed|(?:LLVM ERROR|error): (.*)", words)
+    return (match[1] or match[2]) if match else ""
 
 
 def _shape(given: object) -> Shape:
@@ -332,8 +317,8 @@ def _shape(given: object) -> Shape:
         return _whole_numbers(given)
     except TypeError:
         raise LayoutError(
-            f"{shown(given)} is no shape of a tile.",
-            advice="Give its sizes as whole numbers: (128, 64).",
+            f"The shape of a tile must be integers, got {shown(given)}.",
+            advice="Give its sizes: (128, 64).",
         ) from None
 
 
@@ -351,7 +336,7 @@ def _encoding(parent: object) -> str:
     if not isinstance(parent, LinearTile):
         raise LayoutError(
             f"The parent is {parent!r}, and has to be a layout.",
-            advice="Layout.parse and the constructors make one.",
+            advice="Make one with Layout.parse or a constructor.",
         )
     return parent.encoding
 
@@ -369,17 +354,17 @@ def _list(given: Sizes) -> str:
         return f"[{', '.join(map(str, _whole_numbers(given)))}]"
     except TypeError:
         raise LayoutError(
-            f"{shown(given)} is no list of whole numbers.",
-            advice="Give one whole number for each dimension: (1, 4).",
+            f"Expected a list of integers, got {shown(given)}.",
+            advice="Give one integer for each dimension: (1, 4).",
         ) from None
 
 
 def _lists(vectors: Sequence[Sizes]) -> str:
     given: Any = vectors  # whatever somebody wrote
-    items = at_most(given, _MOST_NUMBERS) if isinstance(given, Iterable) else None
+    items = at_most(given, _MOST_NUMBERS)
     if items is None:
         raise LayoutError(
-            f"{shown(vectors)} is no list of vectors.",
+            f"Expected a list of vectors, got {shown(vectors)}.",
             advice=(
                 "Give one vector for each bit, each with a number for each dimension: [(0, 1), (0, "
                 "2)]."
@@ -389,13 +374,13 @@ def _lists(vectors: Sequence[Sizes]) -> str:
 
 
 def _pairs(paddings: Any) -> list[tuple[int, int]]:
-    given = at_most(paddings, _MOST_NUMBERS) if isinstance(paddings, Iterable) else None
+    given = at_most(paddings, _MOST_NUMBERS)
     pairs: list[Any] = [None] if given is None else given
     for pair in pairs:
         is_pair = isinstance(pair, Sequence) and len(pair) == 2 and all(map(is_whole, pair))
         if not is_pair:
             raise LayoutError(
-                f"paddings={shown(paddings)} are no pairs of an interval and a padding.",
+                f"paddings must be pairs of an interval and a padding, got {shown(paddings)}.",
                 advice="Give paddings=[(128, 8)].",
             )
     return pairs

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, cast, overload
+from typing import Any, ClassVar, Literal, NamedTuple, cast, overload
 
 import numpy
 from numpy.typing import ArrayLike
 
-from kernellab.common.argument_checks import at_most, check_whole
-from kernellab.common.argument_faults import names_bad_arguments
+from kernellab.common.argument_checks import check_whole
 from kernellab.common.formatting import counted, shown
 from kernellab.errors import LayoutError
 from kernellab.records.layouts.constructors import MadeByHand
@@ -59,41 +59,42 @@ class Layout(HasCard, LinearTile, MadeByHand):
     or by the constructors named after families.
     """
 
+    _place: ClassVar[Callable[..., Any]]
+    """What holds an element, made of one number for each field."""
+
     @overload
     def holders(self, index: Sequence[int]) -> tuple[Any, ...]: ...
 
     @overload
     def holders(self, index: ArrayLike) -> Any: ...
 
-    @names_bad_arguments
     def holders(self, index: ArrayLike) -> Any:
-        """Everything that holds the element at `index`, in order.
+        """Everything that holds the element at `index`, in order: registers by block, warp, lane
+        and register; places in shared memory, one but for a layout that keeps copies; places in
+        tensor memory, several where an element fills several columns or rows lie idle beside it.
 
         Args:
             index: of one element, or an array of indices of shape (..., rank of the tile).
 
         Returns:
-            A tuple for one index. For an array int64 of shape (..., replication, fields),
-            the last axis as in the tuple's entries.
+            A tuple of `Holder`, `SharedPlace` or `TensorMemoryPlace` for one index. For an array
+            int64 of shape (..., replication, fields), the last axis as in the tuple's entries.
 
         Raises:
             LayoutError: the tile has no such element.
         """
-        raise NotImplementedError
+        has_several = False
+        if isinstance(index, list | tuple) or hasattr(index, "__array__"):
+            with suppress(TypeError, ValueError, RuntimeError):  # ragged rows, no array after all
+                has_several = numpy.ndim(index) > 1
+        if has_several:
+            return self._places(self._inputs_of_all(index))
+        inputs = self._inputs_of(cast("Sequence[int]", index))
+        return tuple(self._place(*row) for row in self._places(inputs).tolist())
 
     def _places(self, inputs: Numbers) -> Numbers:
         """Counted-through inputs as places, one column for each of their fields."""
         return self._split(inputs)
-
-    def _held(self, index: ArrayLike, place: Callable[..., Any]) -> Any:
-        """What `holders` gives: for one index a tuple of places,
-        for an array of indices an array.
-        """
-        indices = _array_of_indices(index)
-        if indices is not None:
-            return self._places(self._inputs_of_all(indices))
-        one = self._inputs_of(cast("Sequence[int]", index))
-        return tuple(place(*row) for row in self._places(one).tolist())
 
     def describe(self) -> str:
         """The layout in words."""
@@ -129,14 +130,13 @@ class Layout(HasCard, LinearTile, MadeByHand):
             parts.append(f"at index {', '.join('0' for _ in leading)} of {sizes(leading)}")
         return ", ".join(parts)
 
-    @names_bad_arguments
     def show(self, to: Layout | None = None, by: str | None = None) -> Any:
         """The layout as a picture: elements, and the threads or the memory
         that hold them (docs/widgets.md).
 
         Args:
             to: another layout of the same shape, to see what a conversion to it moves.
-            by: what the colours are at first: "warp", "lane", "register" or "block"; of shared
+            by: what the colors are at first: "warp", "lane", "register" or "block"; of shared
                 memory "bank", "offset" or "row of the tile"; of tensor memory "row" or "column".
                 None leaves the choice to the view.
 
@@ -145,7 +145,6 @@ class Layout(HasCard, LinearTile, MadeByHand):
         """
         return show(self, to=to, by=by)
 
-    @names_bad_arguments
     def plot(
         self,
         by: str | None = None,
@@ -154,10 +153,10 @@ class Layout(HasCard, LinearTile, MadeByHand):
         element_bits: int = 16,
     ) -> Any:
         """The layout as a figure, for a page or a slide:
-        coloured cells, labelled where they are large enough.
+        colored cells, labeled where they are large enough.
 
         Args:
-            by: what the colours are: "warp", "lane", "register" or "block"; of shared memory
+            by: what the colors are: "warp", "lane", "register" or "block"; of shared memory
                 "bank" or "offset"; of tensor memory "row" or "column". None means the first of
                 them that differs.
             at: of a tile with more than two dimensions, the index of the slice; nothing
@@ -189,16 +188,8 @@ class RegisterLayout(Layout):
     lane: Bases
     warp: Bases
     block: Bases
-
-    @property
-    def bases(self) -> Mapping[str, Bases]:
-        """Input -> its basis vectors."""
-        return {
-            "register": self.register,
-            "lane": self.lane,
-            "warp": self.warp,
-            "block": self.block,
-        }
+    _inputs = ("register", "lane", "warp", "block")
+    _place = Holder
 
     @property
     def registers_per_thread(self) -> int:
@@ -253,28 +244,6 @@ class RegisterLayout(Layout):
         shape = (self.blocks, self.warps, self.lanes, self.registers_per_thread)
         return self._element_numbers.reshape(shape)
 
-    @overload
-    def holders(self, index: Sequence[int]) -> tuple[Holder, ...]: ...
-
-    @overload
-    def holders(self, index: ArrayLike) -> Any: ...
-
-    @names_bad_arguments
-    def holders(self, index: ArrayLike) -> Any:
-        """Every register that holds the element at `index`, by block, warp, lane and register.
-
-        Args:
-            index: of one element, or an array of indices of shape (..., rank of the tile).
-
-        Returns:
-            A tuple of `Holder` for one index. For an array int64 of shape (..., replication, 4):
-            register, lane, warp, block.
-
-        Raises:
-            LayoutError: the tile has no such element.
-        """
-        return self._held(index, Holder)
-
     def all_holders(self) -> Numbers:
         """The holders of every element: int64 of shape (*shape, replication, 4),
         the last axis as in `Holder`.
@@ -287,12 +256,17 @@ class RegisterLayout(Layout):
         """
         held = self.holders(index)
         return tuple(
-            sorted({(one.block * self.warps + one.warp) * self.lanes + one.lane for one in held})
+            sorted(
+                {
+                    (holder.block * self.warps + holder.warp) * self.lanes + holder.lane
+                    for holder in held
+                }
+            )
         )
 
     @property
     def contiguous(self) -> tuple[int, ...]:
-        """By dimension: how many neighbours one thread holds in each aligned run."""
+        """By dimension: how many neighbors one thread holds in each aligned run."""
         return tuple(self._run(self.register, dim) for dim in range(len(self.shape)))
 
     @property
@@ -305,7 +279,6 @@ class RegisterLayout(Layout):
         rest = reversed(range(len(self.shape)))
         return tuple(dict.fromkeys([*along, *rest]))
 
-    @names_bad_arguments
     def vector_width(self, element_bits: int, most_bits: int = 128) -> int:
         """Elements that one access of a thread could take at once,
         if memory is contiguous along the fastest dimension.
@@ -314,14 +287,14 @@ class RegisterLayout(Layout):
             element_bits: size of an element.
             most_bits: of the widest access.
         """
-        check_whole("element_bits", element_bits, least=1)
-        check_whole("most_bits", most_bits, least=1)
+        element_bits = check_whole("element_bits", element_bits, least=1)
+        most_bits = check_whole("most_bits", most_bits, least=1)
         if not self.shape:
             return 1
         return max(1, min(self.contiguous[self.order[0]], most_bits // element_bits))
 
     def _run(self, vectors: Bases, dim: int) -> int:
-        """The aligned run of neighbours along a dimension that some vectors span."""
+        """The aligned run of neighbors along a dimension that some vectors span."""
         run = 1
         while self._unit(dim, run) in vectors:
             run *= 2
@@ -330,7 +303,6 @@ class RegisterLayout(Layout):
     def _unit(self, dim: int, step: int) -> Vector:
         return tuple(step if d == dim else 0 for d in range(len(self.shape)))
 
-    @names_bad_arguments
     def moves_to(self, other: RegisterLayout) -> Mapping[Move, int]:
         """How the registers of another layout of the tile, those of all threads together,
         get their elements from this one.
@@ -386,9 +358,11 @@ class RegisterLayout(Layout):
         """How far the numbers of an input lead apart, by dimension."""
         positions = {(0,) * len(self.shape)}
         for vector in vectors:
-            moved = {tuple(a ^ b for a, b in zip(one, vector)) for one in positions}
+            moved = {tuple(a ^ b for a, b in zip(position, vector)) for position in positions}
             positions |= moved
-        different = [len({one[dim] for one in positions}) for dim in range(len(self.shape))]
+        different = [
+            len({position[dim] for position in positions}) for dim in range(len(self.shape))
+        ]
         many = {"lane": "The lanes of a warp", "warp": "The warps"}[name]
         return f"{many} lie at {sizes(different)} positions"
 
@@ -447,11 +421,8 @@ class SharedLayout(Layout):
     """Of the buffer's first byte, in bytes; 16 where the encoding asks for nothing."""
     paddings: tuple[tuple[int, int], ...] = ()
     """(interval, padding): after every `interval` elements, `padding` are left free."""
-
-    @property
-    def bases(self) -> Mapping[str, Bases]:
-        """Input -> its basis vectors."""
-        return {"offset": self.offset, "block": self.block}
+    _inputs = ("offset", "block")
+    _place = SharedPlace
 
     @property
     def size(self) -> int:
@@ -465,36 +436,14 @@ class SharedLayout(Layout):
         Raises:
             LayoutError: an offset past the end, or one that padding leaves free.
         """
-        asked = numpy.asarray(offset, numpy.int64)
+        offsets = numpy.asarray(offset, numpy.int64)
         taken = self._padded(numpy.arange(self._size("offset")))
-        plain = numpy.searchsorted(taken, asked)
-        free = (plain >= len(taken)) | (taken[numpy.minimum(plain, len(taken) - 1)] != asked)
+        plain = numpy.searchsorted(taken, offsets)
+        free = (plain >= len(taken)) | (taken[numpy.minimum(plain, len(taken) - 1)] != offsets)
         if free.any():
-            first = int(numpy.atleast_1d(asked)[numpy.atleast_1d(free)][0])
+            first = int(numpy.atleast_1d(offsets)[numpy.atleast_1d(free)][0])
             raise LayoutError(f"A {self} has nothing at offset {first}.")
         return self._elements(offset=plain, block=block)
-
-    @overload
-    def holders(self, index: Sequence[int]) -> tuple[SharedPlace, ...]: ...
-
-    @overload
-    def holders(self, index: ArrayLike) -> Any: ...
-
-    @names_bad_arguments
-    def holders(self, index: ArrayLike) -> Any:
-        """The places of the element at `index`: one, but for a layout that keeps copies.
-
-        Args:
-            index: of one element, or an array of indices of shape (..., rank of the tile).
-
-        Returns:
-            A tuple of `SharedPlace` for one index. For an array int64 of shape (..., replication,
-            2): offset, block.
-
-        Raises:
-            LayoutError: the tile has no such element.
-        """
-        return self._held(index, SharedPlace)
 
     def _places(self, inputs: Numbers) -> Numbers:
         split = self._split(inputs)
@@ -524,7 +473,7 @@ class SharedLayout(Layout):
         left_free = f", {unused:,} of them left free" if unused else ""
         lines = [
             f"{self._title()} in shared memory: {_FAMILIES.get(self.family, 'a tile')}.",
-            f"It takes the room of {counted(self.size, 'element')}{left_free}.",
+            f"It takes the space of {counted(self.size, 'element')}{left_free}.",
         ]
         for interval, padding in self.paddings:
             lines.append(f"After every {interval} elements, {padding} are left free.")
@@ -538,40 +487,14 @@ class TensorMemoryLayout(Layout):
     row: Bases
     """By bits of the row: tensor memory calls its 128 rows lanes."""
     column: Bases
-
-    @property
-    def bases(self) -> Mapping[str, Bases]:
-        """Input -> its basis vectors."""
-        return {"row": self.row, "column": self.column}
+    _inputs = ("row", "column")
+    _place = TensorMemoryPlace
 
     def elements(self, row: ArrayLike, column: ArrayLike) -> Numbers:
         """The indices of the elements at rows and columns:
         int64 of shape (*broadcast shape, rank).
         """
         return self._elements(row=row, column=column)
-
-    @overload
-    def holders(self, index: Sequence[int]) -> tuple[TensorMemoryPlace, ...]: ...
-
-    @overload
-    def holders(self, index: ArrayLike) -> Any: ...
-
-    @names_bad_arguments
-    def holders(self, index: ArrayLike) -> Any:
-        """The places of the element at `index`: several where it fills several columns,
-        or where rows lie idle beside it.
-
-        Args:
-            index: of one element, or an array of indices of shape (..., rank of the tile).
-
-        Returns:
-            A tuple of `TensorMemoryPlace` for one index.
-            For an array int64 of shape (..., replication, 2): row, column.
-
-        Raises:
-            LayoutError: the tile has no such element.
-        """
-        return self._held(index, TensorMemoryPlace)
 
     def describe(self) -> str:
         """The layout in words."""
@@ -584,13 +507,10 @@ class TensorMemoryLayout(Layout):
 
 _FAMILIES = {
     "blocked": (
-        "each thread holds a box of neighbours, each warp a box of those, the program a box of "
-        "these"
+        "each thread holds a box of neighbors, each warp a box of those, the program a box of these"
     ),
     "slice": "another layout without one of its dimensions, as a reduction leaves it",
-    "dot_op": (
-        "an operand of a matrix product, in the registers where the instruction takes it from"
-    ),
+    "dot_op": ("an operand of a matmul, in the registers that the instruction reads"),
     "nvidia_mma": (
         "the result of mma.sync or wgmma, in the registers where the instruction leaves it"
     ),
@@ -603,40 +523,9 @@ _FAMILIES = {
         "conflicts"
     ),
     "nvmma_shared": "as TMA writes it and the matrix units read it",
-    "padded_shared": "rows with room between them, against bank conflicts",
+    "padded_shared": "rows with padding between them, against bank conflicts",
     "shared_linear": "a layout by its basis vectors alone",
     "tensor_memory": "rows and columns of Blackwell's tensor memory",
-    "tensor_memory_scales": "the scales of a scaled matrix product in tensor memory",
+    "tensor_memory_scales": "the scales of a scaled matmul in tensor memory",
 }
 """What each family is, in words."""
-
-
-def _array_of_indices(index: object) -> Any:
-    """Indices as NumPy takes them; None for one index, and for what is neither."""
-    given = cast(Any, index)
-    try:
-        if hasattr(given, "__len__") and len(given) > _MOST_INDICES:
-            return None
-        given = _plain_rows(given)
-        return given if numpy.ndim(given) > 1 else None
-    except Exception:  # rows of different lengths, a sparse tensor, whatever somebody wrote
-        return None
-
-
-_MOST_INDICES = 1 << 24
-"""Of one question; a list of more would be made an array first."""
-
-_DEEPEST = 8
-"""Lists within each other."""
-
-
-def _plain_rows(given: Any, depth: int = 0) -> Any:
-    """Lists in the place of what NumPy would go through to its end, which it may not have."""
-    if hasattr(type(given), "__array__") or not hasattr(type(given), "__iter__"):
-        return given
-    items = at_most(given, _MOST_INDICES)
-    if items is None or depth == _DEEPEST:
-        raise ValueError("no array has so many items")
-    if all(kind is int for kind in set(map(type, items))):
-        return items
-    return [_plain_rows(item, depth + 1) for item in items]

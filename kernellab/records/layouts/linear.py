@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import ClassVar, cast
 
 import numpy
 from numpy.typing import ArrayLike, NDArray
@@ -44,23 +44,24 @@ class LinearTile:
 
     shape: Shape
     encoding: str
-    """The layout as TTGIR writes it, aliases spelt out:
+    """The layout as TTGIR writes it, aliases spelled out:
     "#ttg.blocked<{sizePerThread = [1, 4], ...}>"."""
+
+    _inputs: ClassVar[tuple[str, ...]]
+    """The fields that are inputs; the first varies fastest where inputs are counted through."""
 
     @property
     def bases(self) -> Mapping[str, Bases]:
-        """Input -> its basis vectors; the first input varies fastest
-        where inputs are counted through.
-        """
-        raise NotImplementedError
+        """Input -> its basis vectors."""
+        return {name: getattr(self, name) for name in self._inputs}
 
     @property
     def family(self) -> str:
         """MLIR's name of the kind of layout: "blocked", "slice", "nvidia_mma",
         "nvmma_shared", ...
         """
-        found = re.match(r"#\w+\.(\w+)", self.encoding)
-        return found[1].removesuffix("_encoding") if found else ""
+        match = re.match(r"#\w+\.(\w+)", self.encoding)
+        return match[1].removesuffix("_encoding") if match else ""
 
     @property
     def element_count(self) -> int:
@@ -103,26 +104,28 @@ class LinearTile:
 
     def _elements(self, **inputs: ArrayLike) -> Numbers:
         """The indices of the elements that numbers of the inputs lead to; arrays are broadcast."""
-        found = numpy.zeros((), numpy.int64)
+        outputs = numpy.zeros((), numpy.int64)
         for name, given in inputs.items():
-            asked = self._asked(name, given)
-            found = found ^ numpy.zeros_like(asked)  # with no bits, it has a shape all the same
+            numbers = self._asked(name, given)
+            outputs = outputs ^ numpy.zeros_like(
+                numbers
+            )  # with no bits, it has a shape all the same
             for bit, vector in enumerate(self.bases[name]):
-                found = found ^ numpy.where(asked >> bit & 1, self._number(vector), 0)
-        return self._indices(found)
+                outputs = outputs ^ numpy.where(numbers >> bit & 1, self._number(vector), 0)
+        return self._indices(outputs)
 
     def _asked(self, name: str, given: ArrayLike) -> Numbers:
         """Numbers of an input, all of which it has."""
-        asked = numpy.asarray(given)
-        if asked.size and asked.dtype.kind not in "iu":
-            raise LayoutError(f"A {name} is a whole number, and not {given!r}.")
-        outside = (asked < 0) | (asked >= self._size(name))
+        inputs = numpy.asarray(given)
+        if inputs.size and inputs.dtype.kind not in "iu":
+            raise LayoutError(f"A {name} must be a whole number, got {given!r}.")
+        outside = (inputs < 0) | (inputs >= self._size(name))
         if outside.any():
             raise LayoutError(
-                f"A {self} has {name} 0 to {self._size(name) - 1}, and was asked for "
-                f"{int(asked[outside].flat[0])}."
+                f"A {self} has {name} 0 to {self._size(name) - 1}, got "
+                f"{int(inputs[outside].flat[0])}."
             )
-        return asked.astype(numpy.int64)
+        return inputs.astype(numpy.int64)
 
     @cached_property
     def _element_numbers(self) -> Numbers:
@@ -145,7 +148,7 @@ class LinearTile:
         """The inputs that lead to one element."""
         try:
             given = tuple(operator.index(i) for i in at_most(index, len(self.shape)) or ())
-        except Exception:  # somebody else's object may answer with anything
+        except (TypeError, ValueError):  # not a sequence of integers
             given = ()
         if len(given) != len(self.shape) or any(not 0 <= i < n for i, n in zip(given, self.shape)):
             raise LayoutError(
@@ -159,25 +162,25 @@ class LinearTile:
         indices of shape (..., rank) become inputs of shape (..., replication).
         """
         try:
-            asked = numpy.asarray(indices)
-        except Exception as error:  # a sparse tensor, whatever somebody wrote
+            inputs = numpy.asarray(indices)
+        except (TypeError, ValueError, RuntimeError) as error:  # such as a sparse tensor
             raise LayoutError(
-                f"{shown(indices)} is no array of indices: {error}",
+                f"{shown(indices)} is not an array of indices: {error}",
                 advice="Give one index, or a NumPy array of them.",
             ) from error
         rank = len(self.shape)
-        if asked.shape[-1] != rank or (asked.size and asked.dtype.kind not in "iu"):
+        if inputs.shape[-1] != rank or (inputs.size and inputs.dtype.kind not in "iu"):
             raise LayoutError(
-                f"Indices into a tile of {sizes(self.shape)} are whole numbers of shape (..., "
-                f"{rank}), and not {asked.dtype} of shape {asked.shape}.",
+                f"Indices into a tile of {sizes(self.shape)} must be whole numbers of shape (..., "
+                f"{rank}), got {inputs.dtype} of shape {inputs.shape}.",
                 advice=f"The last axis has the {rank} numbers of one index.",
             )
-        outside = ((asked < 0) | (asked >= numpy.array(self.shape))).any(axis=-1)
+        outside = ((inputs < 0) | (inputs >= numpy.array(self.shape))).any(axis=-1)
         if outside.any():
-            first = tuple(asked[outside][0].tolist())
+            first = tuple(inputs[outside][0].tolist())
             raise LayoutError(f"A tile of {sizes(self.shape)} has no element {first}.")
-        along = numpy.moveaxis(asked.astype(numpy.int64), -1, 0)
-        numbers = numpy.zeros(asked.shape[:-1], numpy.int64) + self._number(
+        along = numpy.moveaxis(inputs.astype(numpy.int64), -1, 0)
+        numbers = numpy.zeros(inputs.shape[:-1], numpy.int64) + self._number(
             cast(Sequence[int], along)
         )
         return self._inputs_by_element[numbers]

@@ -1,4 +1,4 @@
-"""How encodings are spelt: the keys of each family and what each holds,
+"""How encodings are spelled: the keys of each family and what each holds,
 to say which one is wrong where Triton refuses an encoding.
 
 Triton alone decides what it takes. Nothing here refuses anything.
@@ -94,7 +94,7 @@ _OPTIONAL = {
 
 
 def misspelling(encoding: str, diagnostic: str) -> str:
-    """Which part of a refused encoding is misspelt, as a sentence; "" where none is known to be.
+    """Which part of a refused encoding is misspelled, as a sentence; "" where none is known to be.
 
     Args:
         encoding: as TTGIR writes it, with no aliases; its parents are looked at too.
@@ -108,18 +108,20 @@ def misspelling(encoding: str, diagnostic: str) -> str:
             if "unknown attribute" not in diagnostic:
                 continue
             close = nearest(family, _NEEDED)
-            return f"{family} is no layout. {close or 'There are ' + ', '.join(_NEEDED) + '.'}"
-        found = _misread(family, body) or _misspelt_key(family, dict(_entries(body)), diagnostic)
-        if found:
-            return found
+            return f"{family} is not a layout. {close or 'There are ' + ', '.join(_NEEDED) + '.'}"
+        problem = _misread(family, body) or _misspelled_key(
+            family, dict(_entries(body)), diagnostic
+        )
+        if problem:
+            return problem
     return ""
 
 
-def misspelt_error(encoding: str, found: str, detail: str) -> LayoutError:
-    """The error for an encoding of which a part is misspelt;
+def misspelled_error(encoding: str, problem: str, detail: str) -> LayoutError:
+    """The error for an encoding of which a part is misspelled;
     the detail is a sentence about what Triton made of it.
     """
-    return LayoutError(found, advice=f"In {encoding}\n{detail}")
+    return LayoutError(problem, advice=f"In {encoding}\n{detail}")
 
 
 _PADDINGS = r"\[\s*\d+\s*:\s*\+\s*\d+\s*(,\s*\d+\s*:\s*\+\s*\d+\s*)*\]"
@@ -130,11 +132,11 @@ def _misread(family: str, body: str) -> str:
     if family == "#ttg.padded_shared" and not re.match(_PADDINGS, body.strip()):
         return f"{family} begins with its paddings, interval and size, as in [32:+4] {{...}}."
     for entry in _unread(body):
-        return f"{entry!r} in {family} is no key with its value; write NAME = VALUE."
+        return f"{entry!r} in {family} is not a key with its value; write NAME = VALUE."
     return ""
 
 
-def _misspelt_key(family: str, entries: dict[str, str], diagnostic: str) -> str:
+def _misspelled_key(family: str, entries: dict[str, str], diagnostic: str) -> str:
     needed = {key.name: key for key in _NEEDED[family]}
     kinds = _OPTIONAL | {name: key.kind for name, key in needed.items()}
     missing = [k for k in needed.values() if k.name not in entries and k.instead not in entries]
@@ -152,7 +154,7 @@ def _misspelt_key(family: str, entries: dict[str, str], diagnostic: str) -> str:
         if name in kinds and not re.fullmatch(kinds[name].pattern, value, re.DOTALL):
             return f"{name!r} of {family} is {value or 'empty'}, and has to be {kinds[name].words}."
     if missing:
-        return f"{family} lacks the key {missing[0].name!r}: {missing[0].kind.words}."
+        return f"The key {missing[0].name!r} is missing in {family}: {missing[0].kind.words}."
     return ""
 
 
@@ -160,15 +162,15 @@ def _misspelt_key(family: str, entries: dict[str, str], diagnostic: str) -> str:
 
 
 def _parts(encoding: str) -> Iterator[tuple[str, str]]:
-    """Family and body of an encoding, then of each that stands in it:
+    """Family and body of an encoding, then of each one in it:
     ("#ttg.slice", "{dim = 1, parent = ...}").
     """
-    for found in re.finditer(r"(#\w+\.\w+)\s*<", encoding):
-        yield found[1], encoding[found.end() : _end(encoding, found.end())]
+    for match in re.finditer(r"(#\w+\.\w+)\s*<", encoding):
+        yield match[1], encoding[match.end() : _end(encoding, match.end())]
 
 
 def _is_balanced(text: str) -> bool:
-    """Whether every bracket is closed by one of its own kind."""
+    """Return whether every bracket is closed by one of the same kind."""
     opened = []
     for letter in text:
         if letter in "<[{(":
@@ -204,7 +206,7 @@ def _unread(body: str) -> Iterator[str]:
 
 
 def _flat(body: str) -> Iterator[str]:
-    """What stands in a body's braces, and beside them."""
+    """Yield the entries in a body's braces, and beside them."""
     for entry in _split(body.strip()):
         braced = re.fullmatch(r"(?:\[.*\]\s*)?\{(.*)\}", entry, re.DOTALL)
         if braced:
@@ -214,7 +216,7 @@ def _flat(body: str) -> Iterator[str]:
 
 
 def _split(body: str) -> list[str]:
-    """At the commas that stand in no brackets."""
+    """Split at the commas that are not in brackets."""
     parts, start, place = [], 0, 0
     while place < len(body):
         if body[place] in "<[{(":

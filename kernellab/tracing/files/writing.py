@@ -17,13 +17,14 @@ from kernellab.common.saved_json import (
     saved_path,
     value_to_json,
 )
-from kernellab.errors import ArchiveError
+from kernellab.errors import ArchiveError, SourcePosition
 from kernellab.tracing.steps import (
     Access,
     AffineLanes,
+    Checkpoint,
     Frame,
+    LoopIteration,
     Step,
-    TracedFault,
 )
 from kernellab.tracing.values import (
     StoredValue,
@@ -44,7 +45,9 @@ def save_trace(trace: Trace, path: str | os.PathLike[str]) -> Path:
     """Write a trace; see `Trace.save`."""
     target = saved_path(path, ArchiveError)
     heap = _Heap()
-    document = json.dumps(_to_json(trace, heap), separators=(",", ":"), ensure_ascii=False)
+    document = json.dumps(
+        _to_json(trace, heap), default=_plain, separators=(",", ":"), ensure_ascii=False
+    )
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr(_entry(DOCUMENT), document, zipfile.ZIP_DEFLATED)
@@ -74,53 +77,43 @@ def _to_json(trace: Trace, heap: _Heap) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "kernellab": kernellab_version(),
-        "facts": dataclasses.asdict(trace.facts),
-        "sources": [dataclasses.asdict(one) for one in trace.sources],
-        "arguments": [dataclasses.asdict(one) for one in trace.arguments.values()],
-        "frames": [_frame_to_json(frame) for frame in trace.frames],
-        "steps": [_step_to_json(step) for step in trace.steps],
-        "checkpoints": [[one.step, dict(one.contents)] for one in trace.checkpoints],
-        "fault": _fault_to_json(trace.fault),
+        "facts": trace.facts,
+        "sources": trace.sources,
+        "arguments": list(trace.arguments.values()),
+        "frames": [_row(frame, "number") for frame in trace.frames],
+        "steps": trace.steps,
+        "checkpoints": trace.checkpoints,
+        "fault": trace.fault,
         "notices": list(trace.notices),
         "places": trace.values.places(),
-        "values": [_value_to_json(one, heap) for one in trace.values.distinct()],
+        "values": [_value_to_json(value, heap) for value in trace.values.distinct()],
     }
 
 
-def _frame_to_json(frame: Frame) -> list[Any]:
-    caller = None if frame.caller is None else frame.caller.number
-    return [frame.function, frame.file, frame.program, caller, frame.call_line, frame.given]
-
-
-def _step_to_json(step: Step) -> list[Any]:
-    turns = [
-        [iteration.line, iteration.header, iteration.number, *([True] if iteration.is_over else [])]
-        for iteration in step.turns
-    ]
-    accesses = [_access_to_json(access) for access in step.accesses]
-    return [step.frame.number, step.line, turns, step.changed_numbers, accesses, step.operation]
-
-
-def _access_to_json(access: Access) -> list[Any]:
-    lanes: Any = access.lanes
-    if isinstance(lanes, AffineLanes):
-        lanes = [lanes.start, lanes.strides, lanes.extents]
+def _row(record: Any, *left_out: str) -> list[Any]:
+    """A record as the list of its fields' values; see `RecordReader.row`."""
     return [
-        access.kind,
-        access.argument,
-        access.itemsize,
-        lanes,
-        access.mask_number,
-        access.written_number,
+        getattr(record, field.name)
+        for field in dataclasses.fields(record)
+        if field.name not in left_out
     ]
 
 
-def _fault_to_json(fault: TracedFault | None) -> dict[str, Any] | None:
-    if fault is None:
-        return None
-    position = fault.position
-    place = None if position is None else [position.file, position.line, position.column]
-    return {"kind": fault.kind, "message": fault.message, "position": place, "step": fault.step}
+def _plain(record: Any) -> Any:
+    """A record in types that JSON has, or that this function takes."""
+    match record:
+        case Frame():
+            return record.number
+        case Step():
+            return _row(record, "number", "values")
+        case Access():
+            return _row(record, "values")
+        case LoopIteration():
+            return _row(record, *([] if record.is_over else ["is_over"]))
+        case AffineLanes() | Checkpoint() | SourcePosition():
+            return _row(record)
+        case _:
+            return vars(record)
 
 
 def _value_to_json(value: StoredValue, heap: _Heap) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Sweeps on disk: saved files, the store of outcomes, kernels kept as text."""
+"""Sweeps on disk: saved files, the store of outcomes, and kernels kept as text."""

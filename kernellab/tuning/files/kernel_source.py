@@ -1,39 +1,44 @@
-"""The kernel of a sweep as its file keeps it: where it stands, and its source."""
+"""The kernel of a sweep as its file keeps it: where it is defined, and its source, which is shown
+before it runs, and runs with the user's consent.
+"""
 
 from __future__ import annotations
 
 import ast
+import hashlib
 import os
+import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kernellab import errors, triton_api
 from kernellab.common.formatting import visible
-from kernellab.common.saved_json import SavedData
-from kernellab.errors import ArchiveError
+from kernellab.common.saved_records import Line
+from kernellab.errors import ArchiveError, ArgumentError
 
 
 @dataclass(frozen=True)
 class KernelSource:
-    """Where a kernel stood when it was swept, and its text."""
+    """Where a kernel was defined when it was swept, and its text."""
 
     kernel: str
     module: str
-    """That it can be imported from; "" of a notebook's cell, a script,
-    or a function inside another."""
+    """The module to import it from; "" for a notebook's cell, a script, or a nested function."""
     file: str
-    """Relative to where its module is imported from; "a notebook's cell";
-    "" where it stands in no file."""
-    line: int
-    """Of its `def`."""
+    """The path relative to where its module is imported from; "a notebook's cell"; or "" without a
+    file."""
+    line: Line
+    """The line of its `def`."""
     text: str
     """A module's text with the kernel, its helpers and constants."""
     modules: Mapping[str, str] = field(default_factory=dict)
     """The texts of the other modules that it imports, by name."""
     missing: tuple[str, ...] = ()
-    """What the texts use and do not hold, as it is no kernel, number or text: "mylib.table"."""
+    """What the texts use but do not define, because it is not a kernel, number or text:
+    "mylib.table"."""
 
     @property
     def is_whole(self) -> bool:
@@ -47,14 +52,14 @@ class KernelSource:
 
     @property
     def readable(self) -> str:
-        """All that `kernel_again` runs, to be read: texts of other modules under their names, and
-        what shows nothing, or turns lines around, as escapes.
+        """All text that `kernel_again` runs, with other modules under their names, and with
+        invisible and bidirectional characters as escapes.
         """
         others = (f"\n\n# The module {name}:\n\n{text}" for name, text in self.modules.items())
         return visible("".join([self.text, *others]))
 
     def excerpt(self, most: int) -> str:
-        """`readable`, as far as so many characters; what is left out is said."""
+        """Return the first `most` characters of `readable`, and how many are left out."""
         text = self.readable
         left = len(text) - most
         if left <= 0:
@@ -62,16 +67,16 @@ class KernelSource:
         return f"{text[:most]}\n... and {left:,} more characters: print(tuning.source.readable)"
 
     def kernel_again(self) -> Any:
-        """The kernel, made from the text, which is run for that.
+        """Run the text, and return the kernel that it defines.
 
         Raises:
-            ArchiveError: the text is not whole, or gives no such kernel here.
-            KeyboardInterrupt: Ctrl-C came while it ran.
+            ArchiveError: the text is incomplete, or does not define the kernel here.
+            KeyboardInterrupt: Ctrl-C was pressed while it ran.
         """
         if self.missing:
             raise ArchiveError(
-                f"The source of {self.kernel!r} that the sweep was saved with lacks "
-                f"{', '.join(self.missing)}, so it makes no kernel.",
+                f"The source of {self.kernel!r} that the sweep was saved with is missing "
+                f"{', '.join(self.missing)}, so it does not define the kernel.",
                 advice=how_to_open(self.kernel, self),
             )
         try:
@@ -80,46 +85,27 @@ class KernelSource:
             raise
         except BaseException as error:
             raise ArchiveError(
-                f"The source of {self.kernel!r} that the sweep was saved with makes no kernel "
-                f"here: {type(error).__name__}: {error}.",
-                advice=f"Give the kernel itself, that of {self.place}.",
+                f"The source of {self.kernel!r} that the sweep was saved with does not define the "
+                f"kernel here: {type(error).__name__}: {error}.",
+                advice=f"Pass the kernel itself, from {self.place}.",
             ) from error
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Any) -> KernelSource:
-        """What `to_json` made; raises ValueError or Misfit where it is none."""
-        saved = SavedData(data, "source")
-        texts = {name: saved[name].text() for name in ("kernel", "module", "file", "text")}
-        missing = tuple(one.text() for one in saved["missing"].items())
-        # Files of earlier versions have no modules.
-        modules = data.get("modules", {})
-        if not isinstance(modules, dict) or not all(
-            isinstance(one, str) for one in modules.values()
-        ):
-            raise ValueError("the modules of the kernel's source should be texts by name")
-        line = saved["line"].integer(0, 2_000_000)
-        return cls(line=line, modules=modules, missing=missing, **texts)
 
 
 _CELL = "a notebook's cell"
 
 
 def source_of(kernel: Any, values: Iterable[Any] = ()) -> KernelSource | None:
-    """The source of a JIT function; None where that cannot be read.
+    """Return the source of a JIT function; None if it cannot be read.
 
     Args:
         kernel: a JIT function.
-        values: of its constants: functions among them belong to the source.
+        values: the values of its constants; functions among them become part of the source.
     """
-    functions = {id(one): one for one in values if isinstance(one, triton_api.JITFunction)}
+    functions = {id(value): value for value in values if isinstance(value, triton_api.JITFunction)}
     try:
         standalone = triton_api.standalone_text(kernel, list(functions.values()))
         position = triton_api.definition_of(kernel)
-    except (OSError, SyntaxError, TypeError):  # A function that came with no text.
+    except (OSError, SyntaxError, TypeError):  # A function without text.
         return None
     module, name = str(kernel.fn.__module__), str(kernel.fn.__name__)
     importable = kernel.fn.__qualname__ == name and module != "__main__"
@@ -136,7 +122,7 @@ def source_of(kernel: Any, values: Iterable[Any] = ()) -> KernelSource | None:
 
 
 def _relative(file: str, module: str) -> str:
-    """A file from where its module is imported: no path of the machine is of use elsewhere."""
+    """Return a path relative to where its module is imported from, which other machines share."""
     if errors.label_file(file) is not None:
         return _CELL
     if not os.path.exists(file):
@@ -147,55 +133,60 @@ def _relative(file: str, module: str) -> str:
 
 
 def how_to_open(kernel: str, source: KernelSource | None, then: str = "") -> str:
-    """What to do so that a sweep from a file opens its configs, in sentences;
-    `then` is what is done with it: ".show()".
+    """Return advice on how to open the configs of a sweep from a file.
+
+    Args:
+        kernel: the kernel's name.
+        source: the source in the file, if any.
+        then: what the user calls next, such as ".show()".
     """
     give = f"tuning.with_kernel({kernel}){then}"
     if source is None:
         return (
-            f"The file says nothing of the kernel's source, as those of earlier versions; {give} "
-            "opens every config."
+            "The file does not contain the kernel's source, as an earlier version saved it; "
+            f"{give} opens every config."
         )
-    found = f"from {source.module} import {kernel}; " if source.module else ""
-    itself = f"the kernel of {source.place}: {found}{give}."
+    imported = f"from {source.module} import {kernel}; " if source.module else ""
+    itself = f"the kernel of {source.place}: {imported}{give}."
     if source.is_whole:
         return (
-            f"tuning.with_kernel(){then} opens every config: it runs the source that the file "
-            f"holds, which a notebook asks about, so trust the file first. Or give {itself}"
+            f"If you trust the file, tuning.with_kernel(){then} opens every config: it runs the "
+            f"source in the file, after a question in a notebook. Or pass {itself}"
         )
     return (
-        f"Give {itself} The file holds its source, but not what that takes from elsewhere: "
+        f"Pass {itself} The file contains its source, but not what the source uses from elsewhere: "
         f"{', '.join(source.missing)}."
     )
 
 
-def is_another(one: KernelSource | None, other: KernelSource | None) -> bool:
-    """Whether two sources are known, and something that both define is not the same;
-    comments, docstrings and places do not count.
+def differs(left: KernelSource | None, right: KernelSource | None) -> bool:
+    """Whether both sources are known and define something differently, except for comments,
+    docstrings and places.
     """
-    if one is None or other is None or (one.text, one.modules) == (other.text, other.modules):
+    if left is None or right is None or (left.text, left.modules) == (right.text, right.modules):
         return False
     try:
-        left, right = _definitions(one), _definitions(other)
+        first, second = _definitions(left), _definitions(right)
     except (SyntaxError, ValueError, MemoryError, RecursionError):  # A damaged file.
         return True
-    # Of two modules that define one name, both may be known to one side only.
-    return any(not (left[n] <= right[n] or right[n] <= left[n]) for n in left.keys() & right.keys())
+    # If two modules define the same name, one side may know only one of them.
+    shared = first.keys() & second.keys()
+    return any(not (first[n] <= second[n] or second[n] <= first[n]) for n in shared)
 
 
 def _definitions(source: KernelSource) -> dict[str, set[str]]:
-    """What the texts define: name -> its statements, in whichever modules,
-    without comments and docstrings.
+    """Map each name that the texts define to its statements in all modules, without comments and
+    docstrings.
     """
-    found: dict[str, set[str]] = {}
+    definitions: dict[str, set[str]] = {}
     for text in (source.text, *source.modules.values()):
         for name, statement in _statements(text):
-            found.setdefault(name, set()).add(statement)
-    return found
+            definitions.setdefault(name, set()).add(statement)
+    return definitions
 
 
 def _statements(text: str) -> Iterator[tuple[str, str]]:
-    """The names that a module's text gives to something, and by what statement."""
+    """Yield the names that a module's text defines, each with its statement."""
     for node in ast.parse(text).body:
         match node:
             case ast.FunctionDef(name=name, body=[first, *rest]):
@@ -204,3 +195,60 @@ def _statements(text: str) -> Iterator[tuple[str, str]]:
                 yield name, ast.unparse(node)
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
                 yield name, ast.unparse(node)
+
+
+_MOST_PRINTED = 20_000
+"""Characters of a source that are printed before the question."""
+
+_agreed: set[str] = set()
+"""Digests of the sources that were agreed to in this process, or announced."""
+
+
+def agree_to_run(source: KernelSource) -> None:
+    """Request consent to run a source, once per source, in a notebook or at a prompt.
+
+    A script cannot answer, and its author wrote the call, so it only prints a line on stderr.
+
+    Raises:
+        ArgumentError: the answer was no, or this notebook's front end takes no answers.
+    """
+    digest = hashlib.sha256(
+        repr((source.text, sorted(source.modules.items()))).encode()
+    ).hexdigest()
+    if digest in _agreed:
+        return
+    # What Python's own prompt, IPython and notebooks set.
+    if not hasattr(sys, "ps1"):
+        print(_announcement(source), file=sys.stderr)
+    elif not _is_agreed(source):
+        raise ArgumentError(
+            f"the source of {source.kernel!r} in the file was not run, because the answer was no",
+            advice=how_to_open(source.kernel, source),
+        )
+    _agreed.add(digest)
+
+
+def _announcement(source: KernelSource) -> str:
+    return (
+        f"kernellab: with_kernel() runs the source of {visible(source.kernel)!r} that the sweep "
+        "was saved with (tuning.source.text). If you trust it, with_kernel(run_source=True) runs "
+        "it without this line."
+    )
+
+
+def _is_agreed(source: KernelSource) -> bool:
+    print(
+        f"tuning.with_kernel() runs the source of {visible(source.kernel)!r} in the file:",
+        textwrap.indent(source.excerpt(_MOST_PRINTED), "    "),
+        sep="\n\n",
+    )
+    try:
+        return input("Run it? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+    except NotImplementedError as error:  # A notebook that runs unattended, such as nbconvert's.
+        raise ArgumentError(
+            f"with_kernel() needs your consent to run the source of {source.kernel!r} in the file, "
+            "and this notebook's front end takes no answers",
+            advice="If you trust the file, write with_kernel(run_source=True).",
+        ) from error

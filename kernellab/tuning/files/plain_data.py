@@ -1,216 +1,191 @@
-"""A sweep's records as JSON, and back."""
+"""Convert a sweep's records to JSON and back, and look up what a file only names: functions among
+its constants, and the configs' hooks.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import math
-from collections.abc import Mapping
-from typing import Any, get_args
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import triton.language as tl
 
 from kernellab import triton_api
-from kernellab.common.formatting import shown
-from kernellab.common.saved_json import Misfit, SavedData, value_of, value_to_json
-from kernellab.records import Resources
-from kernellab.tuning.files.named import Named
-from kernellab.tuning.results.records import (
-    Candidate,
-    Compiled,
-    Dropped,
-    Machine,
-    Method,
-    Outcome,
-    Reason,
-    Timing,
-    Trial,
-    Work,
-)
+from kernellab.common.saved_json import SavedData, value_of, value_to_json
+from kernellab.common.saved_records import RecordReader
+from kernellab.compiler.files.restore import target_from_json
+from kernellab.errors import ArgumentError
+from kernellab.records import Target
+from kernellab.triton_api.functions import scope_of
+from kernellab.tuning.results.records import Candidate, OccupancyOrNan, Outcome, Timing, Trial
+from kernellab.tuning.sweep.spaces import autotuner_in, of_config
+
+
+@dataclass(frozen=True, repr=False)
+class Named:
+    """A value that a file contains only as text."""
+
+    text: str
+    """Its repr."""
+    function: str = ""
+    """The name of a JIT function; "" for any other value."""
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def __str__(self) -> str:
+        return self.function or self.text
+
+
+def found_again(value: Any, parameter: str, kernel: Any) -> Any:
+    """Return the function that a `Named` names, and any other value unchanged.
+
+    Raises:
+        ArgumentError: there is no such function where the kernel is defined, or the value was not a
+            function.
+    """
+    if not isinstance(value, Named):
+        return value
+    function = scope_of(kernel.fn).get(value.function)
+    if isinstance(function, triton_api.JITFunction):
+        return function
+    wanted = f"the function {value.function!r}" if value.function else value.text
+    raise ArgumentError(
+        f"{parameter!r} of this sweep of {kernel.__name__!r} was {wanted}, which its "
+        "file can only name",
+        advice="The file that defines the kernel must define it too."
+        if value.function
+        else "A file can hold numbers, texts, Triton's types, and names of JIT functions.",
+        position=triton_api.definition_of(kernel),
+    )
+
+
+def complete(candidate: Candidate, kernel: Any, plain: Any) -> Candidate:
+    """Return the config with its functions and its hook.
+
+    Args:
+        candidate: a config of a sweep that was made here or read from a file.
+        kernel: the kernel with its autotuner, whose configs have the hooks.
+        plain: the JIT function inside.
+
+    Raises:
+        ArgumentError: a function or the hook does not exist.
+    """
+    constants = {
+        name: found_again(value, name, plain) for name, value in candidate.constants.items()
+    }
+    candidate = replace(candidate, constants=constants)
+    if candidate.pre_hook is not None or not candidate.hook_name:
+        return candidate
+    autotuner = autotuner_in(kernel)
+    for config in autotuner.configs if autotuner is not None else ():
+        if of_config(plain, config) == candidate and config.pre_hook is not None:
+            return replace(candidate, pre_hook=config.pre_hook)
+    raise ArgumentError(
+        f"the config {candidate} has the hook {candidate.hook_name!r}, which a file can only name",
+        advice="Pass the kernel with its @triton.autotune, whose configs have their hooks.",
+        position=triton_api.definition_of(plain),
+    )
 
 
 def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
-    """Plain data; what is not known is left out."""
-    data: dict[str, Any] = {}
-    if outcome.compiled is not None:
-        compiled = dataclasses.asdict(outcome.compiled)
-        compiled["resources"] = dataclasses.asdict(outcome.compiled.resources)
-        compiled["occupancy"] = (
-            None if math.isnan(outcome.compiled.occupancy) else outcome.compiled.occupancy
-        )
-        compiled["seconds"] = round(outcome.compiled.seconds, 4)
-        if compiled["estimated"] is None:
-            del compiled["estimated"]
-        data["compiled"] = compiled
-    if outcome.dropped is not None:
-        data["dropped"] = dataclasses.asdict(outcome.dropped)
-    if outcome.checked:
-        data["checked"] = outcome.checked
-        data["check_seconds"] = round(outcome.check_seconds, 4)
-    if outcome.unchecked:
-        data["unchecked"] = outcome.unchecked
-    if outcome.timing is not None:
-        timing = dataclasses.asdict(outcome.timing)
-        data["timing"] = {
-            name: round(value, 7) if isinstance(value, float) else value
-            for name, value in timing.items()
-        }
+    """Return plain data without what is not known."""
+    data = {name: value for name, value in asdict(outcome).items() if value and name != "lasts"}
+    if outcome.compiled is not None and math.isnan(outcome.compiled.occupancy):
+        data["compiled"]["occupancy"] = None
     return data
 
 
-def outcome_from_json(data: SavedData) -> Outcome:
-    """What `outcome_to_json` wrote.
+def outcome_from_json(data: SavedData, others: Collection[str] = ()) -> Outcome:
+    """Read what `outcome_to_json` wrote; `others` are names of other parts of the same object.
 
     Raises:
-        Misfit: it is none.
+        Misfit: the data is not an outcome.
     """
-    seconds = data["check_seconds"].number(0, _LONGEST) if data.has("check_seconds") else 0.0
-    return Outcome(
-        compiled=_compiled_from_json(data["compiled"]) if data.has("compiled") else None,
-        dropped=_dropped_from_json(data["dropped"]) if data.has("dropped") else None,
-        checked=_text_or_nothing(data, "checked"),
-        unchecked=_text_or_nothing(data, "unchecked"),
-        check_seconds=seconds,
-        timing=timing_from_json(data["timing"]) if data.has("timing") else None,
-    )
+    outcome: Outcome = READER.record(Outcome, data, others)
+    return outcome
 
 
-def _text_or_nothing(data: SavedData, name: str) -> str:
-    return data[name].text() if data.has(name) else ""
+def _occupancy(data: SavedData) -> float:
+    return math.nan if data.is_null() else data.number(least=0)
 
 
-def _compiled_from_json(data: SavedData) -> Compiled:
-    occupancy = data["occupancy"]
-    return Compiled(
-        resources=resources_from_json(data["resources"]),
-        occupancy=math.nan if occupancy.is_null() else occupancy.number(least=0),
-        limited_by=data["limited_by"].text(),
-        matrix=data["matrix"].text(),
-        seconds=data["seconds"].number(0, _LONGEST),
-        estimated=data["estimated"].number(least=0) if data.has("estimated") else None,
-    )
-
-
-_RESOURCES = {
-    field.name: field.name in ("registers", "spills", "shared_bytes", "stack_bytes")
-    for field in dataclasses.fields(Resources)
-}
-"""Name -> whether every file has it; some came later."""
-
-_METHODS = get_args(Method)
-
-
-def resources_from_json(data: SavedData) -> Resources:
-    """What a program takes; fields that came later may lack."""
-    names = set(data.names())
-    if unknown := sorted(names - _RESOURCES.keys()):
-        raise Misfit(f"resources has the unknown field {shown(unknown[0])}")
-    there = [name for name, required in _RESOURCES.items() if required or name in names]
-    return Resources(**data.integers(there, 0, 2**48))
-
-
-def _dropped_from_json(data: SavedData) -> Dropped:
-    return Dropped(data["reason"].one_of(*get_args(Reason)), data["why"].text())
-
-
-_SHORTEST, _LONGEST = 1e-12, 1e15
-"""Of a time, in milliseconds: a femtosecond, and longer than anybody measures.
-Rates of such times are numbers that a plot can draw and JSON can write.
-"""
-
-_MOST_WORK = 1e30
-"""Bytes or operations of a launch."""
+_SHORTEST = 1e-12
+"""A time in milliseconds: a femtosecond. Rates of such times are numbers that a plot can draw."""
 
 _ROUNDED = 1 - 1e-9
-"""Quartiles are interpolated: equal ones may differ in their last digit."""
+"""The tolerance of quartiles: they are interpolated, so equal ones may differ in the last digit."""
 
 
-_TIMES = ("median", "lower", "upper", "fastest")
-
-
-def timing_from_json(data: SavedData) -> Timing:
-    """Times of runs, which are more than nothing; raises Misfit where they are none."""
-    median, lower, upper, fastest = data.numbers(_TIMES, 0, _LONGEST).values()
-    if median < _SHORTEST:
+def _timing(data: SavedData) -> Timing:
+    timing: Timing = READER.record(Timing, data)
+    if timing.median < _SHORTEST:
         raise data["median"].misfit(f"a time, at least {_SHORTEST:g} ms")
-    method: Method = data["method"].one_of(*_METHODS)
-    rounds = data["rounds"].integer(1, 2**53) if data.has("rounds") else 1
-    if not lower * _ROUNDED <= median <= upper / _ROUNDED:
+    if not timing.lower * _ROUNDED <= timing.median <= timing.upper / _ROUNDED:
         raise data.misfit("times in order, the median between the quartiles")
-    return Timing(median, lower, upper, fastest, data["runs"].integer(0, 2**53), method, rounds)
-
-
-def work_from_json(data: SavedData) -> Work:
-    """What a launch moves and computes; raises Misfit where it is none."""
-    moved, computed = (
-        None if data[name].is_null() else data[name].number(0, _MOST_WORK)
-        for name in ("bytes", "flops")
-    )
-    return Work(moved, computed, data["bytes_from"].text(), data["flops_from"].text())
+    return timing
 
 
 def trial_to_json(trial: Trial) -> dict[str, Any]:
-    """A config and its outcome."""
+    """Return a config and its outcome as plain data."""
+    where_any = {
+        "pre_hook": trial.candidate.hook_name,
+        "own_types": values_to_json(trial.types),
+        "own_constants": values_to_json(trial.constants),
+    }
     return {
         "number": trial.number,
         "constants": values_to_json(trial.candidate.constants),
         "options": values_to_json(trial.candidate.options),
-        **_where_any("pre_hook", trial.candidate.hook_name),
-        **_where_any("own_types", values_to_json(trial.types)),
-        **_where_any("own_constants", values_to_json(trial.constants)),
+        **{name: value for name, value in where_any.items() if value},
         **outcome_to_json(trial.outcome),
     }
 
 
-def _where_any(name: str, value: Any) -> dict[str, Any]:
-    return {name: value} if value else {}
-
-
-def trial_from_json(data: SavedData) -> Trial:
-    """What `trial_to_json` wrote; raises as `outcome_from_json`."""
+def _trial(data: SavedData) -> Trial:
     constants, options = (values_from_json(data[name]) for name in ("constants", "options"))
     types, own = (
         values_from_json(data[name]) if data.has(name) else {}
         for name in ("own_types", "own_constants")
     )
-    candidate = Candidate(constants, options, named_hook=_text_or_nothing(data, "pre_hook"))
-    return Trial(data["number"].count(), candidate, outcome_from_json(data), types, own)
+    hook = data["pre_hook"].text() if data.has("pre_hook") else ""
+    candidate = Candidate(constants, options, named_hook=hook)
+    outcome = outcome_from_json(data, _OF_TRIALS)
+    return Trial(data["number"].count(), candidate, outcome, types, own)
 
 
-def machine_to_json(machine: Machine) -> dict[str, str]:
-    """Names and versions."""
-    return dataclasses.asdict(machine)
-
-
-def machine_from_json(data: SavedData) -> Machine:
-    """What `machine_to_json` wrote; raises as `outcome_from_json`."""
-    return Machine(**{one.name: data[one.name].text() for one in dataclasses.fields(Machine)})
+_OF_TRIALS = ("number", "constants", "options", "pre_hook", "own_types", "own_constants")
 
 
 def values_to_json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Constants and options by name: JSON's own kinds, types and layouts of Triton's;
-    functions by name, anything else as text.
+    """Return constants and options by name as plain data.
+
+    JSON's kinds and Triton's types and layouts can be read back; functions are kept by name, and
+    anything else as text.
     """
     return {name: value_to_json(value, _own_to_json) for name, value in values.items()}
 
 
 def values_from_json(data: SavedData) -> dict[str, Any]:
-    """What `values_to_json` wrote; of what was kept as text only, a `Named`.
+    """Read what `values_to_json` wrote, with a `Named` for what was kept only as text.
 
     Raises:
-        Misfit: it did not.
+        Misfit: the data does not fit.
     """
     return {name: value_of(data[name], _own_from_json) for name in data.names()}
 
 
 def _own_to_json(value: Any) -> Any:
-    """Values that a kernel takes and JSON has no kind for."""
+    """Return a value that kernels take but JSON cannot represent, as plain data."""
     if isinstance(value, tl.constexpr):
         return value_to_json(value.value, _own_to_json)
     if isinstance(value, tl.dtype):
         return {"dtype": value.name}
     if isinstance(value, Named):
-        return {"shown": value.text, **_where_any("function", value.function)}
+        function = {"function": value.function} if value.function else {}
+        return {"shown": value.text, **function}
     if isinstance(value, triton_api.JITFunction):
         return {"shown": repr(value), "function": value.fn.__name__}
     layout = triton_api.parts_of_layout(value)
@@ -224,11 +199,13 @@ def _own_from_json(data: SavedData) -> Any:
     if data.has("dtype"):
         return _dtype(data["dtype"])
     if data.has("layout"):
-        # One that this Triton does not have is still good to read.
+        # A layout that this Triton does not have is read as a Named.
         with contextlib.suppress(ValueError):
-            found = triton_api.layout_of_parts(data["layout"].text(), _fields(data["fields"]))
-            hash(found)
-            return found
+            layout = triton_api.layout_of_parts(
+                data["layout"].text(), values_from_json(data["fields"])
+            )
+            hash(layout)
+            return layout
     function = data["function"].text() if data.has("function") else ""
     return Named(data["shown"].text(), function)
 
@@ -240,5 +217,13 @@ def _dtype(data: SavedData) -> Any:
         raise data.misfit("the name of a type of Triton's") from None
 
 
-def _fields(data: SavedData) -> dict[str, Any]:
-    return {name: value_of(data[name], _own_from_json) for name in data.names()}
+READER = RecordReader(
+    {
+        Timing: _timing,
+        OccupancyOrNan: _occupancy,
+        Trial: _trial,
+        Target: target_from_json,
+        Mapping[str, Any]: values_from_json,
+    }
+)
+"""Reads the records of a sweep."""

@@ -1,5 +1,5 @@
-"""Outcomes on disk, by content: an interrupted sweep goes on where it was,
-and a config is not timed twice.
+"""Store outcomes on disk by content, so that an interrupted sweep continues where it stopped and no
+config is timed twice.
 
 One small JSON file for each config, named by a hash of all that it depends on.
 """
@@ -9,40 +9,28 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from kernellab import triton_api
+from kernellab.common.cache_folders import cache_folder
 from kernellab.common.saved_json import SavedData, write_whole
 from kernellab.triton_api.shipping import content_of
 from kernellab.tuning.files.plain_data import outcome_from_json, outcome_to_json
 from kernellab.tuning.results.records import Outcome
 
 VERSION = 3
-"""Of what is stored, and of how it is measured: a change of either leaves older outcomes unread."""
+"""The version of the stored data and of the way to measure; outcomes of other versions are ignored.
+"""
 
 _LASTING = ("out of resources", "compile error", "wrong result", "fault")
-"""Reasons that will hold the next time too, where the config itself gave them; what hung, crashed,
-was lost or found no memory is tried again."""
-
-
-def folder() -> Path:
-    """Where outcomes are kept: KERNELLAB_CACHE_DIR, else kernellab/
-    in the user's folder for caches.
-    """
-    given = os.environ.get("KERNELLAB_CACHE_DIR")
-    if given:
-        return Path(given, "tuning")
-    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(caches, "kernellab", "tuning")
+"""Reasons to drop a config that also apply the next time. A config that hung, crashed, was lost or
+ran out of memory is tried again."""
 
 
 def known_content(kernel: Any) -> str | None:
-    """What a kernel is made of, as text; None where nobody can say:
-    it has no source that can be read.
-    """
+    """Return what a kernel consists of, as text; None if its source cannot be read."""
     try:
         return content_of(kernel)
     except Exception:
@@ -50,10 +38,10 @@ def known_content(kernel: Any) -> str | None:
 
 
 def contents_within(values: Iterable[Any]) -> list[str]:
-    """What the kernels and helpers among constants are made of:
-    their names say nothing of their code.
+    """Return what the kernels and helpers among constants consist of, as their names do not show a
+    change of their code.
     """
-    return [known_content(one) or "" for one in triton_api.functions_within(values)]
+    return [known_content(function) or "" for function in triton_api.functions_within(values)]
 
 
 class Store:
@@ -64,10 +52,10 @@ class Store:
         self._key = None if key is None else [VERSION, *map(str, key)]
 
     def get(self, parts: Iterable[Any]) -> Outcome | None:
-        """What is known of a config; None where nothing is, or what there is was damaged."""
+        """Return the stored outcome of a config; None if there is none, or it is damaged."""
         if self._key is None:
             return None
-        # Whatever is wrong with a file, the config can be tried.
+        # A config whose file cannot be read is tried again.
         with contextlib.suppress(Exception):
             file = self._file(parts)
             if file.is_file():
@@ -77,10 +65,10 @@ class Store:
         return None
 
     def put(self, parts: Iterable[Any], outcome: Outcome) -> None:
-        """Keep an outcome, where it would come out the same again."""
+        """Keep an outcome if the next run of the config would have the same one."""
         if self._key is None or not _is_lasting(outcome):
             return
-        # A cache that cannot be written, or has no home, is no reason to fail.
+        # A cache that cannot be written, or has no home folder, must not end the sweep.
         with contextlib.suppress(OSError, RuntimeError):
             file = self._file(parts)
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +78,7 @@ class Store:
     def _file(self, parts: Iterable[Any]) -> Path:
         text = json.dumps([self._key, *map(str, parts)])
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-        return folder() / digest[:2] / f"{digest}.json"
+        return cache_folder("tuning") / digest[:2] / f"{digest}.json"
 
 
 def _is_lasting(outcome: Outcome) -> bool:

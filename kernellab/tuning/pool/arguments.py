@@ -1,6 +1,4 @@
-"""A launch's arguments on their way to another process, and there:
-as they were given, again and again.
-"""
+"""Send a launch's arguments to another process, and restore them there before each run."""
 
 from __future__ import annotations
 
@@ -23,8 +21,9 @@ from kernellab.triton_api.shipping import KernelPickler
 
 @dataclass(frozen=True, eq=False)
 class Shipment:
-    """Arguments as bytes: a skeleton without memory, and each storage once.
-    Those of equal contents are equal.
+    """Arguments as bytes: a pickle without the tensors' memory, and each storage once.
+
+    Shipments with equal contents are equal.
     """
 
     skeleton: bytes
@@ -32,7 +31,7 @@ class Shipment:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over all of it: equal contents, equal digests."""
+        """SHA-256 of the contents."""
         sha = hashlib.sha256(self.skeleton)
         for storage in self.storages:
             sha.update(storage.data)
@@ -50,10 +49,10 @@ class Shipment:
         return len(self.skeleton) + sum(map(len, self.storages))
 
     def write(self, file: BinaryIO) -> None:
-        """Put it into an empty file, for processes of this machine.
+        """Write the shipment into an empty file, for processes of this machine.
 
         Raises:
-            OSError: no room.
+            OSError: the disk is full.
         """
         header = pickle.dumps((self.skeleton, [len(storage) for storage in self.storages]))
         file.write(len(header).to_bytes(_NUMBER, "big") + header)
@@ -67,8 +66,8 @@ class Shipment:
 
     @classmethod
     def read(cls, path: str) -> Shipment:
-        """What was written into a file; storages stay there until they are looked at, and as long
-        as they are, whatever becomes of the file.
+        """Read what `write` wrote. Storages are mapped, so they are read on first access, and stay
+        valid when the file is deleted.
         """
         with open(path, "rb") as file:
             header = file.read(int.from_bytes(file.read(_NUMBER), "big"))
@@ -77,8 +76,8 @@ class Shipment:
             storages: list[NDArray[np.uint8]] = []
             for size in sizes:
                 start = _aligned(at)
-                # "c": torch wants memory that may be written, and nothing of that is to reach
-                # the file. An empty file cannot be mapped.
+                # "c" is copy-on-write: torch requires writable memory, but writes must not reach
+                # the file. A storage without bytes cannot be mapped.
                 storages.append(
                     np.memmap(file, np.uint8, "c", start, (size,))
                     if size
@@ -89,16 +88,16 @@ class Shipment:
 
 
 _NUMBER = 8
-"""Bytes of the number that a file begins with: how long its header is."""
+"""Bytes of the number at the start of a file, which is the length of its header."""
 
 
 def _aligned(at: int) -> int:
-    """The next multiple of a page: each storage is mapped by itself."""
+    """Round up to a multiple of the page size, as each storage is mapped separately."""
     return -(-at // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
 
 
 class _ArgumentPickler(KernelPickler):
-    """Pickles arguments, with places where their tensors' storages go."""
+    """Pickles arguments, with references in place of their tensors' storages."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
@@ -122,8 +121,9 @@ class _ArgumentPickler(KernelPickler):
 
 
 def ship(values: Mapping[str, Any]) -> Shipment:
-    """The arguments with the memory behind their tensors, from whatever device;
-    tensors that share memory share it again there.
+    """Return a shipment of the arguments and their tensors' memory, from any device.
+
+    Tensors that share memory also share it in the other process.
     """
     file = io.BytesIO()
     pickler = _ArgumentPickler(file)
@@ -151,41 +151,36 @@ class _Unpickler(pickle.Unpickler):
 
 
 class Arguments:
-    """Arguments that were shipped here: working copies on a device,
-    which can be made what they were.
+    """Arguments that were shipped here: working copies on a device, which can be restored.
 
     Attributes:
         values: the arguments by name; kernels write into their tensors.
     """
 
     def __init__(self, shipment: Shipment, device: torch.device) -> None:
-        self._pristine = [_on_device(content, device) for content in shipment.storages]
+        self._pristine = [torch.from_numpy(content).to(device) for content in shipment.storages]
         self._working = [
             _like(pristine) if pristine.numel() else pristine for pristine in self._pristine
         ]
-        storages = [one.untyped_storage() for one in self._working]
+        storages = [tensor.untyped_storage() for tensor in self._working]
         self.values: dict[str, Any] = _Unpickler(shipment.skeleton, storages).load()
 
     def restore(self) -> None:
-        """Give every storage its first contents."""
+        """Restore the first contents of every storage."""
         for working, pristine in zip(self._working, self._pristine):
             working.copy_(pristine)
 
     def contents(self) -> list[torch.Tensor]:
-        """A copy of what the storages hold now, as bytes."""
-        return [one.clone() for one in self._working]
+        """Return a copy of the storages' current bytes."""
+        return [tensor.clone() for tensor in self._working]
 
     def holds(self, contents: Sequence[torch.Tensor]) -> bool:
-        """Whether the storages hold just that, bit for bit."""
-        return all(torch.equal(one, other) for one, other in zip(self._working, contents))
-
-
-def _on_device(content: NDArray[np.uint8], device: torch.device) -> torch.Tensor:
-    return torch.from_numpy(content).to(device)
+        """Whether the storages equal `contents`, bit for bit."""
+        return all(torch.equal(now, then) for now, then in zip(self._working, contents))
 
 
 def _like(pristine: torch.Tensor) -> torch.Tensor:
-    """A copy whose memory begins where a GPU's would: at a multiple of 512 bytes."""
+    """Return a copy whose memory starts at a multiple of 512 bytes, as on a GPU."""
     if pristine.device.type != "cpu":
         return pristine.clone()
     storage = aligned_copy(pristine.untyped_storage())

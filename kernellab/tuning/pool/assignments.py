@@ -1,6 +1,4 @@
-"""What is sent to the processes of a sweep: plain data, by which they compile
-and run its configs.
-"""
+"""The messages to the processes of a sweep: plain data that describes what to compile and run."""
 
 from __future__ import annotations
 
@@ -21,10 +19,10 @@ class Job:
     """The plain JIT function."""
     target: Target
     rtol: float | None
-    """How far results may be apart; None goes by their dtype."""
+    """Tolerances of the results; None takes those of the dtype."""
     atol: float | None
     triton: str = ""
-    """The version of Triton that every process must have: another compiles other code."""
+    """The version of Triton that every process must have, since others compile different code."""
 
 
 @dataclass(frozen=True)
@@ -38,21 +36,21 @@ class Task:
     values: Mapping[str, Any]
     """The arguments that are not shipped: scalars and constants, by parameter."""
     tensors: Mapping[str, tuple[tuple[int, ...], tuple[int, ...], str]] | None = None
-    """Shape, strides and dtype of the others, where its time is to be estimated; else None."""
+    """Shape, strides and dtype of the other arguments, to estimate the time; else None."""
+    is_timed: bool = False
+    """Whether it is launched on a GPU, in a process that takes it from Triton's cache."""
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """Where arguments, or expected results, can be had:
-    a file on this machine, or the bytes themselves.
-    """
+    """Where arguments or expected results are: in a file on this machine, or in the message."""
 
     digest: str
     path: str = ""
     shipment: Shipment | None = None
 
     def open(self) -> Shipment:
-        """The contents."""
+        """Return the contents."""
         if self.shipment is not None:
             return self.shipment
         return Shipment.read(self.path)
@@ -66,24 +64,19 @@ class Setup:
     """A packed Job."""
     arguments: Delivery
     reference: Delivery | None
-    """Results that are right, by parameter; None takes those of `standard`."""
+    """The expected results, by parameter; None takes those of `standard`."""
     standard: bytes | None
-    """A packed Task: the config that the others are compared with;
-    None where nothing has run yet."""
+    """A packed Task: the config that the others are compared with; None before the first run."""
     device: int | None
     """Number of the GPU; None runs configs on the interpreter."""
     gpu: str = ""
-    """The name that this GPU must have: times of another kind of GPU are never mixed in."""
+    """The name that this GPU must have, as times of different kinds of GPUs are never mixed."""
 
 
 def setup_without_bytes(setup: Setup) -> Setup:
-    """The setup for a process that has the arguments already."""
-
-    def named(delivery: Delivery | None) -> Delivery | None:
-        return None if delivery is None else replace(delivery, shipment=None)
-
-    arguments = replace(setup.arguments, shipment=None)
-    return replace(setup, arguments=arguments, reference=named(setup.reference))
+    """Return the setup for a process that already has the arguments."""
+    reference = setup.reference and replace(setup.reference, shipment=None)
+    return replace(setup, arguments=replace(setup.arguments, shipment=None), reference=reference)
 
 
 @dataclass(frozen=True)
@@ -93,4 +86,4 @@ class TrialOptions:
     check: bool
     measure: bool
     method: Method | None
-    """None finds out which suits."""
+    """None chooses the method by the kernel's time."""

@@ -1,4 +1,4 @@
-"""A config's time, estimated where it is compiled: its tensors are shapes alone there."""
+"""Estimate a config's time in the process that compiles it, which has only its tensors' shapes."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from kernellab.common.time_limits import OutOfTime, limited
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.profiling.estimates.calibration import CALIBRATION
 from kernellab.profiling.estimates.counting import count
-from kernellab.profiling.estimates.hardware import gpu_of
+from kernellab.profiling.estimates.hardware import estimated_gpu
 from kernellab.profiling.estimates.model import Model
 from kernellab.profiling.estimates.sampling import with_memory
 from kernellab.records import Compilation
 from kernellab.tuning.pool.assignments import Task
 
 _SECONDS = 0.05
-"""How long programs of a sample run, where the first few have not taken longer."""
+"""How long programs of a sample run, unless the first few take longer."""
 _MOST_SECONDS = 5.0
-"""How long all of it may take: a kernel may wait there for what only a GPU gives it."""
+"""How long an estimate may take, since a kernel may wait for something that only a GPU does."""
 
 
 def estimated(compilation: Compilation, kernel: Any, task: Task) -> float | None:
-    """Microseconds of a launch; None where there is no estimate: whatever keeps it from being made
-    says nothing against the config.
+    """Return the estimated microseconds of a launch; None if it cannot be estimated.
+
+    A config without an estimate can still be valid.
 
     Raises:
-        OutOfTime: another time, on a machine that is less busy, there may be one.
+        OutOfTime: the estimate took too long, which may differ on a machine that is less busy.
     """
     if task.tensors is None:
         return None
     try:
-        gpu = gpu_of(compilation.target)
+        gpu = estimated_gpu(compilation.target)
         tensors = {
             name: torch.empty_strided(shape, strides, dtype=getattr(torch, dtype), device="meta")
             for name, (shape, strides, dtype) in task.tensors.items()
@@ -43,5 +44,5 @@ def estimated(compilation: Compilation, kernel: Any, task: Task) -> float | None
         return float(Model([counts], gpu).microseconds(CALIBRATION)[0])
     except OutOfTime:
         raise
-    except Exception:  # of an operation, a target, a size that the count does not know
+    except Exception:  # for an operation, a target, or a size that the count does not support
         return None

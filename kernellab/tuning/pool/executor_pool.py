@@ -1,6 +1,4 @@
-"""Anybody's executor as a worker pool: what is asked of it here,
-and what its processes do there.
-"""
+"""Use any executor as a worker pool: what is submitted here, and what its processes run there."""
 
 from __future__ import annotations
 
@@ -27,58 +25,56 @@ from kernellab.tuning.pool.worker import SweepWorker
 from kernellab.tuning.results.records import Compiled, Machine, Outcome
 
 SILENCE = 20.0
-"""Seconds without an answer of an executor's processes after which that is said:
-importing torch and Triton takes some."""
+"""Seconds without an answer from an executor's processes until a message reports it; importing
+torch and Triton takes a few."""
 
 
 class ExecutorPool:
-    """Any `concurrent.futures.Executor`: each config is one call, which compiles,
-    checks and times it in a process of its own there.
+    """Any `concurrent.futures.Executor`: each config is one call, which compiles, checks and times
+    it in a separate process there.
     """
 
     compiles_first = False
     runs_at_once = 1
     _SMALL = 1 << 20
-    """Bytes of arguments that every call takes along; larger ones are sent to those who ask."""
+    """Bytes of arguments that every call carries; larger ones are sent only when requested."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
         self._with_gpu = False
         self._futures: set[Future[Any]] = set()
-        """What is not done. A cluster computes again what was lost with a worker as long
-        as somebody holds its future."""
+        """The calls that are not done. A cluster repeats a call that was lost with a worker as long
+        as its future is referenced."""
 
     def machine(self) -> tuple[Machine, Target | None]:
-        """What its processes run on, as one of them says;
-        with the GPU that they time on, where they have one.
-        """
+        """Return the machine and target that one of the processes reports, including its GPU."""
         try:
-            found = self._first_answer(self._submit(machine_there))
+            machine, target = self._first_answer(self._submit(machine_there))
         except Exception as error:
             raise ArgumentError(
                 f"the executor's processes cannot sweep: {type(error).__name__}: {error}",
                 advice="Each needs KernelLab, with the Python and the Triton of this process.",
             ) from error
-        self._with_gpu = bool(found[0].gpu)
-        return found
+        self._with_gpu = bool(machine.gpu)
+        return machine, target
 
-    def _first_answer(self, asked: Future[Any]) -> tuple[Machine, Target | None]:
-        """What the first process says; that none is there may be nobody's fault,
-        but it must not look like a sweep.
+    def _first_answer(self, future: Future[Any]) -> tuple[Machine, Target | None]:
+        """Return the first answer; print a message if it takes long, since a sweep without
+        processes would only look slow.
         """
         try:
-            answer: tuple[Machine, Target | None] = asked.result(timeout=SILENCE)
+            answer: tuple[Machine, Target | None] = future.result(timeout=SILENCE)
         except TimeoutError:
             print(
                 "kernellab.tune waits for the executor: none of its processes has answered for "
-                f"{SILENCE:g} seconds. Are there any, with the resources that were asked for?",
+                f"{SILENCE:g} seconds. Check that it has processes with the requested resources.",
                 file=sys.stderr,
             )
-            answer = asked.result()
+            answer = future.result()
         return answer
 
     def get_ready(self, setup: Setup) -> None:
-        """See WorkerPool: an executor's processes get ready with their first config."""
+        """See WorkerPool; an executor's processes get ready with their first config."""
 
     def compile(self, job: bytes, task: bytes, seconds: float) -> Future[Outcome]:
         """See WorkerPool."""
@@ -139,7 +135,7 @@ def _settle(
 # In its processes
 
 ARGUMENTS_WANTED = "arguments wanted"
-"""What `run_there` gives where the arguments are not there yet."""
+"""What `run_there` returns if its process does not have the arguments yet."""
 
 _child: list[SweepWorker] = []
 _arrived: dict[str, Delivery] = {}
@@ -147,7 +143,7 @@ _lock = threading.Lock()
 
 
 def machine_there() -> tuple[Machine, Target | None]:
-    """In an executor's process: what it runs on."""
+    """In an executor's process: return the machine and its target."""
     with _lock:
         return _worker_there().machine()
 
@@ -161,8 +157,8 @@ def compile_there(job: bytes, task: bytes, seconds: float) -> Outcome:
 def run_there(
     setup: Setup, task: bytes, trial_options: TrialOptions, seconds: float, with_gpu: bool
 ) -> Outcome | str:
-    """In an executor's process: compile, check and time a config,
-    in a child process that may crash; or ask for the arguments.
+    """In an executor's process: compile, check and time a config in a child process, which may
+    crash; or request the arguments.
     """
     with _lock:
         if setup.arguments.shipment is not None:

@@ -1,4 +1,4 @@
-"""The GPUs of this machine: their names, and whose turn it is."""
+"""The GPUs of this machine: their names, and locks to use one at a time."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ from kernellab.tuning.results.records import Machine
 
 
 def chosen_gpus(gpus: str | int | Sequence[int] | None, own: int) -> tuple[int, ...]:
-    """The numbers of the GPUs to time on: None is the arguments' own, "all" every one;
-    they must be of one kind.
+    """Return the numbers of the GPUs to time on, which must be of one kind.
+
+    Args:
+        gpus: numbers, "all", or None for the GPU of the arguments.
+        own: the number of the GPU of the arguments.
 
     Raises:
-        ArgumentError: no such GPU, or GPUs of several kinds.
+        ArgumentError: there is no such GPU, or the GPUs are of several kinds.
     """
     count = torch.cuda.device_count()
     if gpus is None:
@@ -34,24 +37,24 @@ def chosen_gpus(gpus: str | int | Sequence[int] | None, own: int) -> tuple[int, 
         numbers: tuple[int, ...] = tuple(range(count))
     else:
         given = (gpus,) if isinstance(gpus, int) else listed("gpus", gpus, 1000)
-        numbers = tuple(dict.fromkeys(int(one) for one in given))
-    if not numbers or any(not 0 <= one < count for one in numbers):
+        numbers = tuple(dict.fromkeys(int(number) for number in given))
+    if not numbers or any(not 0 <= number < count for number in numbers):
         raise ArgumentError(
-            f"gpus={gpus!r} names a GPU that is not there: this machine has {count}",
-            advice='Give numbers from 0, or "all".',
+            f"gpus must name GPUs from 0 to {count - 1}, got {gpus!r}",
+            advice='Give numbers of this machine\'s GPUs, or "all".',
         )
-    names = {torch.cuda.get_device_name(one) for one in numbers}
+    names = {torch.cuda.get_device_name(number) for number in numbers}
     if len(names) > 1:
         raise ArgumentError(
             f"the GPUs {', '.join(map(str, numbers))} are of several kinds: "
             f"{', '.join(sorted(names))}",
-            advice="Times of different GPUs are never mixed: sweep on each kind by itself.",
+            advice="Times of different GPUs are never mixed: run one sweep per kind.",
         )
     return numbers
 
 
 def this_machine(gpu: int | None) -> Machine:
-    """What a sweep's times depend on; without a GPU, what its compilations do."""
+    """Return what a sweep's times depend on, or without a GPU, what its compilations depend on."""
     return Machine(
         gpu="" if gpu is None else torch.cuda.get_device_name(gpu),
         driver="" if gpu is None else _driver(),
@@ -63,12 +66,12 @@ def this_machine(gpu: int | None) -> Machine:
 
 
 def installed_triton() -> str:
-    """The version of Triton in this process."""
+    """Return the version of Triton in this process."""
     return str(triton.__version__)
 
 
 def _driver() -> str:
-    """The version of NVIDIA's driver, as its kernel module says; "" where it does not."""
+    """Return the version of NVIDIA's driver from its kernel module; "" if that is not available."""
     try:
         words = Path("/proc/driver/nvidia/version").read_text().splitlines()[0].split()
     except (OSError, IndexError):
@@ -78,18 +81,17 @@ def _driver() -> str:
 
 @contextmanager
 def one_gpu_for_me() -> Iterator[int]:
-    """A GPU that no other process times on meanwhile, among those that this process sees;
-    waits for one where all are taken.
+    """Yield the number of a GPU that no other process times on; wait if all are in use.
 
-    The lock is a file in the folder for temporary files, so that several processes
-    of one machine share its GPUs fairly.
+    The lock is a file in the folder for temporary files, so that the processes of one machine share
+    its GPUs.
     """
     files = [open(_lock_file(number), "w") for number in range(torch.cuda.device_count())]  # noqa: SIM115
     try:
         yield _first_free(files)
     finally:
         for file in files:
-            file.close()  # which lets go of the lock
+            file.close()  # which releases the lock
 
 
 def _first_free(files: Sequence[TextIO]) -> int:

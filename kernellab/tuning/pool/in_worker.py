@@ -1,8 +1,7 @@
-"""What a sweep does in processes beside the notebook's:
-compile a config, run it, compare its results, time it.
+"""The work of a sweep's processes: compile a config, run it, compare its results, and time it.
 
-Everything here is called by name, with plain data:
-a config that hangs or crashes takes its process along and nothing else.
+Everything here is called by name with plain data, so a config that hangs or crashes ends only the
+process that runs it.
 """
 
 from __future__ import annotations
@@ -27,9 +26,10 @@ from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.targets import local_target
 from kernellab.errors import CompileError, KernelLabError, MachineError, UnsupportedOperation
 from kernellab.launch.argument_copies import tensors_in
-from kernellab.launch.differences import Contents
+from kernellab.launch.differences import Contents, differences_between, tolerance
 from kernellab.launch.dispatch import interpret
 from kernellab.records import Compilation, Target
+from kernellab.records.bisections import Difference
 from kernellab.records.run_options import RunOptions
 from kernellab.triton_api.shipping import unpack
 from kernellab.tuning.pool.arguments import Arguments
@@ -48,7 +48,6 @@ from kernellab.tuning.results.records import (
     Outcome,
     Reason,
 )
-from kernellab.tuning.sweep.comparing import WrongResult, check_results
 
 # --------------------------------------------------------------------------------------------------
 # Compiling
@@ -61,30 +60,33 @@ def _job(packed: bytes) -> Job:
     here = installed_triton()
     if job.triton not in ("", here):
         raise KernelLabError(
-            f"this process has Triton {here}, and the sweep is of Triton {job.triton}",
-            advice="All of a sweep's processes need the same.",
+            f"this process has Triton {here}, but the sweep needs Triton {job.triton}",
+            advice="Install the same version for all processes of a sweep.",
         )
     return job
 
 
 def compile_config(packed_job: bytes, packed_task: bytes) -> Outcome:
-    """Compile a config, so that a launch finds it in Triton's cache;
-    what the compiler says of it.
-    """
+    """Compile a config, which puts it into Triton's cache; return what the compiler reports."""
     job, task = _job(packed_job), unpack(packed_task)
     call = BoundCall(task.specialization, {}, task.options)
     started = time.perf_counter()
     try:
         estimates = task.tensors is not None
+        for_launch = task.is_timed or not estimates
         compilation = compile_bound(
-            job.kernel, call, job.target, ttgir_lines=estimates, for_launch=not estimates
+            job.kernel, call, job.target, ttgir_lines=not for_launch, for_launch=for_launch
         )
-        said = _said_of(compilation, time.perf_counter() - started)
-        return _estimated(said, compilation, job, task) if estimates else Outcome(compiled=said)
+        compiled = _summary(compilation, time.perf_counter() - started)
+        if not estimates:
+            return Outcome(compiled=compiled)
+        if for_launch:  # an estimate needs machine code whose lines are those of the TTGIR
+            compilation = compile_bound(job.kernel, call, job.target, ttgir_lines=True)
+        return _with_estimate(compiled, compilation, job, task)
     except CompileError as error:
         limits = isinstance(error.__cause__, triton_api.OutOfResources)
         return _dropped("out of resources" if limits else "compile error", str(error))
-    except MachineError as error:  # of this moment, and of no config
+    except MachineError as error:  # which may not happen again, and is not the config's fault
         return _lost(error)
     except KernelLabError as error:
         return _dropped("compile error", str(error))
@@ -94,25 +96,25 @@ def compile_config(packed_job: bytes, packed_task: bytes) -> Outcome:
         raise
 
 
-def _estimated(said: Compiled, compilation: Compilation, job: Job, task: Task) -> Outcome:
-    """What the compiler says, with an estimate where there is one."""
+def _with_estimate(compiled: Compiled, compilation: Compilation, job: Job, task: Task) -> Outcome:
+    """Return what the compiler reports, with an estimate of the time if possible."""
     from kernellab.tuning.pool.estimating import estimated  # needs the interpreter
 
     try:
-        found = estimated(compilation, job.kernel, task)
+        microseconds = estimated(compilation, job.kernel, task)
     except OutOfTime:
-        return Outcome(compiled=said, lasts=False)
-    return Outcome(compiled=replace(said, estimated=found))
+        return Outcome(compiled=compiled, lasts=task.is_timed)
+    return Outcome(compiled=replace(compiled, estimated=microseconds))
 
 
-def _said_of(compilation: Compilation, seconds: float) -> Compiled:
-    occupancy, limited_by = math.nan, ""
+def _summary(compilation: Compilation, seconds: float) -> Compiled:
+    fraction, limited_by = math.nan, ""
     if compilation.can_answer("occupancy"):
-        found = compilation.occupancy()
-        occupancy, limited_by = found.fraction, ", ".join(found.limited_by)
+        occupancy = compilation.occupancy()
+        fraction, limited_by = occupancy.fraction, ", ".join(occupancy.limited_by)
     return Compiled(
         resources=compilation.resources,
-        occupancy=occupancy,
+        occupancy=fraction,
         limited_by=limited_by,
         matrix=_matrix_instruction(compilation),
         seconds=seconds,
@@ -125,12 +127,12 @@ _MODIFIERS = re.compile(r"\.(?:sync|aligned|row|col)\b")
 
 
 def _matrix_instruction(compilation: Compilation) -> str:
-    """The matrix instruction that stands most often in the PTX, or in AMD's assembly;
+    """Return the most frequent matrix instruction in the PTX or in AMD's assembly, since
     disassembling SASS takes longer than compiling.
     """
     if "ptx" in compilation.stages:
-        found = Counter(_PTX_MATRIX.findall(compilation.stages["ptx"].text))
-        names = [_MODIFIERS.sub("", name) for name, _ in found.most_common(1)]
+        instructions = Counter(_PTX_MATRIX.findall(compilation.stages["ptx"].text))
+        names = [_MODIFIERS.sub("", name) for name, _ in instructions.most_common(1)]
     else:
         text = compilation.stages["amdgcn"].text if "amdgcn" in compilation.stages else ""
         names = [name for name, _ in Counter(_AMD_MATRIX.findall(text)).most_common(1)]
@@ -152,7 +154,7 @@ def _lost(error: Exception) -> Outcome:
 
 
 class _Stage:
-    """Arguments on a device, and what a right run leaves in them."""
+    """Arguments on a device, and what a correct run leaves in them."""
 
     def __init__(self, setup: Setup) -> None:
         self.job = _job(setup.job)
@@ -160,36 +162,38 @@ class _Stage:
         self.device = torch.device("cpu")
         if setup.device is not None:
             torch.cuda.set_device(setup.device)
-            _check_gpu(setup.gpu, torch.cuda.get_device_name(setup.device))
+            here = torch.cuda.get_device_name(setup.device)
+            if setup.gpu and here != setup.gpu:
+                raise KernelLabError(
+                    f"this process has a different GPU, {here}, but the sweep runs on {setup.gpu}"
+                )
             self.device = torch.device("cuda", setup.device)
         else:
-            importlib.import_module("kernellab.interpreter")  # a second or two, and no config's
+            importlib.import_module("kernellab.interpreter")  # takes 1 to 2 s, not a config's time
         self.arguments = Arguments(setup.arguments.open(), self.device)
         self.expected: Contents | None = None
         self.compared_with = ""
         self.standard: bytes | None = None
-        """The config, packed, whose results are taken for right."""
+        """The config, packed, whose results are the expected ones."""
         if setup.reference is not None:
             self.expected = Arguments(setup.reference.open(), self.device).values
             self.compared_with = "the reference"
 
-    def launcher(self, task: Task) -> Callable[[], None]:
-        """A function that launches a config on the working arguments,
-        and does not wait for a GPU.
+    def launcher(self, task: Task) -> Callable[[], Any]:
+        """Return a function that launches a config on the working arguments, without waiting for
+        the GPU.
         """
         values = {**self.arguments.values, **task.values}
         kernel = self.job.kernel
         values = {name: values[name] for name in kernel.arg_names if name in values}
         if not self.on_gpu:
             call = BoundCall(task.specialization, values, task.options)
-            return lambda: _interpreted(kernel, task, call, self.job.target)
+            return lambda: interpret(kernel, task.grid, call, self.job.target, RunOptions())
         keywords = {**values, **task.options}
         return lambda: kernel.run(grid=task.grid, warmup=False, **keywords)
 
     def run(self, task: Task) -> Contents:
-        """One run on the arguments as they were given;
-        what it leaves in their tensors (not copied).
-        """
+        """Run once on the arguments as they were given; return their tensors (not copied)."""
         self.arguments.restore()
         launch = self.launcher(task)
         launch()
@@ -197,32 +201,20 @@ class _Stage:
             torch.cuda.synchronize()
         return dict(tensors_in(self.arguments.values))
 
-    def set_standard(self, packed_task: bytes, found: Contents | None = None) -> None:
-        """Take what this config computes for right; `found` is what a run of it has left."""
-        found = self.run(unpack(packed_task)) if found is None else found
-        self.expected = {name: tensor.clone() for name, tensor in found.items()}
+    def set_standard(self, packed_task: bytes, results: Contents | None = None) -> None:
+        """Take this config's results as the expected ones; None for `results` runs the config."""
+        results = self.run(unpack(packed_task)) if results is None else results
+        self.expected = {name: tensor.clone() for name, tensor in results.items()}
         self.compared_with, self.standard = "the first config", packed_task
 
 
-def _check_gpu(wanted: str, found: str) -> None:
-    if wanted and found != wanted:
-        raise KernelLabError(
-            f"this process has a GPU of another kind, {found}: the sweep is on {wanted}"
-        )
-
-
-def _interpreted(kernel: Any, task: Task, call: BoundCall, target: Target) -> None:
-    interpret(kernel, task.grid, call, target, RunOptions())
-
-
 _ready: dict[str, Any] = {}
-"""What this process has at hand: the arguments of one sweep at a time,
-which may fill much of a GPU."""
+"""The arguments of one sweep at a time, since they may fill much of a GPU."""
 
 
 def prepare(setup: Setup) -> None:
-    """Have arguments and right results at hand; nothing to do where they are.
-    May take as long as torch, a GPU and a copy take.
+    """Load the arguments and the expected results unless they are loaded. This may take as long as
+    importing torch, starting the GPU and copying.
     """
     key = (
         setup.job,
@@ -240,22 +232,20 @@ def prepare(setup: Setup) -> None:
 
 
 def release() -> None:
-    """Let go of a sweep's arguments."""
+    """Free a sweep's arguments."""
     _ready.clear()
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.empty_cache()
 
 
 def process_is_spoilt(outcome: Outcome) -> bool:
-    """Whether a GPU's error ended all work in the process that met it:
-    CUDA answers every later call with the same error.
-    """
+    """Whether a GPU error made the process unusable: CUDA repeats the error for all later calls."""
     dropped = outcome.dropped
     return dropped is not None and dropped.reason == "crash"
 
 
 def run_config(setup: Setup, packed_task: bytes, trial_options: TrialOptions) -> Outcome:
-    """Run a config: compare what it computes, and time it. `prepare` comes first."""
+    """Run a config: compare its results, and time it."""
     prepare(setup)
     stage: _Stage = _ready["stage"]
     task: Task = unpack(packed_task)
@@ -275,7 +265,7 @@ def run_config(setup: Setup, packed_task: bytes, trial_options: TrialOptions) ->
     except MachineError as error:
         return _dropped("lost", str(error))
     except UnsupportedOperation as error:
-        # The interpreter's own limit says nothing against the config.
+        # A limit of the interpreter does not make the config invalid.
         return Outcome(unchecked=error.problem)
     except KernelLabError as error:
         if triton_api.is_machines_fault(error):
@@ -287,7 +277,7 @@ def run_config(setup: Setup, packed_task: bytes, trial_options: TrialOptions) ->
 
 
 _NO_MEMORY = re.compile(r"out of memory|ALLOC_FAILED", re.IGNORECASE)
-"""What CUDA and its libraries say where others hold the memory."""
+"""Messages of CUDA and its libraries if other processes use the memory."""
 
 
 def _of_exception(error: Exception) -> Outcome:
@@ -302,22 +292,59 @@ def _of_exception(error: Exception) -> Outcome:
 
 
 def _check(stage: _Stage, packed_task: bytes) -> str:
-    """Run once and compare; gives what it was compared with."""
-    found = stage.run(unpack(packed_task))
+    """Run once and compare the results; return what they were compared with."""
+    results = stage.run(unpack(packed_task))
     if stage.expected is None:
-        stage.set_standard(packed_task, found)
+        stage.set_standard(packed_task, results)
         return stage.compared_with
     job = stage.job
-    check_results(found, stage.expected, stage.compared_with, job.rtol, job.atol)
+    check_results(results, stage.expected, stage.compared_with, job.rtol, job.atol)
     return stage.compared_with
 
 
 def machine_here(own_gpu: bool) -> tuple[Machine, Target | None]:
-    """What this process runs on; its first GPU, where one is wanted and there."""
+    """Return this process's machine and target, with its first GPU if requested and present."""
     gpu = 0 if own_gpu and torch.cuda.is_available() else None
     return this_machine(gpu), local_target() if gpu is not None else None
 
 
 def with_compiled(outcome: Outcome, compiled: Compiled | None) -> Outcome:
-    """The outcome of a run, with what the compiler said before."""
+    """Return the outcome of a run with what the compiler reported before."""
     return replace(outcome, compiled=outcome.compiled or compiled)
+
+
+class WrongResult(Exception):
+    """The results differ from those expected."""
+
+
+def check_results(
+    results: Contents,
+    expected: Contents,
+    compared_with: str,
+    rtol: float | None,
+    atol: float | None,
+) -> None:
+    """Compare tensors with the expected ones, by name.
+
+    Args:
+        results, expected: tensors by parameter.
+        compared_with: where the expected tensors come from, for the message.
+        rtol, atol: the tolerances; None takes those of the dtype.
+
+    Raises:
+        WrongResult: a tensor differs by more than the tolerance.
+    """
+    for name, want in expected.items():
+        allowed = tolerance(want, rtol, atol)
+        for difference in differences_between({name: want}, {name: results[name]}, *allowed):
+            raise WrongResult(_format_difference(difference, compared_with))
+
+
+def _format_difference(difference: Difference, compared_with: str) -> str:
+    place = f"[{', '.join(map(str, difference.index))}]" if difference.index else ""
+    share = f"{difference.elements:,} of {difference.size:,} elements"
+    return (
+        f"{difference.argument} differs from that of {compared_with} in {share}; most at "
+        f"{difference.argument}{place}: {difference.actual:g} where {difference.expected:g} is "
+        "expected"
+    )

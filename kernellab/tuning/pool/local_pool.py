@@ -1,4 +1,4 @@
-"""Processes of this machine that compile and run configs, kept from one sweep to the next."""
+"""Processes on this machine that compile and run configs, kept from one sweep to the next."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class _WorkerGroup:
     """Processes that take calls in turn, each driven by a thread."""
 
     def __init__(self, workers: Sequence[SweepWorker]) -> None:
-        self._threads = ThreadPoolExecutor(len(workers), thread_name_prefix="kernellab-tuning")
-        self._workers = workers
+        self.threads = ThreadPoolExecutor(len(workers), thread_name_prefix="kernellab-tuning")
+        self.workers = workers
         # The last that was used goes first, so that few calls start few processes.
         self._free: LifoQueue[SweepWorker] = LifoQueue()
-        for worker in self._workers:
+        for worker in workers:
             self._free.put(worker)
 
     def submit(self, call: Callable[[SweepWorker], Outcome]) -> Future[Outcome]:
@@ -34,35 +34,24 @@ class _WorkerGroup:
                 self._free.put(worker)
 
         with translated_system_faults("The sweep cannot go on"):
-            return self._threads.submit(with_a_worker)
-
-    @property
-    def size(self) -> int:
-        """How many processes there are."""
-        return len(self._workers)
-
-    def for_each(self, call: Callable[[SweepWorker], None]) -> None:
-        for worker in self._workers:
-            call(worker)
-
-    def shut_down(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+            return self.threads.submit(with_a_worker)
 
 
 class LocalPool:
-    """Processes of this machine: some that compile, and one for each GPU that runs;
-    without a GPU those that compile run too.
+    """Processes on this machine: some that compile, and one per GPU that runs configs. Without a
+    GPU, those that compile also run.
     """
 
     compiles_first = True
 
     def __init__(self, compilers: int, gpus: Sequence[int]) -> None:
         self._compilers = _WorkerGroup([SweepWorker() for _ in range(compilers)])
-        # Whichever is free takes the next config: one that hangs holds up none but itself.
+        # Whichever is free takes the next config, so that a config that hangs delays no other.
         self._runners = (
             _WorkerGroup([SweepWorker(gpu) for gpu in gpus]) if gpus else self._compilers
         )
-        self.runs_at_once = self._runners.size
+        self._groups = (self._compilers, self._runners) if gpus else (self._compilers,)
+        self.runs_at_once = len(self._runners.workers)
         self.is_stopped = False
 
     def get_ready(self, setup: Setup) -> None:
@@ -81,32 +70,29 @@ class LocalPool:
         return self._runners.submit(lambda worker: worker.run(setup, task, trial_options, seconds))
 
     def release(self) -> None:
-        """Let go of a sweep's arguments; the processes stay for the next."""
+        """Free a sweep's arguments; the processes stay for the next sweep."""
         for group in self._groups:
-            group.for_each(SweepWorker.release)
+            for worker in group.workers:
+                worker.release()
 
     def stop(self) -> None:
         """End every process, whatever it is doing."""
         self.is_stopped = True
         for group in self._groups:
-            group.shut_down()
-            group.for_each(SweepWorker.kill)
-
-    @property
-    def _groups(self) -> list[_WorkerGroup]:
-        runners = [] if self._runners is self._compilers else [self._runners]
-        return [self._compilers, *runners]
+            group.threads.shutdown(wait=False, cancel_futures=True)
+            for worker in group.workers:
+                worker.kill()
 
 
 _kept: dict[tuple[int, tuple[int, ...]], LocalPool] = {}
 
 
 def local_pool(compilers: int, gpus: Sequence[int]) -> LocalPool:
-    """The pool of that size, kept from one sweep to the next:
-    its processes take seconds to start.
+    """Return the pool of that size, which is kept from one sweep to the next, since its processes
+    take seconds to start.
     """
     key = (compilers, tuple(gpus))
-    for other in [one for one, pool in _kept.items() if one != key or pool.is_stopped]:
+    for other in [size for size, pool in _kept.items() if size != key or pool.is_stopped]:
         _kept.pop(other).stop()
     if key not in _kept:
         _kept[key] = LocalPool(compilers, gpus)

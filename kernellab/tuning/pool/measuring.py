@@ -1,52 +1,36 @@
-"""Times of a kernel on a GPU, by Triton's own benchmarkers."""
+"""Time a kernel on a GPU with Triton's own benchmark functions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
-import torch
 from triton.testing import do_bench, do_bench_cudagraph
 
+from kernellab.tuning.pool.arguments import Arguments
 from kernellab.tuning.results.records import Method, Timing
 
 SHORT = 0.015
-"""Milliseconds. Of a shorter kernel, the gap between two launches is a large part
-of what events see: graphs time it better."""
+"""Milliseconds. For a shorter kernel, the gap between two launches is a large part of the time
+between events, so a CUDA graph measures it better."""
 
 
-class Restorable(Protocol):
-    """Arguments that can be made what they were."""
-
-    def restore(self) -> None:
-        """Give every tensor its first contents."""
-
-    def contents(self) -> Sequence[torch.Tensor]:
-        """A copy of what they hold now."""
-
-    def holds(self, contents: Sequence[torch.Tensor]) -> bool:
-        """Whether they hold just that, bit for bit."""
-
-
-def measure(launch: Callable[[], Any], arguments: Restorable, method: Method | None) -> Timing:
+def measure(launch: Callable[[], Any], arguments: Arguments, method: Method | None) -> Timing:
     """Time a launch on the current GPU.
 
     Args:
         launch: starts the kernel on the working arguments.
-        arguments: what it works on; restored before each timed run where a run changes what
-            the next computes.
+        arguments: the working arguments, restored before each timed run if a run changes what the
+            next computes.
         method: None takes "graph" for a short kernel that may run again and again on its own
             output, else "events".
 
     Returns:
         The quartiles of the runs' times. With "events", the L2 cache is emptied before each.
     """
-    in_place = _depends_on_earlier_runs(launch, arguments)
-    if method != "graph" or in_place:
-        timing = _by_events(launch, arguments if in_place else None)
-        if method == "events" or in_place or timing.median >= SHORT:
-            return timing
-    return Timing.of(do_bench_cudagraph(launch, return_mode="all"), "graph")
+    if _depends_on_earlier_runs(launch, arguments):
+        return _restored_between(launch, arguments)
+    return time_baseline(launch, method)
 
 
 def time_baseline(run: Callable[[], Any], method: Method | None = None) -> Timing:
@@ -54,8 +38,7 @@ def time_baseline(run: Callable[[], Any], method: Method | None = None) -> Timin
 
     Args:
         run: launches.
-        method: that of the kernels that stand beside it; None finds out which suits,
-            as for a kernel.
+        method: that of the kernels to compare with; None chooses as `measure` does.
     """
     if method != "graph":
         timing = Timing.of(do_bench(run, return_mode="all"), "events")
@@ -64,10 +47,8 @@ def time_baseline(run: Callable[[], Any], method: Method | None = None) -> Timin
     return Timing.of(do_bench_cudagraph(run, return_mode="all"), "graph")
 
 
-def _by_events(launch: Callable[[], Any], restored: Restorable | None) -> Timing:
-    if restored is None:
-        return Timing.of(do_bench(launch, return_mode="all"), "events")
-    between = _BetweenRuns(restored)
+def _restored_between(launch: Callable[[], Any], arguments: Arguments) -> Timing:
+    between = _BetweenRuns(arguments)
 
     def prepared_launch() -> None:
         between.make_sure()
@@ -78,20 +59,20 @@ def _by_events(launch: Callable[[], Any], restored: Restorable | None) -> Timing
 
 
 class _BetweenRuns:
-    """Stands for a tensor in do_bench's `grad_to_none`, whose gradients it clears before each timed
-    run, outside the time.
+    """A stand-in for a tensor in `grad_to_none`, which do_bench clears before each timed run,
+    outside the time.
 
-    do_bench offers no other moment between runs.
-    Its warm-up runs clear nothing, so they restore for themselves.
+    do_bench has no other hook between runs. It does not clear gradients before warm-up runs, so
+    those restore the arguments themselves.
     """
 
-    def __init__(self, arguments: Restorable) -> None:
+    def __init__(self, arguments: Arguments) -> None:
         self._arguments = arguments
         self._restored = False
 
     @property
     def grad(self) -> None:
-        """Nothing."""
+        """Always None, as of a tensor without a gradient."""
 
     @grad.setter
     def grad(self, _none: None) -> None:
@@ -99,15 +80,15 @@ class _BetweenRuns:
         self._restored = True
 
     def make_sure(self) -> None:
-        """Restore, unless that was done since the last run."""
+        """Restore the arguments unless that was done since the last run."""
         if not self._restored:
             self._arguments.restore()
         self._restored = False
 
 
-def _depends_on_earlier_runs(launch: Callable[[], Any], arguments: Restorable) -> bool:
-    """Whether a second run, on what the first left, leaves something else:
-    the kernel reads what it writes.
+def _depends_on_earlier_runs(launch: Callable[[], Any], arguments: Arguments) -> bool:
+    """Whether a second run, on the results of the first, computes something else, because the
+    kernel reads what it writes.
     """
     arguments.restore()
     launch()

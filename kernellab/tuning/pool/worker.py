@@ -1,6 +1,4 @@
-"""One process that compiles or runs a config at a time, and what is said
-of a config that ended it.
-"""
+"""A process that compiles or runs one config at a time, and messages on configs that ended it."""
 
 from __future__ import annotations
 
@@ -25,15 +23,15 @@ from kernellab.tuning.results.records import (
 _HERE = "kernellab.tuning.pool.in_worker"
 
 START_SECONDS = 300.0
-"""How long a process may take to start, to have torch, a GPU and the arguments:
-no config's fault."""
+"""How long a process may take to start, import torch, open a GPU and load the arguments. This does
+not count as a config's time."""
 
 
 class SweepWorker:
-    """A process that does one thing at a time, started again where a config has ended it."""
+    """A process that does one thing at a time, and is restarted if a config ended it."""
 
     def __init__(self, gpu: int | None = None) -> None:
-        """A process that works on that GPU, or on none."""
+        """Prepare a process that works on that GPU, or on none."""
         self.gpu = gpu
         self._worker = Worker("The config")
         self._prepared: tuple[int | None, Setup] | None = None
@@ -60,13 +58,13 @@ class SweepWorker:
         return outcome
 
     def machine(self) -> tuple[Machine, Target | None]:
-        found: tuple[Machine, Target | None] = self._worker.call(
+        answer: tuple[Machine, Target | None] = self._worker.call(
             f"{_HERE}:machine_here", True, seconds=START_SECONDS
         )
-        return found
+        return answer
 
     def get_ready(self, setup: Setup) -> Outcome:
-        with contextlib.suppress(KernelLabError):  # The first config that is run will say it.
+        with contextlib.suppress(KernelLabError):  # The first config that runs will report it.
             self._prepare(self._here(setup))
         return Outcome()
 
@@ -87,7 +85,7 @@ class SweepWorker:
         self._worker.kill()
 
     def _start(self) -> None:
-        """Importing torch and Triton is no config's fault either."""
+        """Start the process; importing torch and Triton does not count as a config's time."""
         if self._worker.process_id is None:
             self._worker.call(f"{_HERE}:release", seconds=START_SECONDS)
 
@@ -102,18 +100,18 @@ class SweepWorker:
             outcome: Outcome = self._worker.call(f"{_HERE}:{function}", *arguments, seconds=seconds)
         except WorkerError as error:
             return _of_death(error, doing, seconds)
-        except KernelLabError as error:  # of this process, not of the config
+        except KernelLabError as error:  # raised by this process, not by the config
             return Outcome(dropped=Dropped("lost", f"{doing} it: {error}"))
         return outcome
 
 
-# What is said of a config that got no answer
+# Messages on configs without an outcome
 
 _ERROR_LINE = re.compile(r"error|assert|fatal|abort", re.IGNORECASE)
 
 
 def _of_death(error: WorkerError, doing: str, seconds: float) -> Outcome:
-    """Why a config got no answer: `doing` says what was done with it."""
+    """Return why a config has no outcome; `doing` is what the process did with it."""
     if isinstance(error, WorkerLost) and not error.died:
         return Outcome(dropped=Dropped("lost", error.problem), lasts=False)
     reason: Reason = "time-out" if error.timed_out else "crash" if error.died else "fault"
@@ -125,7 +123,7 @@ def _format_death(error: WorkerError, doing: str, seconds: float) -> str:
     if error.timed_out:
         return f"{doing} it took longer than {format_seconds(seconds)}, and was stopped"
     if not error.died:
-        lines = error.problem.strip().splitlines()  # a traceback, whose last line says what it was
+        lines = error.problem.strip().splitlines()  # a traceback, whose last line is the error
         return f"{doing} it failed: {lines[-1]}\n{error.problem}"
     ended = f"{doing} it ended the process ({error.ending})"
     if not error.last_words:

@@ -1,1 +1,1 @@
-"""What a sweep gives: trials, rankings, tables, and the kernels that use them."""
+"""The results of a sweep: trials, rankings, tables, and the kernels that use them."""

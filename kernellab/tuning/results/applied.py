@@ -1,4 +1,4 @@
-"""A kernel fixed to what a sweep found best."""
+"""A kernel fixed to the best config of a sweep."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kernellab.tuning.sweep.calls import without_autotuner
 
 
 class AppliedTuning:
-    """A kernel whose config is chosen already: `tuned[grid](x, y, n)` needs no
-    constants of the config.
+    """A kernel whose config comes from sweeps: `tuned[grid](x, y, n)` takes no config constants.
 
     Attributes:
         fn: the kernel inside.
         arg_names: its parameters.
-        configs: (key, config) of each sweep; the key is the arguments that choose, by name.
+        configs: (key, config) of each sweep; a key is the arguments that choose the config, by
+            name.
     """
 
     def __init__(self, kernel: Any, choices: Sequence[tuple[Mapping[str, Any], Candidate]]) -> None:
@@ -32,19 +32,21 @@ class AppliedTuning:
         self.configs = tuple(choices)
         parameters = inspect.signature(innermost(kernel).fn).parameters.values()
         self._defaults = {
-            one.name: one.default for one in parameters if one.default is not one.empty
+            parameter.name: parameter.default
+            for parameter in parameters
+            if parameter.default is not parameter.empty
         }
         self._announced: set[tuple[Any, ...]] = set()
 
     def __getitem__(self, grid: Grid) -> Callable[..., Any]:
-        """The kernel with a grid, ready to be called with the rest of its arguments."""
+        """Return the kernel with a grid, ready to be called with the rest of its arguments."""
         return functools.partial(self.run, grid=grid, warmup=False)
 
     def run(self, *args: Any, grid: Grid, warmup: bool = False, **keywords: Any) -> Any:
-        """Launch with the config for these arguments; gives what the kernel's own launch gives.
+        """Launch with the config for these arguments; return what the kernel's own launch returns.
 
         Raises:
-            ArgumentError: an argument of the key is missing, or one of the config's is given.
+            ArgumentError: an argument of the key is missing, or a value of the config is given.
         """
         __tracebackhide__ = True
         given = {**self._defaults, **dict(zip(self.arg_names, args)), **keywords}
@@ -53,7 +55,7 @@ class AppliedTuning:
         twice = sorted(own & candidate.values.keys())
         if twice:
             raise ArgumentError(
-                f"{', '.join(twice)} comes from the sweep, and the launch gives it too",
+                f"{', '.join(twice)} is given twice: by the sweep and by the launch",
                 advice="Leave it out of the launch.",
             )
         if candidate.pre_hook is not None:
@@ -61,8 +63,9 @@ class AppliedTuning:
         return self.fn.run(*args, grid=grid, warmup=warmup, **keywords, **candidate.values)
 
     def choose(self, given: Mapping[str, Any]) -> Candidate:
-        """The config for arguments by name: that of the equal key, else of the nearest,
-        which is said once.
+        """Return the config for arguments by name: that of the equal key, else of the nearest key.
+
+        A message on stderr reports the first use of a nearest key.
 
         Raises:
             ArgumentError: an argument of the key is missing.
@@ -71,13 +74,13 @@ class AppliedTuning:
         missing = [name for name in names if name not in given]
         if missing:
             raise ArgumentError(
-                f"the config depends on {missing[0]!r}, which the launch does not give"
+                f"the config depends on {missing[0]!r}, which is missing from the launch"
             )
         wanted = {name: given[name] for name in names}
         for key, candidate in self.configs:
             if key == wanted:
                 return candidate
-        key, candidate = min(self.configs, key=lambda one: _distance(one[0], wanted))
+        key, candidate = min(self.configs, key=lambda choice: _distance(choice[0], wanted))
         self._announce(wanted, key)
         return candidate
 
@@ -85,9 +88,9 @@ class AppliedTuning:
         if tuple(wanted.values()) in self._announced:
             return
         self._announced.add(tuple(wanted.values()))
-        words = [", ".join(f"{n}={v}" for n, v in one.items()) for one in (wanted, key)]
+        words = [", ".join(f"{n}={v}" for n, v in values.items()) for values in (wanted, key)]
         print(
-            f"{self.fn.__name__}: not tuned for {words[0]}; takes the config of {words[1]}",
+            f"{self.fn.__name__}: not tuned for {words[0]}; uses the config for {words[1]}",
             file=sys.stderr,
         )
 
@@ -96,7 +99,7 @@ class AppliedTuning:
 
 
 def _distance(key: Mapping[str, Any], wanted: Mapping[str, Any]) -> float:
-    """How far two keys are apart: sizes by their ratio, anything else by being another."""
+    """Return how far apart two keys are: sizes by their ratio, other values by being different."""
     total = 0.0
     for name, value in wanted.items():
         other = key[name]

@@ -1,4 +1,4 @@
-"""Why a sweep may have missed what is faster: how `kernellab.diagnose` takes a `Tuning`."""
+"""Diagnose a `Tuning` for `kernellab.diagnose`: why a sweep may have missed a faster config."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from kernellab.common.argument_checks import is_real
 from kernellab.errors import KernelLabError
 from kernellab.profiling.diagnosis.diagnosing import Asked, diagnosed, diagnosis_of
 from kernellab.profiling.diagnosis.evidence import Evidence
@@ -15,19 +16,19 @@ from kernellab.tuning.results.records import Trial
 from kernellab.tuning.results.tuning import Tuning
 
 _LEAST_VALUES = 3
-"""Of a parameter: of fewer, each is an edge."""
+"""A parameter with fewer values has only edges."""
 
 
 @diagnosed.register
-def diagnosed_sweep(tuning: Tuning, asked: Asked) -> Diagnosis:
-    """What the sweep's space says, and what is to be said of its best config's compilation."""
-    asked.takes_nothing_of_a_launch("a sweep")
+def diagnosed_sweep(tuning: Tuning, request: Asked) -> Diagnosis:
+    """Return the findings on the sweep's space and on its best config's compilation."""
+    request.takes_nothing_of_a_launch("a sweep")
     own = tuple(edges(tuning))
-    found = _of_best(tuning)
-    if found is None:
+    diagnosis = _of_best(tuning)
+    if diagnosis is None:
         return Diagnosis(tuning.kernel, str(tuning.target), None, own)
-    ranked = sorted((*own, *found.findings), key=lambda one: -one.cost)
-    return replace(found, findings=tuple(ranked))
+    ranked = sorted((*own, *diagnosis.findings), key=lambda cost_finding: -cost_finding.cost)
+    return replace(diagnosis, findings=tuple(ranked))
 
 
 def _of_best(tuning: Tuning) -> Diagnosis | None:
@@ -40,15 +41,15 @@ def _of_best(tuning: Tuning) -> Diagnosis | None:
 
 
 def edges(tuning: Tuning) -> Iterator[CostFinding]:
-    """The parameters whose best value is the smallest or the largest that was tried, and got
-    better towards it.
+    """Yield a finding for each parameter whose best value is the smallest or the largest tried,
+    if times improved toward that value.
     """
     if not tuning.is_timed:
         return
     best = tuning.best.candidate.values
     for name, value in best.items():
         medians = _medians(tuning.trials, name, best)
-        if len(medians) < _LEAST_VALUES or not _is_number(value):
+        if len(medians) < _LEAST_VALUES or not is_real(value):
             continue
         values = sorted(medians)
         if value not in (values[0], values[-1]):
@@ -60,30 +61,27 @@ def edges(tuning: Tuning) -> Iterator[CostFinding]:
         which, beyond = ("smallest", "smaller") if value == values[0] else ("largest", "larger")
         yield finding(
             "edge-of-space",
-            f"the best {name}, {value}, is the {which} that was tried, and times fell towards it",
+            f"the best {name}, {value}, is the {which} that was tried, and times fell toward it",
             gain / 2,
             None,
             f"Try {beyond} values of {name} too.",
             {
                 "values": ", ".join(map(str, values)),
                 "best": value,
-                "faster than its neighbour by": f"{gain:.0%}",
+                "faster than its neighbor by": f"{gain:.0%}",
             },
             f"{len(tuning.ranked)} configs, timed",
         )
 
 
 def _medians(trials: tuple[Trial, ...], name: str, best: dict[str, Any]) -> dict[Any, float]:
-    """Value of a parameter -> the fastest median among the configs that have it."""
-    found: dict[Any, float] = {}
-    for one in trials:
-        values = one.candidate.values
-        if one.timing is None or one.is_dropped or set(values) != set(best):
+    """Map each value of a parameter to the fastest median among the configs that have it."""
+    medians: dict[Any, float] = {}
+    for trial in trials:
+        values = trial.candidate.values
+        if trial.timing is None or trial.is_dropped or set(values) != set(best):
             continue
-        if _is_number(values.get(name)):
-            found[values[name]] = min(found.get(values[name], float("inf")), one.timing.median)
-    return found
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+        value = values.get(name)
+        if is_real(value):
+            medians[value] = min(medians.get(value, float("inf")), trial.timing.median)
+    return medians

@@ -1,4 +1,4 @@
-"""Sweeps of several machines put together."""
+"""Merge sweeps of several machines into one."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from typing import TYPE_CHECKING, Any
 
 from kernellab.errors import ArgumentError
 from kernellab.records.showing import described
-from kernellab.tuning.files.kernel_source import is_another
+from kernellab.tuning.files.kernel_source import differs
 from kernellab.tuning.results.records import Machine, Trial
 
 if TYPE_CHECKING:
     from kernellab.tuning.results.tuning import Tuning
 
-_SEVERAL = "Several sizes or types of one kernel: kernellab.Tunings([left, right])."
+_SEVERAL = "For several sizes or types of one kernel, use kernellab.Tunings([left, right])."
 _ADVICE_TO_MERGE = {
-    "kernel": "Only sweeps of one kernel are put together.",
-    "target": "What is right for one target says nothing of another: keep them apart.",
+    "kernel": "Only sweeps of one kernel can be merged.",
+    "target": "Results for one target do not apply to another: keep the sweeps separate.",
 }
 
 
 def merge(left: Tuning, right: Tuning) -> Tuning:
-    """`Tuning.merged`."""
+    """Implement `Tuning.merged`."""
     if not isinstance(right, type(left)):
         raise ArgumentError(
-            f"merged takes another sweep, and this is {described(right)}",
-            advice="Tunings([...]) holds several; kernellab.load(path) reads them.",
+            f"merged takes another sweep, got {described(right)}",
+            advice="kernellab.load(path) reads saved sweeps.",
         )
-    for what, one, other in sides(left, right):
-        if one != other:
+    for what, first, second in sides(left, right):
+        if first != second:
             raise ArgumentError(
-                f"these sweeps differ in their {what}: {one} and {other}",
+                f"these sweeps differ in their {what}: {first} and {second}",
                 advice=_ADVICE_TO_MERGE.get(what, _SEVERAL),
             )
     machine, notes = _one_machine(left.machine, right.machine)
     versions = []
-    if is_another(left.source, right.source):
-        versions.append(f"put together from sweeps of two versions of {left.kernel!r}")
-    trials = _all_trials(left.trials, [_as_part_of(left, right, one) for one in right.trials])
+    if differs(left.source, right.source):
+        versions.append(f"merged from sweeps of two versions of {left.kernel!r}")
+    trials = _all_trials(left.trials, [_as_part_of(left, right, trial) for trial in right.trials])
     return replace(
         left,
         trials=trials,
@@ -53,7 +53,7 @@ def merge(left: Tuning, right: Tuning) -> Tuning:
 
 
 def sides(left: Tuning, right: Tuning) -> list[tuple[str, Any, Any]]:
-    """What makes two sweeps those of one launch: its name, and how it is in each."""
+    """Return what must be equal in two sweeps of one launch: its name, and its value in each."""
     depend = _depending_on_config(left) | _depending_on_config(right)
 
     def shared(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,59 +70,58 @@ def sides(left: Tuning, right: Tuning) -> list[tuple[str, Any, Any]]:
 
 
 def _depending_on_config(tuning: Tuning) -> set[str]:
-    return {name for one in tuning.trials for name in (*one.types, *one.constants)}
+    return {name for trial in tuning.trials for name in (*trial.types, *trial.constants)}
 
 
 def _text(values: Mapping[str, Any]) -> str:
-    """A function's repr is all that a file has of it."""
+    """Format values by their repr, which is all that a file holds of a function."""
     return ", ".join(f"{name}={value!r}" for name, value in sorted(values.items()))
 
 
 def _as_part_of(left: Tuning, right: Tuning, trial: Trial) -> Trial:
-    """A config of `right` with the types and constants in which its launch differs
-    from those of `left`.
-    """
+    """Return a config of `right` with those types and constants that differ from `left`'s."""
     types = {**right.types, **trial.types}
     constants = {**right.constants, **trial.constants}
     return replace(
         trial,
-        types={name: one for name, one in types.items() if left.types.get(name) != one},
+        types={name: kind for name, kind in types.items() if left.types.get(name) != kind},
         constants={
-            name: one
-            for name, one in constants.items()
-            if repr(left.constants.get(name)) != repr(one)
+            name: value
+            for name, value in constants.items()
+            if repr(left.constants.get(name)) != repr(value)
         },
     )
 
 
 def _one_machine(left: Machine, right: Machine) -> tuple[Machine, list[str]]:
-    """The machine of both; a sweep that was not timed takes the other's.
+    """Return the machine of both, and a note if they differ in their versions.
+
+    A sweep that was not timed takes the other's machine.
 
     Raises:
-        ArgumentError: they were timed on different GPUs.
+        ArgumentError: the sweeps were timed on different GPUs.
     """
     if left.gpu and right.gpu and left.gpu != right.gpu:
         raise ArgumentError(
-            f"one sweep was timed on {left.gpu}, the other on {right.gpu}: such times "
-            "are never mixed",
-            advice="Keep them apart, and compare their tables or plots.",
+            f"one sweep was timed on {left.gpu}, the other on {right.gpu}, and times of different "
+            "GPUs are never mixed",
+            advice="Keep the sweeps separate, and compare their tables or plots.",
         )
     machine = left if left.gpu or not right.gpu else right
     if left == right or not (left.gpu and right.gpu):
         return machine, []
-    return machine, [f"put together from sweeps with {left} and with {right}"]
+    return machine, [f"merged from sweeps with {left} and with {right}"]
 
 
 def _all_trials(left: Sequence[Trial], right: Sequence[Trial]) -> tuple[Trial, ...]:
-    """The configs of both, each once, numbered anew."""
+    """Return the configs of both, each once, numbered anew."""
     kept: dict[str, Trial] = {}
-    for one in (*left, *right):
-        name = repr(sorted((key, repr(value)) for key, value in one.candidate.values.items()))
-        if name not in kept or _knows_more(one, kept[name]):
-            kept[name] = one
-    return tuple(replace(one, number=number) for number, one in enumerate(kept.values()))
+    for trial in (*left, *right):
+        name = repr(sorted((key, repr(value)) for key, value in trial.candidate.values.items()))
+        if name not in kept or _runs(trial) > _runs(kept[name]):
+            kept[name] = trial
+    return tuple(replace(trial, number=number) for number, trial in enumerate(kept.values()))
 
 
-def _knows_more(one: Trial, other: Trial) -> bool:
-    runs = [0 if trial.timing is None else trial.timing.runs for trial in (one, other)]
-    return runs[0] > runs[1]
+def _runs(trial: Trial) -> int:
+    return 0 if trial.timing is None else trial.timing.runs

@@ -1,6 +1,4 @@
-"""What a sweep's plots show, as plain data that fits into JSON:
-stills and widgets draw the same.
-"""
+"""The data of a sweep's plots as JSON-compatible records, which stills and widgets both draw."""
 
 from __future__ import annotations
 
@@ -9,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kernellab.common.argument_checks import is_text
+from kernellab.common.argument_checks import is_one_of
 from kernellab.common.formatting import shown
 from kernellab.errors import ArgumentError, suggestion
 from kernellab.tuning.results.ranking import tied_with_best, timed
-from kernellab.tuning.results.records import Timing, Trial
+from kernellab.tuning.results.records import Timing, Trial, format_value
 from kernellab.tuning.results.tables import MICROSECONDS, achieved
 from kernellab.tuning.results.tuning import Tuning
 from kernellab.tuning.results.tunings import Tunings
-from kernellab.tuning.results.value_formatting import format_value
 
 AGAINST = {
     "occupancy": "occupancy",
@@ -25,14 +22,14 @@ AGAINST = {
     "spills": "spilled bytes of a thread",
     "shared": "shared memory of a program, bytes",
 }
-"""Kinds of plots that draw time against a resource, and the axis' words."""
+"""Kinds of plots that draw time against a resource, and the labels of their axes."""
 
 KINDS = ("times", "heatmap", "parallel", *AGAINST)
 
 
 @dataclass(frozen=True)
 class CompiledPoint:
-    """One config, and what the compiler says of it."""
+    """One config, and what the compiler reports for it."""
 
     config: int
     label: str
@@ -51,16 +48,26 @@ class Point(CompiledPoint):
     lower: float
     upper: float
     tied: bool
-    """Whether it cannot be told from the fastest, or is it."""
+    """Whether its time overlaps with that of the fastest config, or it is the fastest."""
 
 
 @dataclass(frozen=True)
-class PlotData:
-    """A plot of one sweep."""
+class _Plot:
+    """What a plot shows, as plain data."""
 
     kind: str
     title: str
     subtitle: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class PlotData(_Plot):
+    """A plot of one sweep."""
+
     points: Sequence[Point]
     """The fastest first."""
     baselines: Mapping[str, float]
@@ -68,28 +75,16 @@ class PlotData:
     varying: Sequence[str]
     """The parameters that have more than one value, in the order of the config."""
     axes: Sequence[str] = ()
-    """Of a heat map, the two parameters; of parallel coordinates, all that vary."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
+    """The two parameters of a heat map, or all that vary for parallel coordinates."""
 
 
 @dataclass(frozen=True)
-class UntimedData:
-    """A plot of a sweep in which nothing was timed: a resource of each config."""
+class UntimedData(_Plot):
+    """A plot of a sweep in which nothing was timed: a resource of each config, one of AGAINST."""
 
-    kind: str
-    """One of AGAINST."""
-    title: str
-    subtitle: str
     points: Sequence[CompiledPoint]
     """In the order of the sweep."""
     varying: Sequence[str]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -103,32 +98,25 @@ class Line:
     lower: Sequence[float]
     upper: Sequence[float]
     warm: Sequence[bool]
-    """Of each point, whether it was measured in a row, with a warm cache:
-    no such rate lasts for tensors from memory."""
+    """For each point, whether its runs were back to back, with a warm cache: tensors that come
+    from memory do not reach such a rate."""
 
 
 @dataclass(frozen=True)
-class LinesData:
+class LinesData(_Plot):
     """A plot of several sweeps against their key."""
 
-    kind: str
-    title: str
-    subtitle: str
     key: str
     unit: str
     """ "us", "GB/s" or "TFLOP/s"."""
     lines: Sequence[Line]
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 # One sweep
 
 
 def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = None) -> PlotData:
-    """What a plot of a sweep shows.
+    """Return what a plot of a sweep shows.
 
     Args:
         tuning: timed.
@@ -136,30 +124,30 @@ def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = N
         x, y: parameters of a heat map; None takes the two that vary most.
 
     Raises:
-        ArgumentError: no such kind, nothing was timed, no such parameters, or nothing varies
-            that could be drawn.
+        ArgumentError: there is no such kind or parameter, nothing was timed, or no parameter
+            varies that could be drawn.
     """
     check_kind(kind)
     if not tuning.is_timed:
         _compiled_trials(tuning)
         raise ArgumentError(
-            f"nothing of this sweep of {tuning.kernel!r} was timed, so there is no plot of "
+            f"no config of this sweep of {tuning.kernel!r} was timed, so there is no plot of "
             f"kind {kind!r}",
             advice=(
-                f"Without times there are {', '.join(AGAINST)}. Times need a GPU, or a saved "
+                f"Without times, the kinds are {', '.join(AGAINST)}. Times need a GPU, or a saved "
                 "sweep: kernellab.Tuning.load(path)."
             ),
         )
-    tied = {one.number for one in tied_with_best(tuning.trials)}
-    points = [_point(one, one.number in tied) for one in timed(tuning.trials)]
-    varying = varying_parameters([one.values for one in points])
+    tied = {trial.number for trial in tied_with_best(tuning.trials)}
+    points = [_point(trial, trial.number in tied) for trial in timed(tuning.trials)]
+    varying = varying_parameters([point.values for point in points])
     axes: Sequence[str] = ()
     if kind == "heatmap":
         axes = _two_axes(points, x, y)
     elif kind == "parallel":
         if not varying:
             raise ArgumentError(
-                "parallel coordinates need a parameter that varies, and here nothing does"
+                "parallel coordinates need a parameter that varies, but in this sweep none does"
             )
         axes = varying
     return PlotData(
@@ -173,25 +161,25 @@ def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = N
     )
 
 
-def check_kind(kind: str) -> None:
-    """Raises ArgumentError where no sweep has a plot of that kind."""
-    if not is_text(kind) or kind not in KINDS:
+def check_kind(kind: str, kinds: Sequence[str] = KINDS) -> None:
+    """Raise ArgumentError if sweeps have no plot of that kind."""
+    if not is_one_of(kind, kinds):
         raise ArgumentError(
             f"a sweep has no plot of kind {shown(kind)}",
-            advice=suggestion(kind, KINDS, "Kinds:"),
+            advice=suggestion(kind, kinds, "Kinds:"),
         )
 
 
 def default_kind(tuning: Tuning) -> str:
-    """The kind of plot that a sweep shows first: without times resources are all that is known."""
+    """Return the kind of plot that a sweep shows first; without times, that is of a resource."""
     return "times" if tuning.is_timed else "registers"
 
 
 def untimed_data(tuning: Tuning, kind: str) -> UntimedData:
-    """What a plot shows of a sweep in which nothing was timed.
+    """Return what a plot shows of a sweep in which nothing was timed.
 
     Args:
-        tuning: whose configs were compiled.
+        tuning: a sweep whose configs were compiled.
         kind: one of AGAINST.
 
     Raises:
@@ -203,38 +191,40 @@ def untimed_data(tuning: Tuning, kind: str) -> UntimedData:
         kind=kind,
         title=tuning.kernel,
         subtitle="; ".join(filter(None, (str(tuning.target), launch, "nothing was timed"))),
-        points=[CompiledPoint(**_compiled(one)) for one in compiled],
-        varying=varying_parameters([one.candidate.values for one in compiled]),
+        points=[CompiledPoint(**_compiled(trial)) for trial in compiled],
+        varying=varying_parameters([trial.candidate.values for trial in compiled]),
     )
 
 
 def _compiled_trials(tuning: Tuning) -> list[Trial]:
-    """The configs of which the compiler has said something.
+    """Return the configs that were compiled.
 
     Raises:
-        ArgumentError: there is none.
+        ArgumentError: there are none.
     """
-    compiled = [one for one in tuning.trials if one.outcome.compiled and not one.is_dropped]
+    compiled = [trial for trial in tuning.trials if trial.outcome.compiled and not trial.is_dropped]
     if compiled:
         return compiled
     raise ArgumentError(
         f"no config of this sweep of {tuning.kernel!r} was timed or compiled, so there is "
         "nothing to draw",
-        advice="tuning.table says what became of each.",
+        advice="tuning.table shows the reason for each config.",
     )
 
 
 def _how(trials: Sequence[Trial]) -> str:
-    return " or ".join(dict.fromkeys(one.timing.how for one in trials if one.timing is not None))
+    timings = (trial.timing for trial in trials)
+    return " or ".join(dict.fromkeys(timing.how for timing in timings if timing is not None))
 
 
 def baseline_times(tuning: Tuning) -> dict[str, float]:
-    """Name -> microseconds; the name says how it was timed where that is another way
-    than the fastest config's.
+    """Map each baseline's name to microseconds.
+
+    The name includes how the baseline was timed if the fastest config was timed differently.
     """
     return {
-        _format_baseline(name, one, tuning): one.median * MICROSECONDS
-        for name, one in tuning.baselines.items()
+        _format_baseline(name, timing, tuning): timing.median * MICROSECONDS
+        for name, timing in tuning.baselines.items()
     }
 
 
@@ -244,7 +234,7 @@ def _format_baseline(name: str, timing: Timing, tuning: Tuning) -> str:
 
 
 def format_launch(tuning: Tuning) -> str:
-    """What was launched, in a few words: the key's values, else the tensors' types."""
+    """Describe what was launched in a few words: the key's values, else the tensors' types."""
     if tuning.key:
         return ", ".join(f"{name}={value}" for name, value in tuning.key.items())
     tensors = [words for words in tuning.arguments.values() if "[" in words]
@@ -264,7 +254,7 @@ def _point(trial: Trial, tied: bool) -> Point:
 
 
 def _compiled(trial: Trial) -> dict[str, Any]:
-    """The fields of a `CompiledPoint`."""
+    """Return the fields of a `CompiledPoint`."""
     compiled = trial.outcome.compiled
     known = None if compiled is None else compiled.resources
     return {
@@ -285,33 +275,33 @@ def _plain(value: Any) -> Any:
 
 
 def varying_parameters(configs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The parameters that have more than one value, in the order of the config."""
+    """Return the parameters that have more than one value, in the order of the config."""
     names = dict.fromkeys(name for values in configs for name in values)
     return [name for name in names if len({repr(values.get(name)) for values in configs}) > 1]
 
 
 def _two_axes(points: Sequence[Point], x: str | None, y: str | None) -> tuple[str, str]:
-    names = varying_parameters([one.values for one in points])
+    names = varying_parameters([point.values for point in points])
     for given in (x, y):
         if given is not None and given not in names:
             raise ArgumentError(
-                f"{given!r} is no parameter that varies in this sweep",
-                advice=suggestion(given, names, "It varies"),
+                f"{given!r} is not a parameter that varies in this sweep",
+                advice=suggestion(given, names, "The parameters that vary are"),
             )
     if x is not None and x == y:
         others = [name for name in names if name != x]
         raise ArgumentError(
-            f"a heat map needs two parameters, and x and y are both {x!r}",
-            advice=suggestion("", others, "Beside it vary")
+            f"a heat map needs two different parameters, but x and y are both {x!r}",
+            advice=suggestion("", others, "The other parameters that vary are")
             if others
-            else "Nothing else varies here.",
+            else "No other parameter varies.",
         )
     if len(names) < 2:
         raise ArgumentError(
-            "a heat map needs two parameters that vary, and here "
-            f"{' and '.join(names) or 'nothing'} does"
+            "a heat map needs two parameters that vary, but in this sweep "
+            f"{f'only {names[0]}' if names else 'none'} does"
         )
-    counts = {name: len({repr(one.values.get(name)) for one in points}) for name in names}
+    counts = {name: len({repr(point.values.get(name)) for point in points}) for name in names}
     free = sorted((name for name in names if name not in (x, y)), key=lambda name: -counts[name])
     x = x if x is not None else free.pop(0)
     return x, (y if y is not None else free.pop(0))
@@ -323,29 +313,31 @@ _UNITS = {"time": "us", "us": "us", "GB/s": "GB/s", "TFLOP/s": "TFLOP/s"}
 
 
 def lines_data(tunings: Tunings, y: str = "time", others: Sequence[Tunings] = ()) -> LinesData:
-    """What a plot over sizes shows: each kernel's fastest config, and the baselines,
-    against the only key.
+    """Return what a plot over sizes shows: each kernel's fastest config and the baselines, against
+    the only key.
 
     Raises:
-        ArgumentError: sweeps without exactly one key that is a number, untimed ones, GPUs of
-            several kinds, or work that is not known.
+        ArgumentError: a sweep does not have exactly one key that is a number, or was not timed;
+            the GPUs are of several kinds; or the work is not known.
     """
-    if not is_text(y) or y not in _UNITS:
-        raise ArgumentError(f"y={shown(y)} is none of time, GB/s and TFLOP/s")
+    if not is_one_of(y, _UNITS):
+        raise ArgumentError(f'y must be "time", "GB/s" or "TFLOP/s", got {shown(y)}.')
     groups = [tunings, *others]
-    every = [one for group in groups for one in group]
-    keys = {tuple(one.key) for one in every}
+    every = [tuning for group in groups for tuning in group]
+    keys = {tuple(tuning.key) for tuning in every}
     if len(keys) != 1 or len(next(iter(keys))) != 1:
         raise ArgumentError(
             "a plot over sizes needs sweeps with one key, the same for all",
-            advice='Sweep with key="n" for each size: kernellab.Tunings([...]).',
+            advice='Sweep each size with key="n", and pass the sweeps to kernellab.Tunings([...]).',
         )
-    gpus = {one.machine.gpu for one in every}
+    gpus = {tuning.machine.gpu for tuning in every}
     if len(gpus) != 1:
         raise ArgumentError(f"these sweeps are of several GPUs: {', '.join(sorted(gpus))}")
     ((name,),) = keys
-    if any(not _is_size(one.key[name]) for one in every):
-        raise ArgumentError(f"a plot over sizes needs numbers, and {name!r} has others")
+    if any(not _is_size(tuning.key[name]) for tuning in every):
+        raise ArgumentError(
+            f"a plot over sizes needs a key whose values are numbers, but not all of {name!r} are"
+        )
     lines: list[Line] = []
     for group in groups:
         lines += _lines(group, name, _UNITS[y], alone=len(groups) == 1)
@@ -358,16 +350,15 @@ def _is_size(value: Any) -> bool:
 
 
 def _lines(tunings: Tunings, key: str, unit: str, alone: bool) -> list[Line]:
-    ordered = sorted(tunings, key=lambda one: float(one.key[key]))
-    found = [
-        _line(tunings[0].kernel, False, ordered, [one.best.timing for one in ordered], key, unit)
-    ]
-    for name in dict.fromkeys(name for one in ordered for name in one.baselines):
-        having = [one for one in ordered if name in one.baselines]
-        times = [one.baselines[name] for one in having]
+    ordered = sorted(tunings, key=lambda tuning: float(tuning.key[key]))
+    best = [tuning.best.timing for tuning in ordered]
+    lines = [_line(tunings[0].kernel, False, ordered, best, key, unit)]
+    for name in dict.fromkeys(name for tuning in ordered for name in tuning.baselines):
+        having = [tuning for tuning in ordered if name in tuning.baselines]
+        times = [tuning.baselines[name] for tuning in having]
         label = name if alone else f"{name} ({tunings[0].kernel})"
-        found.append(_line(label, True, having, times, key, unit))
-    return found
+        lines.append(_line(label, True, having, times, key, unit))
+    return lines
 
 
 def _line(
@@ -379,16 +370,16 @@ def _line(
     unit: str,
 ) -> Line:
     amounts = [
-        [_amount(one, timing, part, unit) for part in ("median", "lower", "upper")]
-        for one, timing in zip(tunings, times)
+        [_amount(tuning, timing, part, unit) for part in ("median", "lower", "upper")]
+        for tuning, timing in zip(tunings, times)
     ]
     return Line(
         name=name,
         is_baseline=is_baseline,
-        x=[float(one.key[key]) for one in tunings],
-        y=[one[0] for one in amounts],
-        lower=[min(one[1:]) for one in amounts],
-        upper=[max(one[1:]) for one in amounts],
+        x=[float(tuning.key[key]) for tuning in tunings],
+        y=[median for median, *_ in amounts],
+        lower=[min(quartiles) for _, *quartiles in amounts],
+        upper=[max(quartiles) for _, *quartiles in amounts],
         warm=[timing is not None and timing.method == "graph" for timing in times],
     )
 
@@ -403,6 +394,6 @@ def _amount(tuning: Tuning, timing: Timing | None, part: str, unit: str) -> floa
         raise ArgumentError(
             f"{unit} of {tuning.kernel!r} is not known: "
             f"{tuning.work.bytes_from if unit == 'GB/s' else tuning.work.flops_from}",
-            advice="Say what a launch moves and computes: bytes=, flops=.",
+            advice="Pass what a launch moves and computes to kernellab.tune: bytes=, flops=.",
         )
     return rate

@@ -1,4 +1,4 @@
-"""What a sweep finds out of each config, as plain facts that fit into JSON."""
+"""What a sweep learns about each config, as plain data that fits into JSON."""
 
 from __future__ import annotations
 
@@ -6,10 +6,23 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+import triton.language as tl
+
+from kernellab import triton_api
+from kernellab.common.saved_records import Amount, Limits
 from kernellab.records import Resources
-from kernellab.tuning.results.value_formatting import format_value
+
+
+def format_value(value: Any) -> str:
+    """Return a function's name, or the text of a type or any other value."""
+    if isinstance(value, tl.constexpr):
+        value = value.value
+    if isinstance(value, triton_api.JITFunction):
+        return str(value.fn.__name__)
+    return str(value)
+
 
 Reason = Literal[
     "out of resources",
@@ -21,14 +34,14 @@ Reason = Literal[
     "out of memory",
     "lost",
 ]
-"""Why a config was dropped. "fault": the kernel left its tensors, or an error was raised when it
-was prepared or launched; "lost": what had it failed (a process lost again and again, a full disk,
-a tool of the compiler's that is not there), with no fault of the config's known."""
+"""Why a config was dropped. "fault": the kernel accessed memory outside its tensors, or preparing
+or launching it raised an error. "lost": the machine failed, not the config (a process that was lost
+repeatedly, a full disk, a missing tool of the compiler)."""
 
 Method = Literal["events", "graph"]
-"""How a time was measured: "events" is `triton.testing.do_bench`, the L2 cache emptied before each
-run; "graph" is `do_bench_cudagraph`, runs in a row with a warm cache, for kernels so short that a
-launch takes longer."""
+"""How a time was measured. "events": `triton.testing.do_bench`, which empties the L2 cache before
+each run. "graph": `do_bench_cudagraph`, runs back to back with a warm cache, for kernels that take
+less time than their launch."""
 
 
 HOW_TIMED: Mapping[Method, str] = {
@@ -38,8 +51,17 @@ HOW_TIMED: Mapping[Method, str] = {
 """A method in a few words, for tables and plots."""
 
 
+Duration = Annotated[float, Limits(0, 1e15)]
+"""A time; the largest is longer than any measurement, in seconds too."""
+
+Quantity = Annotated[float, Limits(0, 1e30)]
+"""A number of bytes or operations of a launch."""
+
+OccupancyOrNan = Annotated[float, "NaN is null in a file"]
+"""A part of the warps that fit on a multiprocessor."""
+
 INTERRUPTED = "interrupted"
-"""What the note of a sweep begins with that was stopped before it was through."""
+"""How the note of a sweep begins that was stopped before its end."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +77,7 @@ class Candidate:
     )
     """Called with all arguments by name before a launch, as that of a `triton.Config`."""
     named_hook: str = field(default="", compare=False, repr=False)
-    """The name that a file has of it; the hook itself is found again beside the kernel."""
+    """The hook's name in a saved file; the hook itself is looked up in the kernel's module."""
 
     @property
     def hook_name(self) -> str:
@@ -75,11 +97,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Dropped:
-    """Why a config is out of the race."""
+    """Why a config was dropped."""
 
     reason: Reason
     why: str
-    """In full, with the compiler's or the driver's own words."""
+    """The full message, including the compiler's or the driver's."""
 
     @property
     def line(self) -> str:
@@ -89,40 +111,40 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What the compiler says of a config."""
+    """What the compiler reports for a config."""
 
     resources: Resources
-    occupancy: float
-    """Warps on a multiprocessor over the most possible, 0 to 1, as far as the model goes;
-    NaN where no limits are known."""
+    occupancy: OccupancyOrNan
+    """Warps on a multiprocessor over the largest possible number, 0 to 1, as the model predicts;
+    NaN if the limits are not known."""
     limited_by: str
-    """What allows no more: "registers", "shared memory", ..."""
+    """What limits the occupancy: "registers", "shared memory", ..."""
     matrix: str
-    """The matrix instructions with the most work each, as PTX or AMD's assembly names them;
-    "" where there are none."""
-    seconds: float
-    """Wall time of the compilation, on a machine that compiles others beside it;
-    near 0 where Triton's cache had it."""
-    estimated: float | None = None
-    """Microseconds of a launch, estimated and not measured (docs/estimates.md); None where nothing
-    was estimated: configs that are timed, types alone, targets that are not calibrated."""
+    """The most frequent matrix instruction, as PTX or AMD's assembly names it; "" if there is
+    none."""
+    seconds: Duration
+    """Wall time of the compilation, while other configs compile on the same machine; near 0 if the
+    config was in Triton's cache."""
+    estimated: Amount | None = None
+    """Microseconds of a launch, estimated and not measured (docs/estimates.md); None without an
+    estimate: for types alone, tensor descriptors, and targets that are not calibrated."""
 
 
 @dataclass(frozen=True)
 class Timing:
     """Times of one config's runs on a GPU, in milliseconds."""
 
-    median: float
-    lower: float
+    median: Duration
+    lower: Duration
     """A quarter of the runs took less."""
-    upper: float
+    upper: Duration
     """A quarter of the runs took more."""
-    fastest: float
-    runs: int
+    fastest: Duration
+    runs: Annotated[int, Limits(0, 2**53)]
     method: Method
-    rounds: int = 1
-    """How many times it was measured, with others in between;
-    quartiles are then the widest of all rounds."""
+    rounds: Annotated[int, Limits(1, 2**53)] = 1
+    """How many times the config was measured, with other configs in between; the quartiles are
+    then the widest of all rounds."""
 
     @property
     def how(self) -> str:
@@ -131,27 +153,27 @@ class Timing:
 
     @classmethod
     def of(cls, samples: Sequence[float], method: Method) -> Timing:
-        """The summary of one round's times."""
+        """Summarize one round's times."""
         ordered = sorted(samples)
         lower, middle, upper = (quantile(ordered, part) for part in (0.25, 0.5, 0.75))
         return cls(middle, lower, upper, ordered[0], len(ordered), method)
 
     @classmethod
     def pooled(cls, rounds: Sequence[Timing]) -> Timing:
-        """Several rounds of one config as one."""
+        """Combine several rounds of one config."""
         return cls(
-            median=median(one.median for one in rounds),
-            lower=min(one.lower for one in rounds),
-            upper=max(one.upper for one in rounds),
-            fastest=min(one.fastest for one in rounds),
-            runs=sum(one.runs for one in rounds),
+            median=median(timing.median for timing in rounds),
+            lower=min(timing.lower for timing in rounds),
+            upper=max(timing.upper for timing in rounds),
+            fastest=min(timing.fastest for timing in rounds),
+            runs=sum(timing.runs for timing in rounds),
             method=rounds[0].method,
-            rounds=sum(one.rounds for one in rounds),
+            rounds=sum(timing.rounds for timing in rounds),
         )
 
 
 def quantile(ordered: Sequence[float], part: float) -> float:
-    """The value below which `part` of the ordered values lie, interpolated between neighbours."""
+    """Return the value below which `part` of the ordered values lie, linearly interpolated."""
     place = part * (len(ordered) - 1)
     below = math.floor(place)
     above = math.ceil(place)
@@ -160,46 +182,46 @@ def quantile(ordered: Sequence[float], part: float) -> float:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is known of a config so far; each step of a sweep fills in more."""
+    """What is known about a config so far; each step of a sweep fills in more."""
 
     compiled: Compiled | None = None
     dropped: Dropped | None = None
     checked: str = ""
-    """What its results were found equal to: "the reference", or "the first config";
-    "" where nobody looked."""
+    """What its results were equal to: "the reference" or "the first config"; "" if they were not
+    compared."""
     timing: Timing | None = None
-    check_seconds: float = 0.0
-    """Wall time of the run that was looked at."""
+    check_seconds: Duration = 0.0
+    """Wall time of the run whose results were compared."""
     unchecked: str = ""
-    """Why its results could not be looked at, though that was wanted:
-    the interpreter's limits, of operations or of time."""
+    """Why its results could not be compared though that was requested: an operation that the
+    interpreter does not support, or its time limit."""
     lasts: bool = field(default=True, compare=False)
-    """Whether the config would come to the same the next time, as far as anybody can say."""
+    """Whether the next run of the config is expected to have the same outcome."""
 
 
 @dataclass(frozen=True, repr=False)
 class Trial:
-    """One config, and what became of it."""
+    """One config and its outcome."""
 
     number: int
     """Its place in the sweep, from 0."""
     candidate: Candidate
     outcome: Outcome
     types: Mapping[str, Any] = field(default_factory=dict)
-    """Parameter -> its type string, where that depends on the config:
-    a tensor descriptor's has the block in it."""
+    """Parameter -> its type string if that depends on the config, as a tensor descriptor's type
+    contains the block."""
     constants: Mapping[str, Any] = field(default_factory=dict)
-    """Parameter -> the value compiled in, where that depends on the config and is no part of it:
-    what a heuristic computes."""
+    """Parameter -> the value compiled in if that depends on the config without being part of it,
+    such as a heuristic's result."""
 
     @property
     def timing(self) -> Timing | None:
-        """Its time; None where it was not measured."""
+        """Its time; None if it was not measured."""
         return self.outcome.timing
 
     @property
     def is_dropped(self) -> bool:
-        """Whether it is out of the race."""
+        """Whether it was dropped."""
         return self.outcome.dropped is not None
 
     def __str__(self) -> str:
@@ -221,7 +243,7 @@ class Machine:
     """Where a sweep was compiled and timed."""
 
     gpu: str
-    """The name that the driver gives it, "NVIDIA H200"; "" where nothing was timed."""
+    """The driver's name of the GPU, such as "NVIDIA H200"; "" if nothing was timed."""
     driver: str
     python: str
     torch: str
@@ -242,9 +264,9 @@ class Machine:
 class Work:
     """What a launch moves and computes, whatever its config."""
 
-    bytes: float | None
-    """None where nobody said, and it could not be counted."""
-    flops: float | None
+    bytes: Quantity | None
+    """None if it was not given and could not be counted."""
+    flops: Quantity | None
     bytes_from: str
-    """Where the number comes from: "given", or how the lab counted it."""
+    """Where the number comes from: "given", or how KernelLab counted it."""
     flops_from: str

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kernellab.tuning.results.records import HOW_TIMED, Timing, Trial
-from kernellab.tuning.results.value_formatting import format_value
+from kernellab.tuning.results.records import HOW_TIMED, Timing, Trial, format_value
 
 if TYPE_CHECKING:
     from kernellab.tuning.results.tuning import Tuning
@@ -18,14 +17,16 @@ MICROSECONDS = 1e3
 
 
 def tuning_table(tuning: Tuning) -> Any:
-    """One row per config, in the order of the sweep;
-    columns of times are there only where something was timed.
+    """Return one row per config, in the order of the sweep.
+
+    The table has columns of times only if something was timed.
     """
     from kernellab.common.whole_imports import pandas
 
-    names = list(dict.fromkeys(name for one in tuning.trials for name in one.candidate.values))
-    rows = [_row(tuning, one, names) for one in tuning.trials]
-    index = pandas.Index([one.number for one in tuning.trials], name="config")
+    trials = tuning.trials
+    names = list(dict.fromkeys(name for trial in trials for name in trial.candidate.values))
+    rows = [_row(tuning, trial, names) for trial in trials]
+    index = pandas.Index([trial.number for trial in trials], name="config")
     return _table(rows, index, _OF_EVERY_SWEEP)
 
 
@@ -39,7 +40,7 @@ _COMPILED = (
     "matrix instruction",
 )
 _OF_EVERY_SWEEP = (*_COMPILED, "same result as", "dropped", "why")
-"""Columns of a sweep that was stopped before its first config, too."""
+"""Columns that even a sweep has that was stopped before its first config."""
 
 _OF_SWEEPS = (
     "us",
@@ -57,9 +58,7 @@ _OF_SWEEPS = (
 
 
 def parameter_column(name: str, results: Sequence[str] = _OF_SWEEPS) -> str:
-    """The column of a parameter; one that is called as a column of results is told apart:
-    "runs (parameter)".
-    """
+    """Return the column of a parameter; one named like a result's is "runs (parameter)"."""
     return f"{name} (parameter)" if name in results else name
 
 
@@ -70,8 +69,8 @@ _FRACTIONS = ("us", "us, lower quartile", "us, upper quartile", "GB/s", "TFLOP/s
 def _table(
     rows: Sequence[Mapping[str, Any]], index: Any = None, columns: Sequence[str] = ()
 ) -> Any:
-    """A DataFrame of numbers, booleans and texts alone, so that pandas writes it in any format;
-    what is not known is null.
+    """Return a DataFrame that has only numbers, booleans, texts and nulls, so that pandas can write
+    it in any format.
     """
     from kernellab.common.whole_imports import pandas
 
@@ -80,7 +79,7 @@ def _table(
         values = [row.get(name) for row in rows]
         kind = "Int64" if name in _WHOLE else "float64" if name in _FRACTIONS else _kind(values)
         if kind == "string":
-            values = [None if one is None else format_value(one) for one in values]
+            values = [None if value is None else format_value(value) for value in values]
         made[name] = pandas.Series(values, dtype=kind, index=index)
     return pandas.DataFrame(made, index=index)
 
@@ -89,12 +88,12 @@ _LARGEST_WHOLE = 2**63
 
 
 def _kind(values: Sequence[Any]) -> str:
-    """Pandas' name for what a parameter's values are; those of several kinds are text."""
-    known = [one for one in values if one is not None]
-    kinds, all_known = {type(one) for one in known}, len(known) == len(values)
+    """Return pandas' dtype for a parameter's values; values of several kinds become text."""
+    known = [value for value in values if value is not None]
+    kinds, all_known = {type(value) for value in known}, len(known) == len(values)
     if kinds == {bool}:
         return "bool" if all_known else "boolean"
-    if kinds == {int} and all(-_LARGEST_WHOLE <= one < _LARGEST_WHOLE for one in known):
+    if kinds == {int} and all(-_LARGEST_WHOLE <= value < _LARGEST_WHOLE for value in known):
         return "int64" if all_known else "Int64"
     return "float64" if float in kinds and kinds <= {int, float} else "string"
 
@@ -119,23 +118,22 @@ def _parameters(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def how_timed(tuning: Tuning) -> list[str]:
-    """How the times were taken, in sentences: those of a warm cache are no times of tensors
-    that come from memory.
-    """
-    methods = Counter(one.timing.method for one in tuning.trials if one.timing is not None)
+    """Return sentences on how the times were measured, which say if the cache was warm."""
+    timings = (trial.timing for trial in tuning.trials)
+    methods = Counter(timing.method for timing in timings if timing is not None)
     if len(methods) > 1:
         words = " and ".join(f"{count} by {HOW_TIMED[method]}" for method, count in methods.items())
         return [
             (
-                f"Configs were timed in two ways, {words}: times of one are not to be compared "
-                "with those of the other."
+                f"Configs were timed in two ways, {words}: do not compare times of one with those "
+                "of the other."
             )
         ]
     if "graph" in methods:
         return [
             (
-                f"Timed by {HOW_TIMED['graph']}: the kernel is so short that runs are made in a "
-                "row, and find their tensors in the cache where they fit."
+                f"Timed by {HOW_TIMED['graph']}: the kernel is so short that its runs are back to "
+                "back, and find their tensors in the cache if they fit."
             )
         ]
     return [f"Timed by {HOW_TIMED['events']}."] if methods else []
@@ -153,7 +151,7 @@ def _times(timing: Timing | None) -> dict[str, Any]:
 
 
 def achieved(tuning: Tuning, timing: Timing | None) -> dict[str, float | None]:
-    """GB/s and TFLOP/s at the median time, of those of the two that are known."""
+    """Return GB/s and TFLOP/s at the median time, as far as bytes and operations are known."""
     work = tuning.work
     rates: dict[str, float | None] = {}
     for name, amount, unit in (("GB/s", work.bytes, 1e6), ("TFLOP/s", work.flops, 1e9)):
@@ -180,21 +178,15 @@ def _compiled(trial: Trial) -> dict[str, Any]:
 
 
 def best_table(tunings: Tunings) -> Any:
-    """One row per sweep: its key, its fastest config, the time,
-    and how many configs cannot be told from it.
-    """
-
+    """Return one row per sweep: its key, its fastest config and time, and the number of ties."""
     rows = []
-    for one in tunings:
-        row = _parameters(one.key)
-        if one.is_timed:
-            best = one.best
-            row |= (
-                _parameters(best.candidate.values)
-                | _times(best.timing)
-                | achieved(one, best.timing)
-            )
-            row["ties"] = len(one.ties) - 1
-        row["GPU"] = one.machine.gpu
+    for tuning in tunings:
+        row = _parameters(tuning.key)
+        if tuning.is_timed:
+            best = tuning.best
+            row |= _parameters(best.candidate.values)
+            row |= _times(best.timing) | achieved(tuning, best.timing)
+            row["ties"] = len(tuning.ties) - 1
+        row["GPU"] = tuning.machine.gpu
         rows.append(row)
     return _table(rows)

@@ -11,8 +11,8 @@ from typing import Any
 
 from kernellab import triton_api
 from kernellab.common.argument_checks import check_flags, check_whole, is_whole
-from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import counted, shown
+from kernellab.common.saved_records import Count
 from kernellab.compiler.comparison import Comparison, compare
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import BoundCall, bind
@@ -20,36 +20,46 @@ from kernellab.errors import ArgumentError
 from kernellab.launch.preparation import innermost
 from kernellab.records import Compilation, Target
 from kernellab.records.showing import HasCard, plot, show
-from kernellab.tuning.files.consent import agree_to_run
-from kernellab.tuning.files.kernel_source import KernelSource, how_to_open, is_another, source_of
-from kernellab.tuning.files.named import complete, found_again
+from kernellab.tuning.files.kernel_source import (
+    KernelSource,
+    agree_to_run,
+    differs,
+    how_to_open,
+    source_of,
+)
+from kernellab.tuning.files.plain_data import complete, found_again
 from kernellab.tuning.files.saved_sweeps import load_one, save
 from kernellab.tuning.pool.gpus import installed_triton
 from kernellab.tuning.results.applied import AppliedTuning
 from kernellab.tuning.results.merging import merge
 from kernellab.tuning.results.ranking import by_compiler, tied_with_best, timed
-from kernellab.tuning.results.records import INTERRUPTED, Candidate, Machine, Timing, Trial, Work
+from kernellab.tuning.results.records import (
+    INTERRUPTED,
+    Duration,
+    Machine,
+    Timing,
+    Trial,
+    Work,
+)
 
 OTHER_SOURCE = (
-    "the kernel given has another source than the one that was swept: what is compiled is "
-    "of the one given"
+    "the given kernel's source differs from that of the kernel that was swept; configs are "
+    "compiled from the given one"
 )
 
 _COMPILATIONS_KEPT = 8
-"""Of a sweep: one with every pass recorded is up to a megabyte."""
+"""Per sweep: a compilation with every pass recorded takes up to 1 MB."""
 
 
 @dataclass(frozen=True)
 class Live:
-    """What a sweep made in this process can still do:
-    the kernel, and the specialisation of each config.
-    """
+    """What only a sweep made in this process has: the kernel, and each config's launch."""
 
     kernel: Any
     calls: Mapping[int, BoundCall]
     count_work: Callable[[], Work] | None = None
     compiled: dict[int, Compilation] = field(default_factory=dict)
-    """Number of a config -> its compilation: the last few that were asked for."""
+    """Number of a config -> its compilation, for the last few that were requested."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +69,7 @@ class Tuning(HasCard):
     kernel: str
     target: Target
     key: Mapping[str, Any]
-    """The arguments that choose the config, and their values here."""
+    """The arguments that choose the config, and their values in this sweep."""
     arguments: Mapping[str, str]
     """Parameter -> a short description of the value: "float16[4096, 4096]", "4096"."""
     types: Mapping[str, Any]
@@ -69,30 +79,30 @@ class Tuning(HasCard):
     trials: tuple[Trial, ...]
     machine: Machine
     known_work: Work | None = None
-    """What a launch moves and computes, where that was said or counted; see `work`."""
+    """What a launch moves and computes, if that was given or counted; see `work`."""
     baselines: Mapping[str, Timing] = field(default_factory=dict)
-    """Other ways to compute the same, timed beside the kernel: torch's, for example."""
-    seconds: float = 0.0
+    """Other ways to compute the same, timed like the kernel: torch's, for example."""
+    seconds: Duration = 0.0
     """Wall time of the sweep."""
-    pruned: int = 0
+    pruned: Count = 0
     """Configs that were left out beforehand."""
     notes: tuple[str, ...] = ()
-    """What else is to be said of the sweep as a whole."""
+    """Remarks on the sweep as a whole."""
     source: KernelSource | None = None
-    """Where the kernel stood, and its text; None of a sweep that an earlier version saved."""
+    """Where the kernel was defined, and its text; None if an earlier version saved the sweep."""
     live: Live | None = field(default=None, compare=False, repr=False)
 
     # Results
 
     @cached_property
     def work(self) -> Work:
-        """What a launch moves and computes, whatever its config;
-        counted when first asked for, where nobody said it.
+        """What a launch moves and computes, whatever its config; counted on first use if it was not
+        given.
         """
         if self.known_work is not None:
             return self.known_work
         if self.live is None or self.live.count_work is None:
-            return Work(None, None, "nobody said it", "nobody said it")
+            return Work(None, None, "it was not given", "it was not given")
         return self.live.count_work()
 
     @cached_property
@@ -102,12 +112,12 @@ class Tuning(HasCard):
 
     @property
     def is_timed(self) -> bool:
-        """Whether there is any time here: there is none without a GPU."""
+        """Whether any config was timed, which needs a GPU."""
         return bool(self.ranked)
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether it was stopped before it was through: the same call goes on from there."""
+        """Whether it was stopped before its end: the same call continues from there."""
         return any(note.startswith(INTERRUPTED) for note in self.notes)
 
     @property
@@ -115,8 +125,7 @@ class Tuning(HasCard):
         """The fastest config.
 
         Raises:
-            ArgumentError: nothing was timed; every config's reason is listed where
-                all were dropped.
+            ArgumentError: nothing was timed; if all configs were dropped, their reasons are listed.
         """
         ranked = self.ranked
         if ranked:
@@ -124,52 +133,43 @@ class Tuning(HasCard):
         if not self.trials:
             raise ArgumentError(
                 f"no config of {self.kernel!r} was tried: the sweep was interrupted",
-                advice="The same call goes on from there.",
+                advice="The same call continues from there.",
             )
-        if all(one.is_dropped for one in self.trials):
-            raise ArgumentError(f"no config of {self.kernel!r} is valid:\n{self._reasons()}")
+        if all(trial.is_dropped for trial in self.trials):
+            reasons = "\n".join(f"  {trial}" for trial in self.trials)
+            raise ArgumentError(f"no config of {self.kernel!r} is valid:\n{reasons}")
         raise ArgumentError(
-            f"no config of {self.kernel!r} was timed, so none is the fastest",
+            f"no config of {self.kernel!r} was timed, so there is no fastest config",
             advice=(
-                "Times need a GPU, or a saved sweep: kernellab.Tuning.load(path). tuning.table has "
-                "what the compiler says."
+                "Times need a GPU, or a saved sweep: kernellab.Tuning.load(path). tuning.table "
+                "shows what the compiler reports."
             ),
         )
 
-    def _reasons(self) -> str:
-        lines = [
-            (
-                f"  {one.number}: {one.candidate}: {one.outcome.dropped.reason}: "
-                f"{one.outcome.dropped.line}"
-            )
-            for one in self.trials
-            if one.outcome.dropped is not None
-        ]
-        return "\n".join(lines)
-
     @property
     def ties(self) -> tuple[Trial, ...]:
-        """The configs that cannot be told from the fastest, itself first:
-        the quartiles of their times overlap with its own.
+        """The configs whose times overlap with the fastest config's by their quartiles; the fastest
+        comes first.
         """
         return tuple(tied_with_best(self.trials))
 
     @property
     def is_tie(self) -> bool:
-        """Whether the fastest is inside the noise."""
+        """Whether other configs are as fast as the fastest, within the noise."""
         return len(self.ties) > 1
 
-    @names_bad_arguments
     def candidates(self, count: int = 5) -> list[dict[str, Any]]:
-        """The configs to measure first, as a space for `kernellab.tune` on a GPU: the fastest; of a
-        sweep without times those that are estimated to be (docs/estimates.md has how often the
-        first five hold the best).
+        """Return the configs to measure first, as a space for `kernellab.tune` on a GPU.
 
-        Raises OptionError for what is no number of configs.
+        These are the fastest configs, or without times those with the lowest estimates;
+        docs/estimates.md shows how often the first five contain the best.
+
+        Raises:
+            OptionError: `count` is not a whole number from 1.
         """
         check_whole("count", count, 1, meaning="number of configs")
         ranked = self.ranked or tuple(by_compiler(self.trials))
-        return [one.candidate.values for one in ranked[:count]]
+        return [trial.candidate.values for trial in ranked[:count]]
 
     @property
     def table(self) -> Any:
@@ -181,55 +181,52 @@ class Tuning(HasCard):
     # Configs
 
     def apply(self, kernel: Any = None) -> AppliedTuning:
-        """The kernel fixed to the fastest config; `kernel` for a sweep that was loaded.
-
-        Raises:
-            ArgumentError: nothing was timed, or no kernel is known.
-        """
-        known = self if kernel is None else self.with_kernel(kernel)
-        return AppliedTuning(known._kernel(None), [(dict(self.key), known._best_candidate())])
-
-    def _best_candidate(self) -> Candidate:
-        """The fastest config, complete: what a file only names is found again."""
-        kernel = self._kernel(None)
-        return complete(self.best.candidate, kernel, innermost(kernel))
-
-    @names_bad_arguments
-    def compilation(self, number: int | Trial, kernel: Any = None) -> Compilation:
-        """A config, compiled with everything recorded: passes, modules, source map.
+        """Return the kernel fixed to the fastest config.
 
         Args:
-            number: of the config, as in the table; or the Trial.
-            kernel: for a sweep that was loaded from a file.
+            kernel: the kernel, needed only for a sweep that was loaded from a file.
 
         Raises:
-            ArgumentError: no such config, no kernel is known, or compiling it has ended a
-                process, or had no end.
-            CompileError: it does not compile.
+            ArgumentError: nothing was timed, or the kernel is not known.
+        """
+        known = self if kernel is None else self.with_kernel(kernel)
+        own = known._kernel(None)
+        best = complete(self.best.candidate, own, innermost(own))
+        return AppliedTuning(own, [(dict(self.key), best)])
+
+    def compilation(self, number: int | Trial, kernel: Any = None) -> Compilation:
+        """Compile a config with everything recorded: passes, modules, source map.
+
+        Args:
+            number: the config's number, as in the table; or the Trial.
+            kernel: the kernel, needed only for a sweep that was loaded from a file.
+
+        Raises:
+            ArgumentError: there is no such config, the kernel is not known, or compiling the config
+                crashed or hung in the sweep.
+            CompileError: the config does not compile.
         """
         trial = number if isinstance(number, Trial) else self.trial(number)
         if kernel is None and trial.number in self.compiled:
             return self.compiled[trial.number]
         self._check_compiles(trial)
         plain = innermost(self._kernel(kernel))
-        found = compile_bound(plain, self._call(plain, trial), self.target, record="passes")
+        call = self._call(plain, trial)
+        compilation = compile_bound(plain, call, self.target, record="passes")
         if kernel is None and self.live is not None:
-            self._keep(self.live.compiled, trial.number, found)
-        return found
+            kept = self.live.compiled
+            kept[trial.number] = compilation
+            while len(kept) > _COMPILATIONS_KEPT:
+                del kept[next(iter(kept))]
+        return compilation
 
     @property
     def compiled(self) -> Mapping[int, Compilation]:
-        """Number of a config -> its compilation, of the last few that `compilation` made."""
+        """Number of a config -> its compilation, for the last few that `compilation` made."""
         return {} if self.live is None else self.live.compiled
 
-    @staticmethod
-    def _keep(kept: dict[int, Compilation], number: int, compilation: Compilation) -> None:
-        kept[number] = compilation
-        while len(kept) > _COMPILATIONS_KEPT:
-            del kept[next(iter(kept))]
-
     def _check_compiles(self, trial: Trial) -> None:
-        """What ended the process that compiled it would end this one."""
+        """Refuse a config that ended the process that compiled it: it would end this one too."""
         dropped = trial.outcome.dropped
         if (
             trial.outcome.compiled is None
@@ -239,7 +236,7 @@ class Tuning(HasCard):
             raise ArgumentError(
                 f"config {trial.number} ({trial.candidate}) was not compiled again here: "
                 f"{dropped.line}",
-                advice="kernellab.compile compiles in this process, whatever becomes of it.",
+                advice="To compile it in this process at that risk, call kernellab.compile.",
             )
 
     def _call(self, plain: Any, trial: Trial) -> BoundCall:
@@ -254,28 +251,31 @@ class Tuning(HasCard):
         )
 
     def compare(self, left: int | Trial, right: int | Trial, kernel: Any = None) -> Comparison:
-        """What differs between two configs: options, IR after each pass, SASS, resources;
-        its notes say where another Triton compiles them than at the sweep. Raises as `compilation`.
+        """Compare two configs: options, IR after each pass, SASS, resources.
+
+        A note says if the installed Triton is not the sweep's. Raises as `compilation`.
         """
-        found = compare(self.compilation(left, kernel), self.compilation(right, kernel))
-        numbers = (one.number if isinstance(one, Trial) else one for one in (left, right))
+        comparison = compare(self.compilation(left, kernel), self.compilation(right, kernel))
+        numbers = (side.number if isinstance(side, Trial) else side for side in (left, right))
         first, second = (f"config {number}" for number in numbers)
         other = self.recompiled if kernel is None else self._other_triton()
-        return replace(found, told_apart=(first, second), notes=(other,) if other else ())
+        return replace(comparison, told_apart=(first, second), notes=(other,) if other else ())
 
-    @names_bad_arguments
     def trial(self, number: int) -> Trial:
-        """The config of that number.
+        """Return the config of that number.
 
         Raises:
-            ArgumentError: there is none.
+            ArgumentError: there is no such config.
         """
-        for one in self.trials if is_whole(number) else ():
-            if one.number == number:
-                return one
+        for trial in self.trials if is_whole(number) else ():
+            if trial.number == number:
+                return trial
         raise ArgumentError(
             f"the sweep of {self.kernel!r} has no config {shown(number)}",
-            advice=f"It has {len(self.trials)}; their numbers are the index of tuning.table.",
+            advice=(
+                f"It has {counted(len(self.trials), 'config')}, whose numbers are the index of "
+                "tuning.table."
+            ),
         )
 
     def _kernel(self, given: Any) -> Any:
@@ -284,27 +284,26 @@ class Tuning(HasCard):
         if self.live is None:
             raise ArgumentError(
                 f"this sweep of {self.kernel!r} was read from a file, which does not "
-                "hold the kernel",
+                "contain the kernel",
                 advice=how_to_open(self.kernel, self.source),
             )
         return self.live.kernel
 
-    @names_bad_arguments
     def with_kernel(self, kernel: Any = None, *, run_source: bool = False) -> Tuning:
-        """This sweep with the kernel that it is of, so that configs can be compiled and applied.
+        """Return this sweep with its kernel, so that configs can be compiled and applied.
 
         Args:
-            kernel: None makes it from the source that the sweep was saved with, which is run for
-                that: trust the file. A notebook, and Python's prompt, show it and ask first; a
-                script says on stderr that it runs.
-            run_source: run it without question or word.
+            kernel: the kernel. None runs the source that the sweep was saved with, so the file must
+                be trusted. A notebook and Python's prompt show the source and request an answer
+                first; a script prints a line on stderr.
+            run_source: whether to run the source without either.
 
         Raises:
-            OptionError: `run_source` says neither yes nor no.
-            ArgumentError: it is another kernel; or none is given, and the file has no source, the
-                answer was no, or nobody can be asked.
-            ArchiveError: the source of the file makes no kernel.
-            KeyboardInterrupt: Ctrl-C came while that source ran; the sweep is as it was.
+            OptionError: `run_source` is not True or False.
+            ArgumentError: the kernel is not the sweep's. Or none is given and the file has no
+                source, the answer was no, or the front end takes no answers.
+            ArchiveError: the source in the file does not define the kernel.
+            KeyboardInterrupt: Ctrl-C was pressed while the source ran; the sweep is unchanged.
         """
         check_flags(run_source=run_source)
         if kernel is None:
@@ -312,18 +311,20 @@ class Tuning(HasCard):
         plain = innermost(kernel)
         if plain.__name__ != self.kernel:
             raise ArgumentError(
-                f"this is a sweep of {self.kernel!r}, and the kernel given is {plain.__name__!r}"
+                f"this is a sweep of {self.kernel!r}, but the given kernel is {plain.__name__!r}"
             )
-        tried = {name for one in self.trials for name in (*one.candidate.constants, *one.constants)}
+        tried = {
+            name for trial in self.trials for name in (*trial.candidate.constants, *trial.constants)
+        }
         unknown = sorted({*self.types, *self.constants, *tried} - set(plain.arg_names))
         if unknown:
             raise ArgumentError(
                 f"this sweep is of a {self.kernel!r} with the parameter {unknown[0]!r}, which the "
-                "kernel given does not have",
+                "given kernel does not have",
                 position=triton_api.definition_of(plain),
             )
         given = source_of(plain) if self.source is not None else None
-        notes = [OTHER_SOURCE] if is_another(self.source, given) else []
+        notes = [OTHER_SOURCE] if differs(self.source, given) else []
         return replace(
             self,
             known_work=self.work,
@@ -345,16 +346,16 @@ class Tuning(HasCard):
 
     @property
     def knows_kernel(self) -> bool:
-        """Whether configs can be compiled and applied: a file does not hold the kernel."""
+        """Whether configs can be compiled and applied; a file does not contain the kernel."""
         return self.live is not None
 
     @property
     def recompiled(self) -> str:
-        """What is to be known of a config that is compiled here,
-        where the sweep's were compiled by another Triton; "" where they were not.
+        """A sentence that says that configs compiled now may differ from the sweep's, as those were
+        compiled by another Triton; "" if they were not.
         """
-        # With the launches of each config it was compiled in this process,
-        # whatever machine its times are of.
+        # A sweep that has its launches was compiled by this process, even if its times were
+        # recorded on another machine.
         return "" if self.live is None or self.live.calls else self._other_triton()
 
     def _other_triton(self) -> str:
@@ -362,14 +363,14 @@ class Tuning(HasCard):
         if here == there:
             return ""
         return (
-            f"The sweep's configs were compiled by Triton {there}, and what is opened is compiled "
-            f"by Triton {here}: its IR, registers and shared memory may differ."
+            f"The sweep's configs were compiled by Triton {there}, and those opened here by Triton "
+            f"{here}: their IR, registers and shared memory may differ."
         )
 
     @property
     def is_redefined(self) -> bool:
-        """Whether the kernel's name stands for another source by now, of a cell that ran again;
-        False where nobody can tell.
+        """Whether the kernel was redefined with a different source since the sweep, as by a cell
+        that ran again; False if that cannot be determined.
         """
         if self.live is None or self.live.kernel is None:
             return False
@@ -377,45 +378,42 @@ class Tuning(HasCard):
         now = triton_api.source_now(plain)
         return now is not None and now != "".join(plain.raw_src)
 
-    @names_bad_arguments
     def show(self, **options: Any) -> Any:
-        """The sweep to explore: its plots and its table, linked;
-        a click on a config opens its IR (docs/widgets.md).
+        """Explore the sweep: its plots and its table, linked; a click on a config opens its IR
+        (docs/widgets.md).
 
-        The last expression of a cell shows it; `.to_html(path)` writes it
-        as one self-contained page.
+        The last expression of a cell shows the view; `.to_html(path)` writes it as one
+        self-contained page.
 
         Args:
             options: plot=, the kind that is shown first (as in `plot`); compilations=, numbers of
-                configs whose IR a page holds, which has no kernel to ask. By default those are the
-                fastest, where the kernel is known, and what `compilation` was asked for.
+                the configs whose IR a page contains, since a page has no kernel. By default, these
+                are the fastest if the kernel is known, and those that `compilation` compiled.
 
         Raises:
-            ArgumentError: no such plot or config, or compilations of a sweep whose
+            ArgumentError: there is no such plot or config, or compilations are requested but the
                 kernel is not known.
         """
         return show(self, **options)
 
-    @names_bad_arguments
     def plot(self, kind: str | None = None, **options: Any) -> Any:
-        """A figure of the sweep; `docs/tuning.md` shows the kinds.
+        """Plot the sweep; `docs/tuning.md` shows the kinds.
 
         Args:
             kind: "times" (sorted, with quartiles), "heatmap" (over two parameters), "parallel"
                 (coordinates), "occupancy", "registers", "spills", "shared" (time against each, or
-                each alone where nothing was timed). None is "times", or "registers" without times.
+                each alone if nothing was timed). None is "times", or "registers" without times.
             options: "heatmap" takes x= and y=, names of two parameters.
 
         Raises:
-            ArgumentError: no such kind, or nothing to draw.
+            ArgumentError: there is no such kind, or nothing to draw.
         """
         return plot(self, kind=kind, **options)
 
     # Files
 
-    @names_bad_arguments
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the sweep to a JSON file, which `Tuning.load` reads anywhere; returns its path.
+        """Write the sweep to a JSON file, which `Tuning.load` reads anywhere; return its path.
 
         Raises:
             ArchiveError: the file cannot be written.
@@ -424,29 +422,28 @@ class Tuning(HasCard):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], kernel: Any = None) -> Tuning:
-        """The sweep that a file holds, with `kernel` where that is given.
+        """Return the sweep of a file, with `kernel` if that is given.
 
         Raises:
-            ArchiveError: no such file, it is damaged, or of another version, or it
-                holds several sweeps.
+            ArchiveError: there is no such file, it is damaged or of another version, or it contains
+                several sweeps.
         """
-        found = load_one(path, cls)
-        return found if kernel is None else found.with_kernel(kernel)
+        tuning = load_one(path, cls)
+        return tuning if kernel is None else tuning.with_kernel(kernel)
 
-    @names_bad_arguments
     def merged(self, other: Tuning) -> Tuning:
-        """Both sweeps' configs as one sweep: what two machines with the same GPU did of one space.
+        """Merge both sweeps' configs, as of two machines with the same GPU that shared a space.
 
         A config that both timed keeps the time that has more runs.
 
         Raises:
-            ArgumentError: they are of different kernels, arguments or targets, or timed on
-                different GPUs: such times are never mixed.
+            ArgumentError: the sweeps are of different kernels, arguments or targets, or were timed
+                on different GPUs.
         """
         return merge(self, other)
 
     def __repr__(self) -> str:
-        dropped = sum(one.is_dropped for one in self.trials)
+        dropped = sum(trial.is_dropped for trial in self.trials)
         words = (
             f"Tuning({self.kernel!r} for {self.target}: {counted(len(self.trials), 'config')}, "
             f"{dropped} dropped"

@@ -1,4 +1,4 @@
-"""`Tunings`: sweeps of one kernel, for other sizes or types."""
+"""`Tunings`: several sweeps of one kernel, for different sizes or types."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from kernellab.common.argument_checks import listed
-from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.formatting import shown
 from kernellab.errors import ArgumentError
 from kernellab.records.showing import HasCard, plot, show
@@ -20,22 +19,22 @@ _T = TypeVar("_T")
 
 
 def _all_of(kind: type[_T], name: str, given: Any) -> list[_T]:
-    """The items of an argument.
+    """Return the items of an argument.
 
     Raises:
-        ArgumentError: it is no list of such records.
+        ArgumentError: it is not a list of such records.
     """
     items = listed(name, given) if isinstance(given, Iterable) else [given]
-    if wrong := [one for one in items if not isinstance(one, kind)]:
+    if wrong := [item for item in items if not isinstance(item, kind)]:
         raise ArgumentError(
-            f"{name} holds {shown(wrong[0])}, which is no kernellab.{kind.__name__}",
-            advice=f"Give a list of them: {name}=[...].",
+            f"{name} must be a list of kernellab.{kind.__name__}, got {shown(wrong[0])} in it",
+            advice=f"Write {name}=[...].",
         )
     return items
 
 
 def beside(others: Any) -> list[Tunings]:
-    """The sweeps of other kernels that are drawn beside some; raises ArgumentError for others."""
+    """Return the `others` of a plot, which must be Tunings; raise ArgumentError otherwise."""
     return _all_of(Tunings, "others", others)
 
 
@@ -43,13 +42,13 @@ class Tunings(HasCard, Sequence[Tuning]):
     """Sweeps of one kernel: for several sizes, types, or runs of an autotuner."""
 
     def __init__(self, tunings: Iterable[Tuning]) -> None:
-        """Keep them in order.
+        """Keep the sweeps in order.
 
         Raises:
-            ArgumentError: they are no sweeps, or of several kernels.
+            ArgumentError: an item is not a sweep, or the sweeps are of several kernels.
         """
         self._tunings = tuple(_all_of(Tuning, "tunings", tunings))
-        names = {one.kernel for one in self._tunings}
+        names = {tuning.kernel for tuning in self._tunings}
         if len(names) > 1:
             raise ArgumentError(f"these sweeps are of several kernels: {', '.join(sorted(names))}")
 
@@ -68,13 +67,12 @@ class Tunings(HasCard, Sequence[Tuning]):
     def __iter__(self) -> Iterator[Tuning]:
         return iter(self._tunings)
 
-    @names_bad_arguments
     def apply(self, kernel: Any = None) -> AppliedTuning:
-        """The kernel with the fastest config for each key;
-        a launch with another key takes that of the nearest.
+        """Return the kernel with the fastest config for each key; a launch with another key uses
+        the config of the nearest.
 
-        Sweeps in which nothing was timed are left out;
-        of several with the same key the last counts.
+        Sweeps in which nothing was timed are left out; of several with the same key, the last
+        counts.
 
         Raises:
             ArgumentError: there is no sweep, nothing was timed, the sweeps do not have the same key
@@ -82,27 +80,25 @@ class Tunings(HasCard, Sequence[Tuning]):
         """
         if not self._tunings:
             raise ArgumentError("there is no sweep whose configs could be applied")
-        timed_ones = [one for one in self._tunings if one.is_timed] or [self._tunings[-1]]
-        if len({tuple(one.key) for one in timed_ones}) > 1:
+        sweeps = [tuning for tuning in self._tunings if tuning.is_timed] or [self._tunings[-1]]
+        if len({tuple(tuning.key) for tuning in sweeps}) > 1:
             raise ArgumentError(
-                "these sweeps have keys of different names, so none can choose",
+                "these sweeps have keys of different names, so no key can choose a config",
                 advice=(
-                    "Apply those that have the same: kernellab.Tunings([one for one in "
-                    'tunings if "n" in '
-                    "one.key])."
+                    "Apply those that have the same: kernellab.Tunings([tuning for tuning in "
+                    'tunings if "n" in tuning.key]).'
                 ),
             )
-        gpus = sorted({one.machine.gpu for one in timed_ones})
+        gpus = sorted({tuning.machine.gpu for tuning in sweeps})
         if len(gpus) > 1:
             raise ArgumentError(
                 f"these sweeps were timed on different GPUs: {', '.join(gpus)}",
-                advice=(
-                    "What is the fastest on one says nothing of another: apply those of one GPU."
-                ),
+                advice="The fastest config differs between GPUs: apply the sweeps of one GPU.",
             )
-        known = timed_ones if kernel is None else [one.with_kernel(kernel) for one in timed_ones]
-        applied = [one.apply() for one in reversed(known)]
-        choices = [choice for one in applied for choice in one.configs]
+        if kernel is not None:
+            sweeps = [tuning.with_kernel(kernel) for tuning in sweeps]
+        applied = [tuning.apply() for tuning in reversed(sweeps)]
+        choices = [choice for kernel_of_key in applied for choice in kernel_of_key.configs]
         return AppliedTuning(applied[0].fn, choices)
 
     @property
@@ -113,13 +109,13 @@ class Tunings(HasCard, Sequence[Tuning]):
         return best_table(self)
 
     def show(self, **options: Any) -> Any:
-        """The sweeps to explore: time, GB/s and TFLOP/s against the key,
-        and each sweep's plots and table (docs/widgets.md).
+        """Explore the sweeps: time, GB/s and TFLOP/s against the key, and each sweep's plots and
+        table (docs/widgets.md).
 
         Args:
             options: plot=, the kind that is shown first; others=, Tunings of other kernels
-                beside this one; compilations=, pairs of a sweep's place and a config's number,
-                whose IR a page holds.
+                beside this one; compilations=, pairs of a sweep's index and a config's number,
+                whose IR a page contains.
 
         Raises:
             ArgumentError: as `Tuning.show`.
@@ -127,7 +123,7 @@ class Tunings(HasCard, Sequence[Tuning]):
         return show(self, **options)
 
     def plot(self, kind: str = "sizes", **options: Any) -> Any:
-        """Time, GB/s or TFLOP/s against the key, with baselines as lines beside it.
+        """Plot time, GB/s or TFLOP/s against the key, with a line for each baseline.
 
         Args:
             kind: "sizes".
@@ -136,16 +132,15 @@ class Tunings(HasCard, Sequence[Tuning]):
         """
         return plot(self, kind=kind, **options)
 
-    @names_bad_arguments
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write all of them to one JSON file; returns its path."""
+        """Write all sweeps to one JSON file; return its path."""
         return save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], kernel: Any = None) -> Tunings:
-        """The sweeps that a file holds. Raises ArchiveError as `Tuning.load`."""
-        found = load_all(path, Tuning)
-        return cls(found if kernel is None else [one.with_kernel(kernel) for one in found])
+        """Return the sweeps of a file. Raises ArchiveError as `Tuning.load`."""
+        sweeps = load_all(path, Tuning)
+        return cls(sweeps if kernel is None else [sweep.with_kernel(kernel) for sweep in sweeps])
 
     def __repr__(self) -> str:
         return f"Tunings({list(self._tunings)!r})"

@@ -1,4 +1,4 @@
-"""What a launch moves and computes, counted: the bytes and operations behind GB/s and TFLOP/s."""
+"""Count what a launch moves and computes: the bytes and operations behind GB/s and TFLOP/s."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from kernellab.records import Compilation
 
 
 def tensor_bytes(value: Any) -> int:
-    """Bytes of a tensor's different elements: those of an expanded dimension are one."""
+    """Return the bytes of a tensor's distinct elements: an expanded dimension has one."""
     tensor = value if isinstance(value, torch.Tensor) else value.base
     sizes = [size for size, stride in zip(tensor.shape, tensor.stride()) if stride]
     return int(math.prod(sizes)) * int(tensor.element_size())
 
 
 def bytes_moved(compilation: Compilation, sizes: Mapping[str, int]) -> tuple[float | None, str]:
-    """The least that a launch moves: each tensor that the kernel reads or writes, whole and once;
-    twice where it does both.
+    """Return the least that a launch moves: each tensor that the kernel reads or writes, once;
+    twice if the kernel does both.
 
     Args:
         compilation: of any config.
         sizes: bytes of each tensor among the arguments.
 
     Returns:
-        Bytes, and how they were counted; None where an access starts from no argument.
+        The bytes, and how they were counted; None if an access does not start from an argument.
     """
-    touched: set[tuple[str, str]] = set()
+    touched: set[tuple[str, type]] = set()
     for op in compilation.module(_first_stage(compilation)).walk():
         access = trait_of(op, GlobalAccess)
         if access is None:
@@ -46,21 +46,15 @@ def bytes_moved(compilation: Compilation, sizes: Mapping[str, int]) -> tuple[flo
         memory = access.base_of(op)
         name = underlying_argument(memory) if is_pointer(memory.type) else _behind(memory)
         if name not in sizes:
-            return None, "an access starts from no tensor of the arguments"
-        touched |= {(name, how) for how in _directions(op)}
+            return None, "an access does not start from a tensor of the arguments"
+        touched |= {(name, how) for how in (GlobalRead, GlobalWrite) if has(op, how)}
     total = sum(sizes[name] for name, _ in touched)
     return float(total), "counted: each tensor that the kernel reads or writes, whole and once"
 
 
 def _first_stage(compilation: Compilation) -> str:
-    """The IR that is nearest to the source: a Gluon kernel has no TTIR."""
+    """Return the stage nearest to the source: a Gluon kernel has no TTIR."""
     return "ttir" if "ttir" in compilation.stages else "ttgir"
-
-
-def _directions(op: Operation) -> tuple[str, ...]:
-    """Whether memory is read, written, or both."""
-    read, written = ("read",) * has(op, GlobalRead), ("written",) * has(op, GlobalWrite)
-    return read + written
 
 
 def _behind(descriptor: SSAValue) -> str:
@@ -76,7 +70,7 @@ def _behind(descriptor: SSAValue) -> str:
 def flops_done(
     compilation: Compilation, programs: int, scalars: Mapping[str, Any]
 ) -> tuple[float | None, str]:
-    """Floating-point operations of a launch, from the IR of one config: masked lanes count.
+    """Return a launch's floating-point operations from the IR of one config; masked elements count.
 
     Args:
         compilation: of the config.
@@ -84,8 +78,8 @@ def flops_done(
         scalars: numbers among the arguments, for the trip counts of loops.
 
     Returns:
-        Operations, and how they were counted; None where a trip count depends on more
-        than the arguments, or some are unknown.
+        The operations, and how they were counted; None if a trip count depends on more than the
+        arguments, or the kernel has operations that are not counted.
     """
     unknown = next(
         (
@@ -103,15 +97,14 @@ def flops_done(
             times = _number(ast.parse(loops, mode="eval").body, scalars)
             total += operations * times * programs
     except (SyntaxError, KeyError, KernelLabError, ValueError, ZeroDivisionError):
-        return None, "how often a loop runs is not known beforehand"
-    return total, "counted from the IR of one config, masked lanes included"
+        return None, "the trip count of a loop is not known before it runs"
+    return total, "counted from the IR of one config, including masked elements"
 
 
 def _is_uncounted_product(op: Operation) -> bool:
-    """Whether it is one of Gluon's own products of matrices."""
-    return not op.name.startswith("tt.") and any(
-        one in op.name for one in ("_mma", "warp_group_dot", "wmma", "mfma")
-    )
+    """Whether an operation is one of Gluon's matmul instructions."""
+    names = ("_mma", "warp_group_dot", "wmma", "mfma")
+    return not op.name.startswith("tt.") and any(name in op.name for name in names)
 
 
 _OPERATORS: Mapping[type[ast.operator], Any] = {
@@ -124,7 +117,7 @@ _OPERATORS: Mapping[type[ast.operator], Any] = {
 
 
 def _number(node: ast.expr, scalars: Mapping[str, Any]) -> float:
-    """The value of a trip count as `Work` writes it: "ceil(K / 64) * 2"."""
+    """Evaluate a trip count as `Work` writes it: "ceil(K / 64) * 2"."""
     match node:
         case ast.Constant(value=int() | float() as value):
             return value
@@ -136,4 +129,4 @@ def _number(node: ast.expr, scalars: Mapping[str, Any]) -> float:
         case ast.Call(func=ast.Name(id="ceil"), args=[inside]):
             return math.ceil(_number(inside, scalars))
         case _:
-            raise ValueError(f"{ast.unparse(node)} is no number")
+            raise ValueError(f"{ast.unparse(node)} is not a number")

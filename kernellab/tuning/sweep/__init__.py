@@ -1,1 +1,1 @@
-"""The course of a sweep: what is tried, with which arguments, and what becomes of it."""
+"""Run a sweep: choose the configs, prepare their launches, and collect their outcomes."""

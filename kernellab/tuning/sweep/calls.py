@@ -1,10 +1,9 @@
-"""One launch of a kernel with each of a sweep's configs: bound, specialised, its grid computed."""
+"""Prepare one launch per config of a sweep: bind, specialize, and compute the grid."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +26,7 @@ from kernellab.tuning.sweep.spaces import autotuner_in
 
 
 def without_autotuner(kernel: Any) -> Any:
-    """The kernel with its heuristics, and without any autotuner."""
+    """Return the kernel with its heuristics but without any autotuner."""
     if isinstance(kernel, Autotuner):
         return without_autotuner(kernel.fn)
     if isinstance(kernel, triton_api.Heuristics):
@@ -45,8 +44,8 @@ class PreparedCall:
     call: BoundCall
     task: Task
     shipment: Shipment | None
-    """The arguments with memory, where this config has its own (its `pre_hook` changed them);
-    None for those that all share."""
+    """The arguments with memory if this config has its own, because its `pre_hook` changed them;
+    None if it uses those that all configs share."""
 
 
 class Calls:
@@ -55,7 +54,7 @@ class Calls:
     Attributes:
         plain: the JIT function inside the kernel.
         runs: whether there are values to run with; types alone can only be compiled.
-        shared: the arguments with memory, as every config gets them that has no `pre_hook`;
+        shared: the arguments with memory for every config that has no `pre_hook`;
             None without values.
     """
 
@@ -67,12 +66,18 @@ class Calls:
         keywords: Mapping[str, Any],
         target: Target,
         ships: bool = True,
-        estimates: bool = False,
+        is_timed: bool = False,
     ) -> None:
-        """The launches of a kernel; without `ships` nobody runs them,
-        and no memory is sent anywhere; with `estimates` their times are estimated.
+        """Prepare for the launches of a kernel.
+
+        Args:
+            kernel: of any kind.
+            grid, args, keywords: the launch's, without the configs' parameters.
+            target: to compile for.
+            ships: whether the launches run, so that memory is sent to other processes.
+            is_timed: whether the launches are timed on a GPU.
         """
-        self._estimates = estimates
+        self._is_timed = is_timed
         self._ships = ships
         self._kernel = without_autotuner(kernel)
         self._grid = grid
@@ -81,28 +86,28 @@ class Calls:
         self._target = target
         autotuner = autotuner_in(kernel)
         self._zeroed: Sequence[str] = getattr(autotuner, "reset_to_zero", None) or ()
-        # A hook of the user's own for all configs, in place of `reset_to_zero`.
+        # The user's hook for all configs, which replaces `reset_to_zero`.
         users = autotuner is not None and autotuner.user_defined_pre_hook
         self._hook = autotuner.pre_hook if autotuner is not None and users else None
         self.plain = innermost(kernel)
         self.runs = grid is not None and any(map(has_memory, (*args, *keywords.values())))
         self.shared: Shipment | None = None
         self._grid_raised: list[str] = []
-        """What the grid function raised, a config each."""
+        """What the grid function raised, one message per config."""
 
     def prepare_all(self, candidates: Sequence[Candidate]) -> list[PreparedCall | Dropped]:
-        """The launches with all configs, by number.
+        """Return the launches with all configs, by number.
 
         Raises:
-            ArgumentError: the arguments fit no config, or the grid function fails for each.
+            ArgumentError: the arguments fit no config, or the grid function fails for every config.
         """
-        prepared = [self.prepare(number, one) for number, one in enumerate(candidates)]
+        prepared = [self.prepare(number, candidate) for number, candidate in enumerate(candidates)]
         if candidates and len(self._grid_raised) == len(candidates):
             number = len(candidates)
             raise ArgumentError(
                 self._grid_raised[0],
                 advice=(
-                    "So it does for "
+                    "The grid function fails for "
                     f"{'the only config' if number == 1 else f'all {number} configs'}. It is "
                     "called with one dict of all arguments by name: "
                     f"{', '.join(self.plain.arg_names)}."
@@ -111,7 +116,7 @@ class Calls:
         return prepared
 
     def prepare(self, number: int, candidate: Candidate) -> PreparedCall | Dropped:
-        """The launch with a config, or why there can be none.
+        """Return the launch with a config, or why the config cannot be launched.
 
         Raises:
             ArgumentError: the arguments fit no config.
@@ -133,16 +138,16 @@ class Calls:
         except GridError as error:
             return Dropped("fault", str(error))
         except _UsersError as error:
-            if isinstance(error, _GridFunctionError):
-                self._grid_raised.append(str(error))
             return Dropped("fault", str(error))
         with_memory, others = _apart(call.values)
         if shipment is not None:
             shipment = ship(with_memory) if self._ships else None
         elif self.shared is None and self.runs and self._ships:
             self.shared = self._ship(with_memory)
-        tensors = _described(with_memory) if self._estimates and self.runs else None
-        task = Task(number, call.specialization, call.options, grid, others, tensors)
+        tensors = _described(with_memory) if self.runs else None
+        task = Task(
+            number, call.specialization, call.options, grid, others, tensors, self._is_timed
+        )
         return PreparedCall(call, task, shipment)
 
     def _ship(self, with_memory: Mapping[str, Any]) -> Shipment:
@@ -156,27 +161,36 @@ class Calls:
         return ship(copies)
 
     def _grid_of(self, call: BoundCall) -> tuple[int, int, int]:
-        with _naming("the grid function", _GridFunctionError):
+        try:
             sizes = self._grid(call.values) if callable(self._grid) else self._grid
+        except Exception as error:
+            self._grid_raised.append(what_it_raised("the grid function", error))
+            raise _UsersError(self._grid_raised[-1]) from error
         check_has_length(sizes, is_asked=callable(self._grid))
         return check_grid(sizes, call.values)
 
     def _after_hooks(
         self, hooks: Sequence[Callable[[dict[str, Any]], Any]], candidate: Candidate
     ) -> tuple[tuple[Any, ...], dict[str, Any], Shipment]:
-        """All arguments with copies of the memory, as the configs' hooks before a launch leave
-        them; the caller's own stay as they are, whatever the kernel's own hooks will do.
+        """Return all arguments as the hooks before a launch leave them.
+
+        The tensors are copies, so that neither these hooks nor the kernel's change the caller's.
         """
         positional = self.plain.arg_names[: len(self._args)]
         given = {**dict(zip(positional, self._args)), **self._keywords}
-        given = {name: _as_tensor(value) for name, value in given.items()}
+        given = {
+            name: tensor_of(value) if isinstance(value, numpy.ndarray) else value
+            for name, value in given.items()
+        }
         with_memory, others = _apart(given)
         first = self._ship(with_memory)
         copies = Arguments(first, torch.device("cpu")).values
         everything = {**others, **copies, **candidate.values}
         for hook in hooks:
-            with _naming("the pre_hook"):
+            try:
                 hook(everything)
+            except Exception as error:
+                raise _UsersError(what_it_raised("the pre_hook", error)) from error
         args = (*map(everything.pop, positional), *self._args[len(positional) :])
         return args, {n: v for n, v in everything.items() if n not in candidate.options}, first
 
@@ -186,32 +200,15 @@ _COMPILE_ONLY = EntryPoint("tune", on_gpu="bound", runs_hooks=False)
 
 
 class _UsersError(Exception):
-    """A function that a launch calls, of the user's own, raised something."""
-
-
-class _GridFunctionError(_UsersError):
-    """The grid function did."""
-
-
-@contextmanager
-def _naming(what: str, kind: type[_UsersError] = _UsersError) -> Iterator[None]:
-    """What fails in a function of the user's own is told with the function,
-    and the line that raised it.
+    """A function of the user's that a launch calls raised an error; the message names the function
+    and the line.
     """
-    try:
-        yield
-    except Exception as error:
-        raise kind(what_it_raised(what, error)) from error
 
 
 def _apart(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arguments with memory, and all others."""
+    """Separate the arguments with memory from all others."""
     with_memory = {name: value for name, value in values.items() if has_memory(value)}
     return with_memory, {name: value for name, value in values.items() if name not in with_memory}
-
-
-def _as_tensor(value: Any) -> Any:
-    return tensor_of(value) if isinstance(value, numpy.ndarray) else value
 
 
 def has_memory(value: Any) -> bool:
@@ -226,11 +223,11 @@ def has_memory(value: Any) -> bool:
 def _described(
     values: Mapping[str, Any],
 ) -> dict[str, tuple[tuple[int, ...], tuple[int, ...], str]] | None:
-    """Shape, strides and dtype of tensors; None where some are behind something else."""
-    found = {}
+    """Return each tensor's shape, strides and dtype; None if a value is not a plain tensor."""
+    described = {}
     for name, value in values.items():
         if type(value) is not torch.Tensor:
             return None
         dtype = str(value.dtype).removeprefix("torch.")
-        found[name] = (tuple(value.shape), tuple(value.stride()), dtype)
-    return found
+        described[name] = (tuple(value.shape), tuple(value.stride()), dtype)
+    return described

@@ -1,19 +1,17 @@
-"""The course of a sweep: which config is compiled and run when,
-and what becomes of those that get lost.
-"""
+"""Decide when each config of a sweep is compiled and run, and retry those that get lost."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from kernellab.common.formatting import format_seconds
+from kernellab.common.progress import ProgressBar
 from kernellab.tuning.files.store import Store
 from kernellab.tuning.pool.assignments import Setup, TrialOptions
 from kernellab.tuning.pool.in_worker import with_compiled
-from kernellab.tuning.pool.pools import WorkerPool
 from kernellab.tuning.results.ranking import finalists
 from kernellab.tuning.results.records import (
     INTERRUPTED,
@@ -24,14 +22,62 @@ from kernellab.tuning.results.records import (
     Timing,
     Trial,
 )
-from kernellab.tuning.sweep.progress import Progress
+
+
+class SweepProgress:
+    """A bar that shows how many configs are done and dropped, and the best time so far."""
+
+    def __init__(self, kernel: str, configs: int, shown: bool | None = None) -> None:
+        """Start the bar over `configs` configs; with None for `shown`, `ProgressBar` decides."""
+        self._bar = ProgressBar(f"tune {kernel}", configs, "configs", shown=shown).__enter__()
+        self._dropped = 0
+        self._best: float | None = None
+
+    def done(self, trial: Trial) -> None:
+        """Report that a config is done: "2 dropped, best so far 31.2 us"."""
+        self._dropped += trial.is_dropped
+        if trial.timing is not None and not trial.is_dropped:
+            self._best = min(trial.timing.median, self._best or trial.timing.median)
+        words = [f"{self._dropped} dropped"] if self._dropped else []
+        if self._best is not None:
+            words.append(f"best so far {self._best * 1e3:.4g} us")
+        self._bar.words = ", ".join(words)
+        self._bar.advance()
+
+    def end(self) -> None:
+        """Report that the sweep has ended."""
+        self._bar.__exit__(None, None, None)
+
+
+class WorkerPool(Protocol):
+    """Accepts configs, and returns futures of their outcomes."""
+
+    compiles_first: bool
+    """Whether `compile` must be called before `run`; otherwise `run` does both."""
+    runs_at_once: int
+    """How many configs it runs at the same time, if known; otherwise 1."""
+
+    def get_ready(self, setup: Setup) -> None:
+        """Start what takes long: processes, torch, and the arguments on each GPU."""
+
+    def compile(self, job: bytes, task: bytes, seconds: float) -> Future[Outcome]:
+        """Compile a config."""
+
+    def run(
+        self, setup: Setup, task: bytes, trial_options: TrialOptions, seconds: float
+    ) -> Future[Outcome]:
+        """Run a config."""
+
+    def stop(self) -> None:
+        """Cancel all calls."""
+
 
 _TRIES = 3
 """How often a config is given to a pool that loses it."""
 
 PATIENCE = 20.0
-"""Seconds that all checks on the interpreter together may take where nobody asked for them,
-going by the first."""
+"""Seconds that all checks on the interpreter may take together unless the user requested them,
+extrapolated from the first check."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +91,7 @@ class Entry:
     setup: Setup | None
     """What it needs to run; None where it is only compiled."""
     identity: tuple[Any, ...]
-    """What its outcome depends on, beside what all configs depend on."""
+    """What its outcome depends on, in addition to what all configs depend on."""
     refused: Dropped | None = None
     """Why it cannot be launched."""
 
@@ -56,7 +102,7 @@ class Conduct:
 
     job: bytes
     check: bool | None
-    """None checks as far as it is quick."""
+    """None checks if that is quick."""
     measure: bool
     seconds: float
     """For one config to compile, and to run."""
@@ -64,7 +110,7 @@ class Conduct:
 
 @dataclass(frozen=True)
 class _Step:
-    """Something that a pool has promised."""
+    """A call that a pool is working on."""
 
     entry: Entry
     what: str
@@ -75,7 +121,7 @@ class Sweep:
     """One sweep: gives every config to a worker pool, and collects what comes back.
 
     Attributes:
-        notes: what is to be said of the sweep as a whole.
+        notes: remarks on the sweep as a whole.
     """
 
     def __init__(
@@ -84,7 +130,7 @@ class Sweep:
         pool: WorkerPool,
         conduct: Conduct,
         store: Store,
-        progress: Progress,
+        progress: SweepProgress,
     ) -> None:
         self.notes: list[str] = []
         self._entries = entries
@@ -104,7 +150,7 @@ class Sweep:
         self._tries: dict[tuple[int, str], int] = {}
 
     def outcomes(self) -> dict[int, Outcome]:
-        """Run to the end, or to Ctrl-C; the outcome of each config by its number, in order."""
+        """Run to the end or until Ctrl-C; return each config's outcome by number, in order."""
         try:
             self._take_known()
             self._start()
@@ -147,13 +193,9 @@ class Sweep:
             return known.timing is not None and (bool(known.checked) or not self._checks)
         return bool(known.checked)
 
-    @property
-    def _runs_wanted(self) -> bool:
-        return self._checks or self._conduct.measure
-
     def _start(self) -> None:
-        waiting = [one for one in self._entries if one.number not in self._final]
-        first = next((one.setup for one in waiting if one.setup is not None), None)
+        waiting = [entry for entry in self._entries if entry.number not in self._final]
+        first = next((entry.setup for entry in waiting if entry.setup is not None), None)
         if first is not None and self._conduct.measure:
             self._pool.get_ready(first)
         for entry in waiting:
@@ -163,23 +205,25 @@ class Sweep:
                 self._ready.append(entry)
 
     def _can_run(self, entry: Entry) -> bool:
-        return self._runs_wanted and entry.setup is not None
+        return (self._checks or self._conduct.measure) and entry.setup is not None
 
     # The way of a config
 
     def _advance(self) -> None:
         """Give out what can be run, then wait for something to come back."""
         self._give_out()
-        # A short wait, so that Ctrl-C is heard.
+        # A short wait, so that Ctrl-C is noticed.
         done, _ = wait(self._under_way, timeout=0.5, return_when=FIRST_COMPLETED)
-        for future in sorted(done, key=lambda one: self._under_way[one].entry.number):
+        for future in sorted(done, key=lambda future: self._under_way[future].entry.number):
             self._take(future, self._under_way.pop(future))
 
     def _give_out(self) -> None:
-        """Some lead: the first config where the others are compared with it,
-        else one for each place where one can run. They also say how short the kernel is.
+        """Submit the configs that can run.
+
+        Some configs run before the others: the first one if the others are compared with it, else
+        one per worker. They also show whether the kernel is short, which decides how to time it.
         """
-        self._ready.sort(key=lambda one: one.number)
+        self._ready.sort(key=lambda entry: entry.number)
         while self._ready and (self._leads_known or self._may_lead(self._ready[0])):
             entry = self._ready.pop(0)
             if not self._leads_known:
@@ -202,14 +246,14 @@ class Sweep:
 
     def _promise(self, step: _Step) -> None:
         try:
-            future = self._asked(step)
+            future = self._submit(step)
         except RuntimeError as error:
-            # An executor that is broken or shut down takes nothing any more.
+            # An executor that is broken or shut down accepts no more calls.
             future = Future()
             future.set_exception(error)
         self._under_way[future] = step
 
-    def _asked(self, step: _Step) -> Future[Outcome]:
+    def _submit(self, step: _Step) -> Future[Outcome]:
         entry, conduct = step.entry, self._conduct
         if step.what == "compile":
             return self._pool.compile(conduct.job, entry.task, conduct.seconds)
@@ -237,7 +281,7 @@ class Sweep:
             self._take_again(step.entry, outcome)
 
     def _is_lost(self, outcome: Outcome, step: _Step) -> bool:
-        """Whether the config got lost, and was given out once more."""
+        """Whether the config got lost and was submitted once more."""
         if outcome.dropped is None or outcome.dropped.reason != "lost":
             return False
         name = (step.entry.number, step.what)
@@ -248,7 +292,7 @@ class Sweep:
         return True
 
     def _take_compiled(self, entry: Entry, outcome: Outcome) -> None:
-        if outcome.dropped is not None or not (self._can_run(entry) and self._runs_wanted):
+        if outcome.dropped is not None or not self._can_run(entry):
             self._finish(entry, outcome)
         else:
             self._compiled[entry.number] = outcome
@@ -262,43 +306,41 @@ class Sweep:
         if not self._conduct.measure:
             outcome = self._on_interpreter(outcome, leads)
         if leads and outcome.dropped is None:
-            # One that nobody could look at is no standard: the next takes the lead.
+            # The results of a config that could not be checked are not a standard: the next leads.
             if self._standard is None and outcome.checked:
                 self._standard = entry
-            if outcome.timing is not None and not self._times_as(outcome.timing.method):
+            # The first config to be timed decides the method for all; another that ran at the same
+            # time may have chosen a different one.
+            if outcome.timing is not None and self._method is None:
+                self._method = outcome.timing.method
+            if outcome.timing is not None and outcome.timing.method != self._method:
                 self._compiled[entry.number] = before
                 self._ready.append(entry)
                 return
         self._finish(entry, outcome)
 
-    def _times_as(self, method: Method) -> bool:
-        """Whether configs are timed in this way; the first to be timed decides for all,
-        and one that led beside it may have chosen otherwise.
-        """
-        if self._method is None:
-            self._method = method
-        return method == self._method
-
     def _on_interpreter(self, outcome: Outcome, leads: bool) -> Outcome:
-        """A check that takes too long there says nothing against the config."""
+        """Keep a config whose check takes too long: that does not make the config wrong."""
         dropped = outcome.dropped
         too_long = dropped is not None and dropped.reason == "time-out"
         if too_long:
             limit = format_seconds(self._conduct.seconds)
-            why = f"the interpreter did not finish it within {limit}: it hangs, or is slow there"
+            why = (
+                f"the interpreter did not finish within {limit}: the config hangs or is slow there"
+            )
             outcome = replace(outcome, dropped=None, unchecked=why)
         needed = outcome.check_seconds * len(self._entries)
         if leads and self._conduct.check is None and (too_long or needed > PATIENCE):
             self.notes.append(
                 "results were not compared: on the interpreter that takes more than "
-                f"{PATIENCE:.0f} s; check=True asks for it"
+                f"{PATIENCE:.0f} s; check=True compares them anyway"
             )
             self._checks = False
             self._finish_compiled()
         return outcome
 
     def _finish_compiled(self) -> None:
-        """Nothing more is to be run: what was compiled is done."""
+        """Finish the configs that were waiting to run, as no more will run."""
         for entry in self._ready:
             if self._pool.compiles_first:
                 self._finish(entry, self._compiled.pop(entry.number))
@@ -310,19 +352,15 @@ class Sweep:
         self._final[entry.number] = outcome
         if keep:
             self._store.put(entry.identity, outcome)
-        trial = Trial(entry.number, entry.candidate, outcome)
-        self._progress.done(trial, len(self._final), len(self._entries))
-
-    # The end
+        self._progress.done(Trial(entry.number, entry.candidate, outcome))
 
     def _measure_finalists(self) -> None:
-        """Time the configs near the top once more: one round of measuring may be off by more
-        than they are apart.
-        """
+        """Time the fastest configs again, as the error of one round may exceed their difference."""
         trials = [
-            Trial(one.number, one.candidate, self._final[one.number]) for one in self._entries
+            Trial(entry.number, entry.candidate, self._final[entry.number])
+            for entry in self._entries
         ]
-        chosen = [one for one in finalists(trials) if one.timing and one.timing.rounds == 1]
+        chosen = [trial for trial in finalists(trials) if trial.timing and trial.timing.rounds == 1]
         for trial in chosen if len(chosen) > 1 else ():
             self._promise(_Step(self._entries[trial.number], "again"))
         while self._under_way:

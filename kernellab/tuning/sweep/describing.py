@@ -1,16 +1,18 @@
-"""A finished sweep as a `Tuning`: what was launched, and what it moves and computes."""
+"""Make a `Tuning` of a finished sweep: what was launched, and what it moves and computes."""
 
 from __future__ import annotations
 
 import math
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy
 import torch
 
+from kernellab.common.argument_checks import plain_scalar
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.argument_formatting import format_argument
 from kernellab.compiler.specialization.binding import BoundCall
@@ -18,8 +20,7 @@ from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.launch.argument_copies import without_memory
 from kernellab.launch.callbacks import called_with_a_dict, what_it_raised
 from kernellab.launch.preparation import innermost
-from kernellab.records import Target
-from kernellab.tuning.files.call_types import types_of_calls
+from kernellab.records import Specialization, Target
 from kernellab.tuning.files.kernel_source import source_of
 from kernellab.tuning.results.records import (
     Candidate,
@@ -33,8 +34,8 @@ from kernellab.tuning.results.work import bytes_moved, flops_done, tensor_bytes
 from kernellab.tuning.sweep.calls import PreparedCall
 
 Amount = float | Callable[[Mapping[str, Any]], float]
-"""Bytes or operations of a launch, or a function that is called with one dict of the arguments
-by name, and gives them."""
+"""Bytes or operations of a launch, or a function that returns them. The function is called with
+one dict of the arguments by name."""
 
 
 def describe(
@@ -45,43 +46,43 @@ def describe(
     outcomes: Mapping[int, Outcome],
     *,
     key: Mapping[str, Any],
-    said: Work,
+    given_work: Work,
     **facts: Any,
 ) -> Tuning:
-    """The Tuning of a sweep.
+    """Return the Tuning of a sweep.
 
     Args:
         kernel, target: what was tuned.
         candidates, prepared: every config with its launch, by number.
         outcomes: of those that were tried.
-        key: the arguments that choose, as they were given.
-        said: the bytes and operations that the user gave.
+        key: the arguments that choose the config, as they were given.
+        given_work: the bytes and operations that the user gave.
         facts: the Tuning's other fields.
     """
     plain = innermost(kernel)
-    launches = {n: one for n, one in enumerate(prepared) if isinstance(one, PreparedCall)}
-    tuned = {name for one in candidates for name in one.constants}
+    launches = {n: launch for n, launch in enumerate(prepared) if isinstance(launch, PreparedCall)}
+    tuned = {name for candidate in candidates for name in candidate.constants}
     fixed = [name for name in plain.arg_names if name not in tuned]
     values: Mapping[str, Any] = {}
     if launches:
         values = next(iter(launches.values())).call.values
-    found = types_of_calls({n: one.call for n, one in launches.items()}, fixed)
-    valid = (n for n, one in outcomes.items() if one.dropped is None and n in launches)
-    count = _counter(plain, target, launches.get(next(valid, -1)), said)
-    calls = {n: replace(one.call, values={}) for n, one in launches.items()}
+    call_types = types_of_calls({n: launch.call for n, launch in launches.items()}, fixed)
+    valid = (n for n, outcome in outcomes.items() if outcome.dropped is None and n in launches)
+    count = _counter(plain, target, launches.get(next(valid, -1)), given_work)
+    calls = {n: replace(launch.call, values={}) for n, launch in launches.items()}
     return Tuning(
         kernel=plain.__name__,
         target=target,
         key={name: values.get(name, value) for name, value in key.items()},
         arguments={name: describe_value(values[name]) for name in fixed if name in values},
-        types=found.types,
-        constants=found.constants,
+        types=call_types.types,
+        constants=call_types.constants,
         trials=tuple(
-            Trial(n, candidates[n], outcome, *found.own.get(n, ({}, {})))
+            Trial(n, candidates[n], outcome, *call_types.own.get(n, ({}, {})))
             for n, outcome in outcomes.items()
         ),
-        source=source_of(plain, _constants(found.constants, launches.values(), candidates)),
-        known_work=None if None in (said.bytes, said.flops) else said,
+        source=source_of(plain, _constants(call_types.constants, launches.values(), candidates)),
+        known_work=None if None in (given_work.bytes, given_work.flops) else given_work,
         live=Live(kernel, calls, count),
         **facts,
     )
@@ -90,9 +91,9 @@ def describe(
 def _constants(
     shared: Mapping[str, Any], launches: Iterable[PreparedCall], candidates: Iterable[Candidate]
 ) -> list[Any]:
-    """The values that configs have compiled in."""
-    own = [one.call.specialization.constants.values() for one in launches]
-    tried = [one.constants.values() for one in candidates]
+    """Return the values that configs have compiled in."""
+    own = [launch.call.specialization.constants.values() for launch in launches]
+    tried = [candidate.constants.values() for candidate in candidates]
     return [value for values in (shared.values(), *own, *tried) for value in values]
 
 
@@ -105,17 +106,18 @@ def describe_value(value: Any) -> str:
 # Bytes and operations
 
 
-def given_work(
+def work_given(
     bytes: Amount | None, flops: Amount | None, prepared: Sequence[PreparedCall | Dropped]
 ) -> Work:
-    """What the user says that a launch moves and computes; None of what nobody said.
+    """Return the bytes and operations that the user gave for a launch; None for those not given.
 
     Raises:
-        ArgumentError: it is no number.
+        ArgumentError: an amount is not a number.
     """
-    values = next((one.call.values for one in prepared if isinstance(one, PreparedCall)), {})
-    amounts = [_amount(name, one, values) for name, one in (("bytes", bytes), ("flops", flops))]
-    return Work(amounts[0], amounts[1], "given", "given")
+    launches = (launch for launch in prepared if isinstance(launch, PreparedCall))
+    values = next((launch.call.values for launch in launches), {})
+    moved, computed = _amount("bytes", bytes, values), _amount("flops", flops, values)
+    return Work(moved, computed, "given", "given")
 
 
 def _amount(name: str, given: Amount | None, values: Mapping[str, Any]) -> float | None:
@@ -126,25 +128,25 @@ def _amount(name: str, given: Amount | None, values: Mapping[str, Any]) -> float
         f"Give a number, or a function that is called with one dict of all arguments: {example}."
     )
     try:
-        found: Any = given(values) if callable(given) else given
+        amount: Any = plain_scalar(given(values) if callable(given) else given)
     except Exception as error:
         raise ArgumentError(
             what_it_raised(f"the function {name}=", error),
             advice=called_with_a_dict(given, values, example) if callable(given) else advice,
         ) from error
     if (
-        isinstance(found, bool)
-        or not isinstance(found, int | float | numpy.number)
-        or not found >= 0
+        isinstance(amount, bool)
+        or not isinstance(amount, int | float | numpy.number)
+        or not 0 <= amount <= sys.float_info.max
     ):
-        raise ArgumentError(f"{name}= gives {found!r}, which is no number of them", advice=advice)
-    return float(found)
+        raise ArgumentError(f"{name}= must give a number from 0, got {amount!r}", advice=advice)
+    return float(amount)
 
 
 def _counter(
     kernel: Any, target: Target, launch: PreparedCall | None, given: Work
 ) -> Callable[[], Work]:
-    """Counts what was not said, for any config; keeps no tensor's memory."""
+    """Return a function that counts the amounts that were not given; it keeps no tensor alive."""
     if launch is None:
         return lambda: given
     # A weak reference: sweeps are remembered by their kernel, and must not keep it alive.
@@ -153,12 +155,12 @@ def _counter(
     call, programs = replace(launch.call, values=seen), math.prod(launch.task.grid)
 
     def count() -> Work:
-        found = _count(alive(), target, call, programs)
+        work = _count(alive(), target, call, programs)
         if given.bytes is not None:
-            found = replace(found, bytes=given.bytes, bytes_from=given.bytes_from)
+            work = replace(work, bytes=given.bytes, bytes_from=given.bytes_from)
         if given.flops is not None:
-            found = replace(found, flops=given.flops, flops_from=given.flops_from)
-        return found
+            work = replace(work, flops=given.flops, flops_from=given.flops_from)
+        return work
 
     return count
 
@@ -170,14 +172,60 @@ def _count(kernel: Any, target: Target, call: BoundCall, programs: int) -> Work:
         compilation = compile_bound(kernel, call, target, for_launch=True)
     except KernelLabError as error:
         return Work(None, None, error.problem, error.problem)
-    sizes = {name: tensor_bytes(value) for name, value in call.values.items() if _has_size(value)}
+    sizes = {
+        name: tensor_bytes(value)
+        for name, value in call.values.items()
+        if isinstance(getattr(value, "base", value), torch.Tensor)
+    }
     if not sizes:
         return Work(None, None, "types have no sizes", "types have no sizes")
-    scalars = {name: one for name, one in call.values.items() if isinstance(one, int | float)}
+    scalars = {name: value for name, value in call.values.items() if isinstance(value, int | float)}
     moved, how_moved = bytes_moved(compilation, sizes)
     done, how_done = flops_done(compilation, programs, scalars)
     return Work(moved, done, how_moved, how_done)
 
 
-def _has_size(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) or isinstance(getattr(value, "base", None), torch.Tensor)
+def type_strings(
+    specialization: Specialization, names: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a launch's types ("*fp16:16") and compiled-in values, for the parameters `names`."""
+    types: dict[str, Any] = {}
+    constants: dict[str, Any] = {}
+    for number, (name, kind) in enumerate(specialization.signature.items()):
+        if name not in names:
+            continue
+        if (number,) in specialization.constants:
+            constants[name] = specialization.constants[(number,)]
+            continue
+        promises = {
+            str(word): value for word, value in specialization.attributes.get((number,), ())
+        }
+        divisor = promises.get("tt.divisibility")
+        types[name] = f"{kind}:{divisor}" if divisor and isinstance(kind, str) else kind
+    return types, constants
+
+
+@dataclass(frozen=True)
+class CallTypes:
+    """Types and compiled-in values of a sweep's launches."""
+
+    types: Mapping[str, Any]
+    """Those of the first launch."""
+    constants: Mapping[str, Any]
+    own: Mapping[int, tuple[Mapping[str, Any], Mapping[str, Any]]]
+    """Number of a config -> the types and constants in which it differs from the first launch."""
+
+
+def types_of_calls(calls: Mapping[int, BoundCall], names: Sequence[str]) -> CallTypes:
+    """Return the types and constants of a sweep's launches, for the parameters `names`."""
+    by_config = {n: type_strings(call.specialization, names) for n, call in calls.items()}
+    types, constants = next(iter(by_config.values()), ({}, {}))
+    own = {
+        n: (_differing(kinds, types), _differing(values, constants))
+        for n, (kinds, values) in by_config.items()
+    }
+    return CallTypes(types, constants, own)
+
+
+def _differing(these: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, Any]:
+    return {n: value for n, value in these.items() if n not in first or first[n] != value}

@@ -1,6 +1,4 @@
-"""Which configs a sweep tries: a space, a list of triton.Config,
-or what `@triton.autotune` carries.
-"""
+"""The configs that a sweep tries: a space, a list of triton.Config, or `@triton.autotune`'s."""
 
 from __future__ import annotations
 
@@ -9,11 +7,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy
-import torch
-
 from kernellab import triton_api
-from kernellab.common.argument_checks import MOST_ITEMS, listed
+from kernellab.common.argument_checks import MOST_ITEMS, listed, plain_scalar
 from kernellab.compiler.specialization.inductor_kernels import as_triton_kernel
 from kernellab.errors import ArgumentError, OptionError, nearest
 from kernellab.launch.preparation import innermost
@@ -25,12 +20,12 @@ Space = Mapping[str, Iterable[Any]] | Iterable[Config | Mapping[str, Any]]
 """Values to try by name, all combinations of them; or the configs themselves."""
 
 Prune = Callable[[dict[str, Any]], Any]
-"""Called with one dict of all arguments of a launch by name, a config's constants
-and options among them: whether to leave that config out."""
+"""A function that returns whether to leave a config out. It is called with one dict of all
+arguments of a launch by name, including the config's constants and options."""
 
 
 def autotuner_in(kernel: Any) -> Autotuner | None:
-    """The autotuner around a kernel, the outermost one; None where there is none."""
+    """Return the outermost autotuner around a kernel, or None."""
     inside = as_triton_kernel(kernel)
     while not isinstance(inside, triton_api.JITFunction):
         if isinstance(inside, Autotuner):
@@ -48,37 +43,40 @@ def candidates(
     args: Sequence[Any],
     keywords: Mapping[str, Any],
 ) -> list[Candidate]:
-    """The configs to try, each once, in order.
+    """Return the configs to try, each once, in order.
 
     Args:
-        kernel: of any kind; without a space, the autotuner around it says which configs there are,
+        kernel: of any kind; without a space, the configs are those of the autotuner around it,
             after its own pruning.
         space: the space or the configs.
-        target: whose options count.
+        target: the target whose options configs may set.
         args, keywords: the launch's, for the autotuner's pruning.
 
     Raises:
-        ArgumentError: nothing to try.
-        OptionError: a name that is neither a parameter of the kernel nor an option of the target; a
-            value that the launch gives too.
+        ArgumentError: there is nothing to try.
+        OptionError: a name is neither a parameter of the kernel nor an option of the target, or
+            the launch gives a value for it too.
     """
     plain = innermost(kernel)
     given: Any = space
     if space is None:
-        found = _of_autotuner(kernel, args, keywords)
+        configs = _of_autotuner(kernel, args, keywords)
     elif isinstance(space, Mapping):
-        found = [_candidate(plain, dict(zip(space, values))) for values in _combinations(space)]
+        configs = [_candidate(plain, dict(zip(space, values))) for values in _combinations(space)]
     elif isinstance(given, Iterable) and not isinstance(given, str):
-        found = [of_config(plain, one) for one in listed("space", given)]
+        configs = [of_config(plain, config) for config in listed("space", given)]
     else:
-        raise ArgumentError(f"space={space!r} holds no configs", advice=_SPACES)
-    if not found:
+        raise ArgumentError(
+            f"space must be a dict of values by name or a list of configs, got {space!r}",
+            advice=_SPACES,
+        )
+    if not configs:
         raise ArgumentError(
             f"the list of configs for {plain.__name__!r} is empty",
             advice=_what_was_pruned(kernel, space),
         )
-    _check_names(plain, found, target, args, keywords)
-    return _each_once(found)
+    _check_names(plain, configs, target, args, keywords)
+    return _each_once(configs)
 
 
 _SPACES = 'Give a space={"BLOCK": [128, 256], "num_warps": [4, 8]}, or a list of triton.Config.'
@@ -89,16 +87,16 @@ def _what_was_pruned(kernel: Any, space: Space | None) -> str:
     if space is not None or autotuner is None or not autotuner.configs:
         return _SPACES
     return (
-        f"Its autotuner has {len(autotuner.configs)}, and prunes all of them for these arguments "
-        "(prune_configs_by)."
+        f"Its autotuner has {len(autotuner.configs)} configs and prunes all of them for these "
+        "arguments (prune_configs_by)."
     )
 
 
-def count_before_pruning(kernel: Any, space: Space | None, found: Sequence[Candidate]) -> int:
-    """How many configs there were before the autotuner's own pruning left those `found`."""
+def count_before_pruning(kernel: Any, space: Space | None, configs: Sequence[Candidate]) -> int:
+    """Return how many configs there were before the autotuner's own pruning left `configs`."""
     autotuner = autotuner_in(kernel)
     if space is not None or autotuner is None:
-        return len(found)
+        return len(configs)
     plain = innermost(kernel)
     return len(_each_once([of_config(plain, config) for config in autotuner.configs]))
 
@@ -108,8 +106,8 @@ def _of_autotuner(kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any])
     plain = innermost(kernel)
     if autotuner is None:
         raise ArgumentError(
-            f"there are no configs to try: {plain.__name__!r} is not under @triton.autotune, and "
-            "no space was given",
+            f"there are no configs to try: {plain.__name__!r} has no @triton.autotune, and no "
+            "space was given",
             advice=_SPACES,
             position=triton_api.definition_of(plain),
         )
@@ -127,7 +125,7 @@ def _combinations(space: Mapping[str, Iterable[Any]]) -> Iterable[tuple[Any, ...
             )
     if (count := math.prod(map(len, values.values()))) > MOST_ITEMS:
         raise ArgumentError(
-            f"the space has {count:,} configs, and no more than {MOST_ITEMS:,} are tried",
+            f"the space must have at most {MOST_ITEMS:,} configs, got {count:,}",
             advice="Give fewer values of each name, or a list of configs.",
         )
     return itertools.product(*values.values()) if values else ()
@@ -135,20 +133,20 @@ def _combinations(space: Mapping[str, Iterable[Any]]) -> Iterable[tuple[Any, ...
 
 def _values(name: str, given: Any) -> list[Any]:
     if not isinstance(name, str):
-        raise ArgumentError(f"the space has {name!r} for a name of what is tried", advice=_SPACES)
+        raise ArgumentError(f"the names of the space must be strings, got {name!r}", advice=_SPACES)
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise ArgumentError(
-            f"the space has {given!r} for {name!r}, which is no list of values",
+            f"the space's {name!r} must be a list of values, got {given!r}",
             advice=f'Write "{name}": [{given!r}].',
         )
     return listed(f"space[{name!r}]", given)
 
 
 def of_config(kernel: Any, config: Config | Mapping[str, Any]) -> Candidate:
-    """A config of Triton's, or a dict of values, as a candidate.
+    """Return a triton.Config or a dict of values as a candidate.
 
     Raises:
-        ArgumentError: it is neither.
+        ArgumentError: `config` is neither.
     """
     if isinstance(config, Config):
         made = _candidate(kernel, config.all_kwargs())
@@ -156,41 +154,31 @@ def of_config(kernel: Any, config: Config | Mapping[str, Any]) -> Candidate:
     if isinstance(config, Mapping):
         return _candidate(kernel, config)
     raise ArgumentError(
-        f"{config!r} is no config",
+        f"a config must be a triton.Config or a dict, got {config!r}",
         advice='Give a triton.Config, or a dict such as {"BLOCK": 128, "num_warps": 4}.',
     )
 
 
 def _candidate(kernel: Any, values: Mapping[str, Any]) -> Candidate:
-    plain = {name: _plain(value) for name, value in values.items()}
+    plain = {name: plain_scalar(value) for name, value in values.items()}
     constants = {name: value for name, value in plain.items() if name in kernel.arg_names}
     options = {name: value for name, value in plain.items() if name not in constants}
     return Candidate(constants, options)
 
 
-def _plain(value: Any) -> Any:
-    """One of NumPy's or torch's numbers as Python's:
-    `2 ** numpy.arange(6, 10)` are sizes like any others.
-    """
-    is_number = isinstance(value, numpy.generic | numpy.ndarray | torch.Tensor) and value.ndim == 0
-    return value.item() if is_number else value
-
-
 def _check_names(
     kernel: Any,
-    found: Iterable[Candidate],
+    configs: Iterable[Candidate],
     target: Target,
     args: Sequence[Any],
     keywords: Mapping[str, Any],
 ) -> None:
     by_position = set(kernel.arg_names[: len(args)])
     known = triton_api.option_names(target)
-    tried = {name: value for one in found for name, value in one.values.items()}
-    for name in tried:
+    for name in {name for config in configs for name in config.values}:
         if name in by_position or name in keywords:
             raise OptionError(
-                f"{name!r} of {kernel.__name__!r} is part of the configs, and the "
-                "launch gives it too",
+                f"{name!r} of {kernel.__name__!r} is given twice: by the launch and by the configs",
                 advice="Leave it out of the launch, or of the configs.",
             )
         if name not in kernel.arg_names and name not in known:
@@ -202,15 +190,9 @@ def _check_names(
             )
 
 
-def _each_once(found: Sequence[Candidate]) -> list[Candidate]:
-    kept: list[Candidate] = []
-    seen = set()
-    for one in found:
-        key = (
-            tuple(sorted((name, repr(value)) for name, value in one.values.items())),
-            one.pre_hook,
-        )
-        if key not in seen:
-            seen.add(key)
-            kept.append(one)
-    return kept
+def _each_once(configs: Sequence[Candidate]) -> list[Candidate]:
+    kept: dict[Any, Candidate] = {}
+    for config in configs:
+        values = sorted((name, repr(value)) for name, value in config.values.items())
+        kept.setdefault((tuple(values), config.pre_hook), config)
+    return list(kept.values())

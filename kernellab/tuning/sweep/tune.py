@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import torch
@@ -16,36 +16,37 @@ from kernellab.common.argument_checks import (
     LONGEST_SECONDS,
     check_flags,
     check_tolerance,
+    is_real,
     is_whole,
+    plain_scalar,
 )
-from kernellab.common.argument_faults import names_bad_arguments
 from kernellab.common.cores import usable_cores
 from kernellab.common.formatting import shown
+from kernellab.common.own_options import keyword_only
 from kernellab.common.system_faults import translated_system_faults
 from kernellab.common.temporary import nameless_file, path_of
 from kernellab.compiler.specialization.inductor_kernels import InductorKernel, as_triton_kernel
 from kernellab.compiler.targets import local_target, parse_target
 from kernellab.errors import ArgumentError, OptionError, nearest
 from kernellab.interpreter.execution.grid import check_grid
+from kernellab.launch.bound_launches import takes_launch
 from kernellab.launch.callbacks import called_with_a_dict, what_it_raised
 from kernellab.launch.preparation import (
     Grid,
-    apart_from_parameters,
     emulated_for,
     goes_to_gpu,
     innermost,
 )
-from kernellab.launch.right_results import Reference
-from kernellab.records import Target
+from kernellab.launch.right_results import Reference, right_results
+from kernellab.records import BoundLaunch, Target
 from kernellab.triton_api.shipping import pack
 from kernellab.tuning.files.store import Store, contents_within, known_content
-from kernellab.tuning.pool.arguments import Shipment
+from kernellab.tuning.pool.arguments import Shipment, ship
 from kernellab.tuning.pool.assignments import Delivery, Job, Setup
 from kernellab.tuning.pool.executor_pool import ExecutorPool
 from kernellab.tuning.pool.gpus import chosen_gpus, this_machine
 from kernellab.tuning.pool.local_pool import LocalPool, local_pool
 from kernellab.tuning.pool.measuring import time_baseline
-from kernellab.tuning.pool.pools import WorkerPool
 from kernellab.tuning.results import registry
 from kernellab.tuning.results.records import (
     INTERRUPTED,
@@ -58,11 +59,9 @@ from kernellab.tuning.results.records import (
 from kernellab.tuning.results.replaying import Recorded, recorded_sweeps, with_recorded_times
 from kernellab.tuning.results.tuning import Tuning
 from kernellab.tuning.sweep.calls import Calls, PreparedCall
-from kernellab.tuning.sweep.course import Conduct, Entry, Sweep
-from kernellab.tuning.sweep.describing import Amount, describe, given_work
-from kernellab.tuning.sweep.expecting import expected_results
+from kernellab.tuning.sweep.course import Conduct, Entry, Sweep, SweepProgress, WorkerPool
+from kernellab.tuning.sweep.describing import Amount, describe, work_given
 from kernellab.tuning.sweep.keys import Key, check_key_is_not_tried, checked_key
-from kernellab.tuning.sweep.progress import progress_for
 from kernellab.tuning.sweep.spaces import (
     Prune,
     Space,
@@ -71,11 +70,10 @@ from kernellab.tuning.sweep.spaces import (
 )
 
 
-@names_bad_arguments
+@takes_launch
 def tune(
-    kernel: Any,
-    grid: Grid,
-    *args: Any,
+    launch: BoundLaunch,
+    *,
     space: Space | None = None,
     key: Key = None,
     prune: Prune | None = None,
@@ -94,55 +92,53 @@ def tune(
     cache: bool = True,
     progress: bool | None = None,
     recorded: Recorded | None = None,
-    **keywords: Any,
 ) -> Tuning:
     """Compile, check and time a kernel with each of many configs.
 
-    Configs compile in processes beside this one, several at a time. With CUDA tensors each is then
-    run, compared and timed in a process of the GPU's own, on copies of the arguments; a config that
-    hangs or crashes is dropped, and the sweep goes on. With tensors on the CPU, configs are
+    Configs compile in separate processes, several at a time. With CUDA tensors, each config is then
+    run, compared and timed in a process that owns the GPU, on copies of the arguments; a config
+    that hangs or crashes is dropped, and the sweep goes on. With tensors on the CPU, configs are
     compiled for the target and checked on the interpreter, and nothing is timed. With types
-    ("*fp16:16") instead of values they are only compiled. The arguments stay as they are.
+    ("*fp16:16") instead of values, configs are only compiled. The arguments do not change.
 
-    Ctrl-C ends the sweep, and gives what it has found by then;
-    the same call goes on from there, since outcomes are kept on disk.
+    Ctrl-C ends the sweep and returns the results so far. The same call later continues from there,
+    since outcomes are kept on disk.
 
     Args:
-        kernel: of any kind; what an autotuner around it carries counts where no space is given.
-        grid: one to three sizes, or a function from the parameters (by name) to them.
-            None compiles only.
-        args, keywords: the launch's arguments, without those of the configs.
-        space: {"BLOCK": [128, 256], "num_warps": [4, 8]}, all combinations of them; or a list of
-            triton.Config, or of dicts.
-        key: names of the arguments by whose values `Tunings.apply` chooses among several sweeps;
-            None takes that of an autotuner around the kernel.
-        prune: a function that is called with one dict, all arguments by name and a config's values
-            among them, and says whether to leave that config out: `lambda a: a["BLOCK"] > a["n"]`.
-        executor: where configs are compiled and run, instead of processes of this machine: any
-            `concurrent.futures.Executor`. Where its processes have GPUs, configs are timed there,
+        launch: kernel, grid, args and keywords as for `kernellab.run`, without the arguments that
+            the configs give; or a bound launch. A grid of None compiles only. Without a space, the
+            configs are those of the autotuner around the kernel.
+        space: {"BLOCK": [128, 256], "num_warps": [4, 8]} for all combinations; or a list of
+            triton.Config or of dicts.
+        key: names of the arguments whose values `Tunings.apply` uses to choose among several
+            sweeps; None takes the key of an autotuner around the kernel.
+        prune: a function that returns whether to leave a config out. It is called with one dict of
+            all arguments by name, including the config's: `lambda a: a["BLOCK"] > a["n"]`.
+        executor: where configs are compiled and run instead of processes on this machine: any
+            `concurrent.futures.Executor`. If its processes have GPUs, configs are timed there,
             wherever the arguments are.
-        reference: right results by parameter, or a function that is called with the arguments as
-            the kernel is, and gives them: `lambda x, y, z, n: {"z_ptr": x + y}`. None compares each
-            config with the first that runs.
-        rtol, atol: how far results may be apart, `atol + rtol * |expected|`; by default this goes
-            by the dtype (docs/tuning.md).
-        check: whether to compare results. None does on a GPU; on the CPU where the interpreter
-            takes less than 20 seconds for all.
+        reference: expected results by parameter, or a function that returns them and is called with
+            the kernel's arguments: `lambda x, y, z, n: {"z_ptr": x + y}`. None compares each config
+            with the first one that runs.
+        rtol, atol: tolerances of the results, `atol + rtol * |expected|`; None takes those of the
+            dtype (docs/tuning.md).
+        check: whether to compare results. None compares them on a GPU, and on the CPU if the
+            interpreter takes less than 20 seconds for all configs.
         bytes, flops: what a launch moves and computes, for GB/s and TFLOP/s; or functions that are
-            called with one dict, all arguments by name: `lambda a: 12 * a["n"]`. None counts them.
+            called with one dict of all arguments: `lambda a: 12 * a["n"]`. None counts them.
         baselines: functions that compute the same in other ways, timed on the GPU of this process:
             {"torch": lambda: x + y}.
         target: for tensors on the CPU or types, the GPU to compile for; None means the one that a
             launch would emulate.
         gpus: numbers of the GPUs to time on, one process each, or "all"; None means the one that
             holds the arguments.
-        workers: processes that compile; None means a core each, with one left for every GPU.
+        workers: the number of processes that compile; None means one per core, minus one per GPU.
         seconds: how long one config may take to compile, and to run.
-        cache: whether to take what is known from earlier sweeps, and to keep what this one finds.
-        progress: whether to say how far it is; None does in a notebook and in a terminal, unless
+        cache: whether to reuse outcomes of earlier sweeps, and to keep those of this one.
+        progress: whether to show progress; None shows it in a notebook and in a terminal, unless
             KERNELLAB_PROGRESS is 0.
-        recorded: a saved sweep of the same launch, whose times stand in where there is no GPU: the
-            same call then shows a GPU's times on a laptop, and is live on a GPU.
+        recorded: a saved sweep of the same launch, whose times are shown if there is no GPU: the
+            same call then shows a GPU's times on a laptop, and measures on a GPU.
 
         A name that is also a parameter of the kernel is the parameter,
         unless that is given by position.
@@ -151,86 +147,47 @@ def tune(
         The Tuning.
 
     Raises:
-        ArgumentError: nothing to try, no grid, a key that is no argument, arguments that do not
-            fit, results in `reference` that fit no argument, a function of the user's that fails.
+        ArgumentError: there is nothing to try; the grid, the key, `reference` or an argument does
+            not fit the kernel; or a function of the user's fails.
         ArchiveError: the file of a recorded sweep cannot be read.
-        GridError: a grid that no launch has.
-        OptionError: a name, of a config's or of the launch's, that is neither a
-            parameter nor an option.
-        TargetError: no such target.
+        GridError: no launch can have this grid.
+        OptionError: a name of a config or of the launch is neither a parameter nor an option.
+        TargetError: there is no such target.
     """
-    given = _TuneOptions(
-        space, key, prune, executor, reference, rtol, atol, check, bytes, flops, baselines,
-        target, gpus, workers, seconds, cache, progress, recorded,
-    )  # fmt: skip
-    kernel = as_triton_kernel(kernel)
-    own, keywords = apart_from_parameters(given, kernel, args, keywords)
-    if grid is None and isinstance(inside := innermost(kernel), InductorKernel):
-        grid = inside.own_grid
-    tuning = _tuned(kernel, grid, args, keywords, own)
-    registry.remember(kernel, tuning)
-    return tuning
-
-
-@dataclass(frozen=True)
-class _TuneOptions:
-    """What `tune` itself is told; see there."""
-
-    space: Any = None
-    key: Any = None
-    prune: Any = None
-    executor: Any = None
-    reference: Any = None
-    rtol: Any = None
-    atol: Any = None
-    check: Any = None
-    bytes: Any = None
-    flops: Any = None
-    baselines: Any = None
-    target: Any = None
-    gpus: Any = None
-    workers: Any = None
-    seconds: Any = 30.0
-    cache: Any = True
-    progress: Any = None
-    recorded: Any = None
-
-
-def _tuned(
-    kernel: Any, grid: Grid, args: Sequence[Any], keywords: Mapping[str, Any], own: _TuneOptions
-) -> Tuning:
-    """The sweep of a launch, as `tune` makes it."""
     started = time.monotonic()
-    plain = innermost(kernel)
-    _check_options(own)
-    check_tolerance("rtol", own.rtol)
-    check_tolerance("atol", own.atol)
+    kernel, grid = as_triton_kernel(launch.kernel), launch.grid
+    args, keywords, plain = launch.args, launch.keywords, innermost(kernel)
+    if grid is None and isinstance(plain, InductorKernel):
+        grid = plain.own_grid
+    _check_options(executor, seconds, workers, prune, baselines)
+    check_flags(cache=cache)
+    optional = {"check": check, "progress": progress}
+    check_flags(**{name: flag for name, flag in optional.items() if flag is not None})
+    rtol, atol = check_tolerance("rtol", rtol), check_tolerance("atol", atol)
     _check_grid(grid)
-    names = checked_key(kernel, own.key, args, keywords)
-    place = _place(kernel, args, keywords, own.target, own.executor, own.gpus)
-    replayed = None if own.recorded is None or place.has_gpu else recorded_sweeps(own.recorded)
+    names = checked_key(kernel, key, args, keywords)
+    place = _place(kernel, args, keywords, target, executor, gpus)
+    replayed = None if recorded is None or place.has_gpu else recorded_sweeps(recorded)
     _check_keywords(plain, place.target, keywords)
-    found = candidates(kernel, own.space, place.target, args, keywords)
-    check_key_is_not_tried(names, found)
+    configs = candidates(kernel, space, place.target, args, keywords)
+    check_key_is_not_tried(names, configs)
     given = {**dict(zip(plain.arg_names, args)), **keywords}
-    kept = _pruned(found, own.prune, given)
-    runs = place.has_gpu or own.check is not False
-    calls = Calls(
-        kernel, grid, args, keywords, place.target, ships=runs, estimates=not place.has_gpu
-    )
+    kept = _pruned(configs, prune, given)
+    runs = place.has_gpu or check is not False
+    calls = Calls(kernel, grid, args, keywords, place.target, ships=runs, is_timed=place.has_gpu)
     prepared = calls.prepare_all(kept)
-    said = given_work(own.bytes, own.flops, prepared)
-    expected = expected_results(own.reference, plain, args, keywords)
+    work = work_given(bytes, flops, prepared)
+    expected = None if reference is None else ship(right_results(reference, plain, args, keywords))
     conduct = Conduct(
-        job=pack(Job(plain, place.target, own.rtol, own.atol, place.machine.triton)),
-        check=(own.check if own.check is not None or not place.has_gpu else True),
+        job=pack(Job(plain, place.target, rtol, atol, place.machine.triton)),
+        check=(check if check is not None or not place.has_gpu else True),
         measure=place.has_gpu,
-        seconds=own.seconds,
+        seconds=seconds,
     )
-    alike = (own.rtol, own.atol, *_standard(kept, expected))
+    alike = (rtol, atol, *_standard(kept, expected))
     plan = _Plan(plain, place, kept, prepared, calls, conduct, expected, alike)
-    outcomes, notes = _swept(plan, own.workers, own.cache, own.progress)
-    timed, untimed = _timed_baselines(own.baselines or {}, outcomes) if place.gpus else ({}, [])
+    outcomes, notes = _swept(plan, plain_scalar(workers), cache, progress)
+    timed, untimed = _timed_baselines(baselines or {}, outcomes) if place.gpus else ({}, [])
     tuning = describe(
         kernel,
         place.target,
@@ -238,72 +195,66 @@ def _tuned(
         prepared,
         outcomes,
         key={name: given.get(name) for name in names},
-        said=said,
+        given_work=work,
         machine=place.machine,
         baselines=timed,
-        pruned=count_before_pruning(kernel, own.space, found) - len(kept),
+        pruned=count_before_pruning(kernel, space, configs) - len(kept),
         notes=(*notes, *untimed),
         seconds=time.monotonic() - started,
     )
-    return tuning if replayed is None else with_recorded_times(tuning, replayed)
+    if replayed is not None:
+        tuning = with_recorded_times(tuning, replayed)
+    registry.remember(kernel, tuning)
+    return tuning
 
 
 _PRUNING = "prune=lambda a: a['BLOCK'] > a['n']"
-
-
-def _check_options(own: _TuneOptions) -> None:
-    """What is found out now does not end a sweep that has been running for minutes."""
-    executor, seconds, workers, prune = own.executor, own.seconds, own.workers, own.prune
-    if executor is not None and not isinstance(executor, Executor):
-        raise ArgumentError(
-            f"executor={shown(executor)} is no concurrent.futures.Executor",
-            advice="A Dask Client gives one: client.get_executor().",
-        )
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if not is_number or not 0 < seconds <= LONGEST_SECONDS:
-        raise ArgumentError(
-            f"seconds={shown(seconds)} is no time that a config may take",
-            advice="30 is the default.",
-        )
-    if workers is not None and not (is_whole(workers) and 1 <= workers <= _MOST_WORKERS):
-        raise ArgumentError(
-            f"workers={shown(workers)} is no number of processes that compile",
-            advice=f"Give a number from 1 to {_MOST_WORKERS:,}.",
-        )
-    check_flags(cache=own.cache)
-    for name, value in (("check", own.check), ("progress", own.progress)):
-        if value is not None:
-            check_flags(**{name: value})
-    if prune is not None and not callable(prune):
-        raise ArgumentError(
-            f"prune is a {type(prune).__name__}, and a function decides about each config",
-            advice=f"As in {_PRUNING}.",
-        )
-    _check_baselines(own.baselines)
 
 
 _MOST_WORKERS = 1024
 """Each is a process that holds torch: more than any machine has cores."""
 
 
-def _check_baselines(baselines: Any) -> None:
-    form = 'As in baselines={"torch": lambda: x + y}.'
+def _check_options(executor: Any, seconds: Any, workers: Any, prune: Any, baselines: Any) -> None:
+    """Check options before the sweep starts, not after minutes."""
+    if executor is not None and not isinstance(executor, Executor):
+        raise ArgumentError(
+            f"executor must be a concurrent.futures.Executor, got {shown(executor)}",
+            advice="For a Dask Client, pass client.get_executor().",
+        )
+    if not is_real(seconds) or not 0 < seconds <= LONGEST_SECONDS:
+        raise ArgumentError(
+            f"seconds must be a number above 0, up to {LONGEST_SECONDS:,}, got {shown(seconds)}",
+            advice="Leave it out for the default, 30.",
+        )
+    if workers is not None and not (is_whole(workers) and 1 <= workers <= _MOST_WORKERS):
+        raise ArgumentError(
+            f"workers must be a whole number from 1 to {_MOST_WORKERS:,}, got {shown(workers)}",
+            advice="Leave it out for one process per core.",
+        )
+    if prune is not None and not callable(prune):
+        raise ArgumentError(
+            f"prune must be a function, got {shown(prune)}",
+            advice=f"Write {_PRUNING}.",
+        )
+    form = 'Write baselines={"torch": lambda: x + y}.'
     if baselines is not None and not isinstance(baselines, Mapping):
-        raise ArgumentError("baselines are functions by name", advice=form)
+        raise ArgumentError(
+            f"baselines must be a dict of functions by name, got {shown(baselines)}", advice=form
+        )
     for name, run in (baselines or {}).items():
         if not callable(run):
             raise ArgumentError(
-                f"the baseline {name!r} is a {type(run).__name__}, and a function is timed",
-                advice=form,
+                f"the baseline {name!r} must be a function, got {shown(run)}", advice=form
             )
 
 
 def _check_grid(grid: Grid) -> None:
-    """Refuse what is wrong with the grid of every config.
+    """Check a grid that is the same for every config.
 
     Raises:
-        ArgumentError: it is no grid.
-        GridError: of a size that no launch has.
+        ArgumentError: it is not a grid.
+        GridError: no launch can have its size.
     """
     sizes: Any = grid
     if sizes is None or callable(sizes):
@@ -311,10 +262,10 @@ def _check_grid(grid: Grid) -> None:
     is_number = hasattr(sizes, "__index__") and not getattr(sizes, "shape", ())
     if isinstance(sizes, str) or not (is_number or isinstance(sizes, Sequence)):
         raise ArgumentError(
-            f"the grid is a {type(sizes).__name__}: it must be one to three sizes, a function from "
-            "the parameters to them, or None to compile only",
+            "the grid must be one to three sizes, a function from the parameters to them, or None "
+            f"to compile only, got a {type(sizes).__name__}",
             advice=(
-                "It comes after the kernel and before the arguments: kernellab.tune(add, (64,), x, "
+                "Pass it after the kernel and before the arguments: kernellab.tune(add, (64,), x, "
                 "y, z, n, ...)."
             ),
         )
@@ -324,10 +275,12 @@ def _check_grid(grid: Grid) -> None:
 def _timed_baselines(
     baselines: Mapping[str, Callable[[], Any]], outcomes: Mapping[int, Outcome]
 ) -> tuple[dict[str, Timing], list[str]]:
-    """The baselines' times, taken as the configs' were, and what is to be said of those
-    that have none: the sweep is worth keeping all the same.
+    """Return the baselines' times, measured as the configs' were, and notes on those that failed.
+
+    A baseline that fails does not end the sweep.
     """
-    method = next((one.timing.method for one in outcomes.values() if one.timing), None)
+    timings = (outcome.timing for outcome in outcomes.values())
+    method = next((timing.method for timing in timings if timing is not None), None)
     times: dict[str, Timing] = {}
     notes = []
     try:
@@ -338,28 +291,22 @@ def _timed_baselines(
                 notes.append(f"the baseline {name!r} has no time: {type(error).__name__}: {error}")
     except KeyboardInterrupt:
         left = ", ".join(name for name in baselines if name not in times)
-        notes.append(f"{INTERRUPTED}: no time was taken of the baselines {left}")
+        notes.append(f"{INTERRUPTED}: the baselines {left} were not timed")
     return times, notes
 
 
 # Where
 
 
+@dataclass(frozen=True)
 class _Place:
     """Where a sweep compiles and runs."""
 
-    def __init__(
-        self,
-        target: Target,
-        machine: Machine,
-        gpus: tuple[int, ...] = (),
-        pool: WorkerPool | None = None,
-    ) -> None:
-        self.target = target
-        self.machine = machine
-        self.gpus = gpus
-        """Of this machine."""
-        self.pool = pool
+    target: Target
+    machine: Machine
+    gpus: tuple[int, ...] = ()
+    """Of this machine."""
+    pool: WorkerPool | None = None
 
     @property
     def has_gpu(self) -> bool:
@@ -383,8 +330,8 @@ def _place(
     if not _on_gpu(innermost(kernel), args, keywords):
         if gpus is not None:
             raise ArgumentError(
-                f"gpus={gpus!r} is for tensors on a GPU, and these are not",
-                advice="Move them there: x.cuda().",
+                f"gpus={gpus!r} needs tensors on a GPU, but these are not",
+                advice="Move them to the GPU: x.cuda().",
             )
         return _Place(wanted or emulated_for(kernel), this_machine(None))
     local = local_target()
@@ -394,21 +341,20 @@ def _place(
     return _Place(local, this_machine(numbers[0]), numbers)
 
 
-def _check_target(wanted: Target | None, found: Target | None) -> None:
-    if wanted is not None and found is not None and wanted != found:
+def _check_target(wanted: Target | None, actual: Target | None) -> None:
+    if wanted is not None and actual is not None and wanted != actual:
         raise ArgumentError(
-            f"the configs would run on {found}, so nothing can be tuned for {wanted}",
-            advice="Leave the target out; or give types instead of values, to compile only.",
+            f"the target is {wanted}, but the configs would run on {actual}",
+            advice="Leave the target out, or pass types instead of values to compile only.",
         )
 
 
 def _check_keywords(kernel: Any, target: Target, keywords: Mapping[str, Any]) -> None:
-    """A wrong name in the launch itself is no config's fault."""
+    """Check the names in the launch itself, for which no config is to blame."""
     known = [*kernel.arg_names, *triton_api.option_names(target)]
     for name in keywords:
         if name not in known:
-            tune_options = [one.name for one in fields(_TuneOptions)]
-            close = nearest(name, [*known, *tune_options])
+            close = nearest(name, [*known, *(option.name for option in keyword_only(tune))])
             raise OptionError(
                 f"{name!r} is neither a parameter of {kernel.__name__!r}, nor an option of "
                 f"{target}, nor of kernellab.tune",
@@ -432,46 +378,40 @@ def _device_of(args: Sequence[Any], keywords: Mapping[str, Any]) -> int:
     return 0
 
 
-def _local_pool(place: _Place, workers: int | None) -> LocalPool:
-    # Of one size for all sweeps: a pool of another size would have to start anew.
-    # Only those that are needed start.
-    return local_pool(workers or max(1, usable_cores() - len(place.gpus)), place.gpus)
-
-
 # Configs on their way
 
 
 def _pruned(
-    found: Sequence[Candidate], prune: Prune | None, given: Mapping[str, Any]
+    configs: Sequence[Candidate], prune: Prune | None, given: Mapping[str, Any]
 ) -> list[Candidate]:
     if prune is None:
-        return list(found)
-    kept = [one for one in found if not _is_pruned(prune, one, given)]
+        return list(configs)
+    kept = [config for config in configs if not _is_pruned(prune, config, given)]
     if not kept:
         raise ArgumentError(
-            f"prune leaves out all {len(found)} configs",
+            f"prune leaves out all {len(configs)} configs",
             advice=(
-                "It is called with one dict of all arguments, and says whether to leave a config "
+                "prune is called with one dict of all arguments and returns True to leave a config "
                 f"out: {_PRUNING}."
             ),
         )
     return kept
 
 
-def _is_pruned(prune: Prune, one: Candidate, given: Mapping[str, Any]) -> bool:
-    names = {**given, **one.values}
+def _is_pruned(prune: Prune, config: Candidate, given: Mapping[str, Any]) -> bool:
+    names = {**given, **config.values}
     try:
         return bool(prune(names))
     except Exception as error:
         raise ArgumentError(
-            what_it_raised(f"prune, asked about {one},", error),
+            what_it_raised(f"prune, called for {config},", error),
             advice=called_with_a_dict(prune, names, _PRUNING),
         ) from error
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a sweep is to do, all of it checked."""
+    """What a sweep does, with everything checked."""
 
     kernel: Any
     """The JIT function."""
@@ -483,23 +423,26 @@ class _Plan:
     conduct: Conduct
     expected: Shipment | None
     alike: tuple[Any, ...]
-    """What every outcome depends on, beside its config, kernel and machine."""
+    """What every outcome depends on besides its config, kernel and machine."""
 
 
 def _swept(
     plan: _Plan, workers: int | None, cache: bool, progress: bool | None
 ) -> tuple[dict[int, Outcome], Sequence[str]]:
-    """The outcomes by config, and what is to be said of the sweep."""
+    """Run the sweep; return the outcomes by config and notes on the sweep."""
     place, conduct = plan.place, plan.conduct
     with ExitStack() as stack:
         triton_api.check_globals(plan.kernel)
-        pool = place.pool or _local_pool(place, workers)
-        entries = list(_entries(plan, _Sender(stack, inline=place.pool is not None)))
+        # The same size for all sweeps, as a pool of another size would have to start its processes
+        # anew. Only the processes that are needed start.
+        size = workers or max(1, usable_cores() - len(place.gpus))
+        pool = place.pool or local_pool(size, place.gpus)
+        entries = list(_entries(plan, stack if place.pool is None else None))
         content = known_content(plan.kernel) if cache else None
         versions = (repr(place.machine), triton_api.compiler_key(place.target))
         about = (content, place.target, *versions, conduct.measure, *plan.alike)
-        told = progress_for(plan.kernel.__name__, progress, len(entries))
-        sweep = Sweep(entries, pool, conduct, Store(content and about), told)
+        bar = SweepProgress(plan.kernel.__name__, len(entries), progress)
+        sweep = Sweep(entries, pool, conduct, Store(content and about), bar)
         outcomes = sweep.outcomes()
         if isinstance(pool, LocalPool) and not pool.is_stopped:
             pool.release()
@@ -507,59 +450,55 @@ def _swept(
 
 
 def _standard(configs: Sequence[Candidate], expected: Shipment | None) -> tuple[Any, ...]:
-    """What results are compared with."""
+    """Return what identifies the results that configs are compared with."""
     if expected is not None:
         return (expected.digest,)
     first = configs[0].values
     return first, *contents_within(first.values())
 
 
-class _Sender:
-    """Makes arguments available to the processes:
-    in files of this machine without a name, or inside the calls.
+def _delivery(shipment: Shipment, stack: ExitStack | None) -> Delivery:
+    """Make arguments available to the processes: in an unnamed file that `stack` closes, or,
+    without one, inside the calls.
     """
-
-    def __init__(self, stack: ExitStack, inline: bool) -> None:
-        self._stack = stack
-        self._inline = inline
-
-    def send(self, shipment: Shipment) -> Delivery:
-        if self._inline:
-            return Delivery(shipment.digest, shipment=shipment)
-        file = nameless_file(shipment.size)
-        self._stack.callback(_closed, file)
-        with (
-            translated_system_faults("The arguments cannot be written for the sweep's processes"),
-            ThreadPoolExecutor(1) as beside,  # Writing takes as long as making the digest.
-        ):
-            written = beside.submit(shipment.write, file)
-            digest = shipment.digest
-            written.result()
-        return Delivery(digest, path_of(file))
+    if stack is None:
+        return Delivery(shipment.digest, shipment=shipment)
+    file = nameless_file(shipment.size)
+    stack.callback(_closed, file)
+    with (
+        translated_system_faults("The arguments cannot be written for the sweep's processes"),
+        ThreadPoolExecutor(1) as beside,  # Writing takes as long as making the digest.
+    ):
+        written = beside.submit(shipment.write, file)
+        digest = shipment.digest
+        written.result()
+    return Delivery(digest, path_of(file))
 
 
 def _closed(file: BinaryIO) -> None:
-    with suppress(OSError):  # of what could not be written before either
+    with suppress(OSError):  # closing writes what could not be written before either
         file.close()
 
 
-def _entries(plan: _Plan, sender: _Sender) -> Iterator[Entry]:
-    """What each config needs on its way, in order."""
+def _entries(plan: _Plan, stack: ExitStack | None) -> Iterator[Entry]:
+    """Yield what each config needs to be compiled and run, in order."""
     calls, expected, prepared = plan.calls, plan.expected, plan.prepared
-    shared = None if calls.shared is None else sender.send(calls.shared)
-    are_run = any(isinstance(one, PreparedCall) and one.shipment for one in prepared) or shared
-    results = sender.send(expected) if expected is not None and are_run else None
-    for number, (candidate, one) in enumerate(zip(plan.configs, prepared)):
-        if isinstance(one, Dropped):
-            yield Entry(number, candidate, b"", None, (), one)
+    shared = None if calls.shared is None else _delivery(calls.shared, stack)
+    launches = [launch for launch in prepared if isinstance(launch, PreparedCall)]
+    are_run = shared or any(launch.shipment for launch in launches)
+    results = _delivery(expected, stack) if expected is not None and are_run else None
+    for number, (candidate, launch) in enumerate(zip(plan.configs, prepared)):
+        if isinstance(launch, Dropped):
+            yield Entry(number, candidate, b"", None, (), launch)
             continue
-        arguments = shared if one.shipment is None else sender.send(one.shipment)
+        own = launch.shipment
+        arguments = shared if own is None else _delivery(own, stack)
         setup = None
         if arguments is not None:
             gpu = plan.place.machine.gpu
             setup = Setup(plan.conduct.job, arguments, results, None, None, gpu)
         digest = "" if arguments is None else arguments.digest
-        task = one.task
+        task = launch.task
         functions = contents_within(task.specialization.constants.values())
         about = (task.specialization, sorted(task.options.items()), task.grid, digest, *functions)
         yield Entry(number, candidate, pack(task), setup, about)

@@ -31,27 +31,31 @@ def accesses_card(accesses: Accesses) -> Card:
         ("written to DRAM", f"{accesses.dram_bytes_written:,} bytes"),
     ]
     in_shared = f", {len(accesses.shared)} to shared memory" if accesses.shared else ""
-    rows = [_row(one) for one in accesses]
-    tables = [Table("", _COLUMNS, rows, links=_links(accesses.accesses))]
+    rows = [_row(access) for access in accesses]
+    tables = [Table("", _COLUMNS, rows, links=_links(accesses.accesses), code=(len(_COLUMNS) - 1,))]
     if by_line := _by_line(accesses):
-        tables.append(Table("Lines that became several accesses", _LINE_COLUMNS, by_line))
+        title = "Lines that became several accesses"
+        tables.append(Table(title, _LINE_COLUMNS, by_line, code=(len(_LINE_COLUMNS) - 1,)))
     if accesses.shared:
-        rows = [_shared_row(one) for one in accesses.shared]
-        tables.append(Table("", _SHARED_COLUMNS, rows, links=_links(accesses.shared)))
+        rows = [_shared_row(access) for access in accesses.shared]
+        code = (len(_SHARED_COLUMNS) - 1,)
+        tables.append(Table("", _SHARED_COLUMNS, rows, links=_links(accesses.shared), code=code))
         total += [
             ("wavefronts of shared memory", f"{accesses.shared_wavefronts:,}"),
             ("bank conflicts among them", f"{accesses.bank_conflicts:,}"),
             ("to and from shared memory", f"{accesses.shared_bytes:,} bytes"),
         ]
-    waiting = dict.fromkeys(one.position.line for one in accesses if one.waits and one.position)
-    places = [one.position for one in (*accesses, *accesses.shared) if one.position]
-    assumed = dict.fromkeys(one.assumed for one in accesses.shared if one.assumed)
+    waiting = dict.fromkeys(
+        access.position.line for access in accesses if access.waits and access.position
+    )
+    places = [access.position for access in (*accesses, *accesses.shared) if access.position]
+    assumed = dict.fromkeys(access.assumed for access in accesses.shared if access.assumed)
     return Card(
         title=f"{accesses.kernel}: {len(accesses)} accesses to global memory{in_shared}",
         subtitle=f"{accesses.target}, grid {grid}",
         tables=(*tables, Table("Together", (), total)),
         notes=(
-            *(f"{one}. Try: {one.advice}" for one in accesses.findings),
+            *(f"{finding}. Try: {finding.advice}" for finding in accesses.findings),
             *(
                 (
                     f"Line {line} waits for other programs: how often it runs depends on "
@@ -60,7 +64,8 @@ def accesses_card(accesses: Accesses) -> Card:
                 for line in waiting
             ),
             *(f"Assumed, where a number has a ~: {what}." for what in assumed),
-            *dict.fromkeys(one.notice for one in places if one.notice),
+            *dict.fromkeys(place.notice for place in places if place.notice),
+            *accesses.notes,
         ),
     )
 
@@ -69,24 +74,28 @@ def _links(accesses: Sequence[GlobalAccess | SharedAccess]) -> list[Link]:
     """From each access to its line in the explorer."""
     return [
         Link(
-            row, "IR", f"What became of line {one.position.line}", "ir", {"line": one.position.line}
+            row,
+            "IR",
+            f"What became of line {access.position.line}",
+            "ir",
+            {"line": access.position.line},
         )
-        for row, one in enumerate(accesses)
-        if one.position
+        for row, access in enumerate(accesses)
+        if access.position
     ]
 
 
-def _row(one: GlobalAccess) -> tuple[str, ...]:
-    place = one.position
+def _row(access: GlobalAccess) -> tuple[str, ...]:
+    place = access.position
     return (
-        one.title,
+        access.title,
         str(place.line) if place else "",
-        str(one.vector_width) if one.encoding else "",
-        f"{one.requests:,}",
-        f"{one.sectors:,}",
-        f"{one.sectors_per_request:.3g}",
-        f"{one.efficiency:.0%}",
-        f"{one.reuse_between_programs:.3g}",
+        str(access.vector_width) if access.encoding else "",
+        f"{access.requests:,}",
+        f"{access.sectors:,}",
+        f"{access.sectors_per_request:.3g}",
+        f"{access.efficiency:.0%}",
+        f"{access.reuse_between_programs:.3g}",
         _text_of(place),
     )
 
@@ -96,15 +105,15 @@ def _by_line(accesses: Accesses) -> list[tuple[str, ...]]:
     copies before the loop, in it and behind it.
     """
     lines: dict[tuple[str, int], list[GlobalAccess]] = {}
-    for one in accesses:
-        if one.position is not None:
-            lines.setdefault((one.position.file, one.position.line), []).append(one)
+    for access in accesses:
+        if access.position is not None:
+            lines.setdefault((access.position.file, access.position.line), []).append(access)
     return [
         (
             str(line),
             str(len(several)),
-            f"{sum(one.requests for one in several):,}",
-            f"{sum(one.sectors for one in several):,}",
+            f"{sum(access.requests for access in several):,}",
+            f"{sum(access.sectors for access in several):,}",
             _text_of(several[0].position),
         )
         for (_, line), several in lines.items()
@@ -112,18 +121,18 @@ def _by_line(accesses: Accesses) -> list[tuple[str, ...]]:
     ]
 
 
-def _shared_row(one: SharedAccess) -> tuple[str, ...]:
-    about = "~" if one.is_model else ""
-    worst = f" ({one.ways}-way)" if one.ways > 1 else ""
+def _shared_row(access: SharedAccess) -> tuple[str, ...]:
+    about = "~" if access.is_model else ""
+    worst = f" ({access.ways}-way)" if access.ways > 1 else ""
     return (
-        one.described,
-        str(one.position.line) if one.position else "",
-        f"{one.instructions:,}",
-        f"{about}{one.wavefronts:,}",
-        f"{one.wavefronts_per_instruction:.3g}",
-        f"{one.conflicts:,}{worst}",
-        f"{one.bytes:,}",
-        _text_of(one.position),
+        access.described,
+        str(access.position.line) if access.position else "",
+        f"{access.instructions:,}",
+        f"{about}{access.wavefronts:,}",
+        f"{access.wavefronts_per_instruction:.3g}",
+        f"{access.conflicts:,}{worst}",
+        f"{access.bytes:,}",
+        _text_of(access.position),
     )
 
 

@@ -37,10 +37,10 @@ _HEADROOM = 1.07
 """How high the picture is, in totals."""
 
 _MOST_BESIDE = 24
-"""Of more buffers none is named beside its rectangle: nobody could tell whose name it is."""
+"""With more buffers, no name is written beside a rectangle: it would not be clear whose it is."""
 
 _MOST_LISTED = 12
-"""Buffers that are named below the picture, for want of room in it: the largest."""
+"""Buffers that are named below the picture, for want of space in it: the largest."""
 
 
 class AllocationPlot(FigurePicture):
@@ -94,7 +94,7 @@ class _Chart:
     subtitle: str
     summary: str
     nothing: str
-    """What stands in place of a picture without pieces."""
+    """What is shown instead of a picture without pieces."""
     pieces: tuple[_Piece, ...]
     total: int
     """What a launch asks for: the dashed line."""
@@ -124,7 +124,7 @@ def _shared_chart(memory: SharedMemory) -> _Chart:
         )
     shown = (
         ["hatched: scratch space of one operation"]
-        if any(one.is_scratch for one in memory.buffers)
+        if any(buffer.is_scratch for buffer in memory.buffers)
         else []
     )
     # Ticks at a power of two of bytes.
@@ -139,15 +139,15 @@ def _shared_chart(memory: SharedMemory) -> _Chart:
         nothing=f"The program has no buffer there; a launch asks for {total:,} bytes.",
         pieces=tuple(
             _Piece(
-                one.name,
-                one.offset,
-                one.size_bytes,
-                one.first_operation,
-                one.last_operation,
-                _format_buffer(one, format_bytes(one.size_bytes)),
-                one.is_scratch,
+                buffer.name,
+                buffer.offset,
+                buffer.size_bytes,
+                buffer.first_operation,
+                buffer.last_operation,
+                _format_buffer(buffer, format_bytes(buffer.size_bytes)),
+                buffer.is_scratch,
             )
-            for one in memory.buffers
+            for buffer in memory.buffers
         ),
         total=total,
         busiest=busiest,
@@ -161,8 +161,8 @@ def _shared_chart(memory: SharedMemory) -> _Chart:
 
 
 def _tensor_chart(memory: TensorMemory) -> _Chart:
-    """Columns upwards; where a buffer has half of the rows only,
-    the columns of the upper half stand above those of the lower.
+    """Draw columns upward. If a buffer has only half of the rows, the columns of the upper half
+    are above those of the lower half.
     """
     count, total = counted(len(memory.buffers), "buffer"), memory.total_columns
     busiest = memory.busiest_operation if len(memory.buffers) > 1 else None
@@ -172,7 +172,7 @@ def _tensor_chart(memory: TensorMemory) -> _Chart:
             f"; triangle: most in use at once, {memory.columns_in_use(busiest)} (estimated "
             "from life spans)"
         )
-    halved = any(one.rows != 128 for one in memory.buffers)
+    halved = any(buffer.rows != 128 for buffer in memory.buffers)
     shown = (
         ["above the line: rows 16 to 31 of each warp's 32, below it rows 0 to 15"] if halved else []
     )
@@ -189,15 +189,15 @@ def _tensor_chart(memory: TensorMemory) -> _Chart:
         nothing=memory.absence,
         pieces=tuple(
             _Piece(
-                one.name,
-                half * total + one.column,
-                one.columns,
-                one.first_operation,
-                one.last_operation,
-                _format_buffer(one, counted(one.columns, "column")),
+                buffer.name,
+                half * total + buffer.column,
+                buffer.columns,
+                buffer.first_operation,
+                buffer.last_operation,
+                _format_buffer(buffer, counted(buffer.columns, "column")),
             )
-            for one in memory.buffers
-            for half in (one.halves if halved else (0,))
+            for buffer in memory.buffers
+            for half in (buffer.halves if halved else (0,))
         ),
         total=2 * total if halved else total,
         busiest=busiest,
@@ -236,10 +236,10 @@ def _draw(chart: _Chart) -> Figure:
     axes.set_xlim(*_span(chart))
     axes.set_ylim(0, chart.total * _HEADROOM)
     _draw_regions(axes, chart)
-    colours = _colours(chart.pieces)
-    boxes = {one: _draw_piece(axes, one, colours[_plain(one.name)]) for one in chart.pieces}
-    unnamed = list(_name(axes, boxes, colours))
-    _list_below(figure, unnamed, colours)
+    colors = _colors(chart.pieces)
+    boxes = {piece: _draw_piece(axes, piece, colors[_plain(piece.name)]) for piece in chart.pieces}
+    unnamed = list(_name(axes, boxes, colors))
+    _list_below(figure, unnamed, colors)
     _draw_levels(axes, chart)
     axes.set_yticks([at for at, _ in chart.ticks], [words for _, words in chart.ticks])
     axes.set_ylabel(chart.upwards)
@@ -256,25 +256,25 @@ def _draw_nothing(chart: _Chart) -> Figure:
 
 def _span(chart: _Chart) -> tuple[float, float]:
     """The operations that are drawn: those of the buffers, and a few around them."""
-    first = min(one.first for one in chart.pieces)
-    last = max(one.last for one in chart.pieces)
+    first = min(piece.first for piece in chart.pieces)
+    last = max(piece.last for piece in chart.pieces)
     around = max(2.0, 0.04 * (last - first))
     return first - around, last + 1 + around
 
 
 def _plain(name: str) -> str:
-    """A buffer's name without the number that tells it from others of that name."""
+    """Return a buffer's name without the number that distinguishes buffers of the same name."""
     return name.partition("#")[0]
 
 
-def _colours(pieces: Sequence[_Piece]) -> Mapping[str, str]:
-    names = list(dict.fromkeys(_plain(one.name) for one in pieces))
-    # Grey is the axes'.
+def _colors(pieces: Sequence[_Piece]) -> Mapping[str, str]:
+    names = list(dict.fromkeys(_plain(piece.name) for piece in pieces))
+    # Gray is the axes'.
     return {name: BLIND_SAFE[place % (len(BLIND_SAFE) - 1)] for place, name in enumerate(names)}
 
 
 def _draw_regions(axes: Axes, chart: _Chart) -> None:
-    """Loops as brackets at the top, the parts of a warp-specialised kernel as shades."""
+    """Loops as brackets at the top, the parts of a warp-specialized kernel as shades."""
     for start, end in chart.warp_groups:
         axes.axvspan(start, end + 1, color=INK, alpha=0.1, linewidth=0)
     low, high = axes.get_xlim()
@@ -343,24 +343,24 @@ class _Box:
 
 
 _PICTURE = _Box(0, 0, 1.02, 1 / _HEADROOM)
-"""Where words may stand: not above the dashed line, where loops are named."""
+"""Where text may be: not above the dashed line, where loops are named."""
 
 
-def _draw_piece(axes: Axes, piece: _Piece, colour: str) -> _Box:
+def _draw_piece(axes: Axes, piece: _Piece, color: str) -> _Box:
     """One rectangle; gives where it is."""
     (first, last), (_, top) = axes.get_xlim(), axes.get_ylim()
     whole = last - first
     width = max(piece.last + 1 - piece.first, _LEAST_WIDTH * whole)
     left = (piece.first - first) / whole
     box = _Box(left, piece.start / top, width / whole, piece.size / top)
-    # Of a thin one its own colour has to remain.
-    edge = ink_on(colour) if box.height > _LINE / 2 else colour
+    # Of a thin one its own color has to remain.
+    edge = ink_on(color) if box.height > _LINE / 2 else color
     axes.add_patch(
         Rectangle(
             (piece.first, piece.start),
             width,
             piece.size,
-            facecolor=colour,
+            facecolor=color,
             edgecolor=edge,
             linewidth=0.4,
             hatch="////" if piece.is_scratch else None,
@@ -369,19 +369,22 @@ def _draw_piece(axes: Axes, piece: _Piece, colour: str) -> _Box:
     return box
 
 
-def _name(axes: Axes, boxes: Mapping[_Piece, _Box], colours: Mapping[str, str]) -> Iterator[_Piece]:
+def _name(axes: Axes, boxes: Mapping[_Piece, _Box], colors: Mapping[str, str]) -> Iterator[_Piece]:
     """Write each buffer's name, line and size in it or beside it;
-    gives those for which there is no room.
+    gives those for which there is no space.
     """
     taken: list[_Box] = []
     for piece, box in sorted(boxes.items(), key=lambda pair: -pair[0].size):
         crowded = len(boxes) > _MOST_BESIDE
-        others = [*(other for one, other in boxes.items() if one is not piece), *taken]
+        others = [
+            *(other for other_piece, other in boxes.items() if other_piece is not piece),
+            *taken,
+        ]
         for words, place in _places(piece.words, box):
             inside = box.holds(place)
             free = inside or (not (crowded or place.meets(box)) and _PICTURE.holds(place))
             if free and not any(place.meets(other) for other in others):
-                colour = colours[_plain(piece.name)]
+                color = colors[_plain(piece.name)]
                 axes.text(
                     place.left + place.width / 2,
                     place.bottom + place.height / 2,
@@ -390,8 +393,8 @@ def _name(axes: Axes, boxes: Mapping[_Piece, _Box], colours: Mapping[str, str]) 
                     ha="center",
                     va="center",
                     fontsize=8,
-                    color=ink_on(colour) if inside else INK,
-                    bbox={"facecolor": colour, "linewidth": 0, "pad": 1.5}
+                    color=ink_on(color) if inside else INK,
+                    bbox={"facecolor": color, "linewidth": 0, "pad": 1.5}
                     if inside and piece.is_scratch
                     else None,
                 )
@@ -402,8 +405,8 @@ def _name(axes: Axes, boxes: Mapping[_Piece, _Box], colours: Mapping[str, str]) 
 
 
 def _places(parts: Sequence[str], box: _Box) -> Iterator[tuple[str, _Box]]:
-    """Where a buffer's words could stand, the best place first:
-    in one line or several, inside, beside, above.
+    """Yield places for a buffer's text, the best one first: in one line or several, inside,
+    beside or above its rectangle.
     """
     forms = [(", ".join(parts), len(", ".join(parts)), 1)]
     forms.append(("\n".join(parts), max(map(len, parts)), len(parts)))
@@ -420,26 +423,26 @@ def _places(parts: Sequence[str], box: _Box) -> Iterator[tuple[str, _Box]]:
             yield words, _Box(left, box.top + _GAP, width, height)
 
 
-def _list_below(figure: Figure, unnamed: Sequence[_Piece], colours: Mapping[str, str]) -> None:
-    """Name the buffers that have no room for their names in a list below the picture."""
+def _list_below(figure: Figure, unnamed: Sequence[_Piece], colors: Mapping[str, str]) -> None:
+    """Name the buffers that have no space for their names in a list below the picture."""
     if not unnamed:
         return
     listed = unnamed[:_MOST_LISTED]
     marks: list[Patch] = [
         Patch(
-            facecolor=(colour := colours[_plain(one.name)]),
-            edgecolor=ink_on(colour),
+            facecolor=(color := colors[_plain(listed_piece.name)]),
+            edgecolor=ink_on(color),
             linewidth=0.4,
-            hatch="////" if one.is_scratch else None,
-            label=", ".join(one.words),
+            hatch="////" if listed_piece.is_scratch else None,
+            label=", ".join(listed_piece.words),
         )
-        for one in listed
+        for listed_piece in listed
     ]
     if len(unnamed) > len(listed):
         marks.append(
             Patch(alpha=0, label=f"and {len(unnamed) - len(listed)} more: .table() has all")
         )
-    longest = max(len(", ".join(one.words)) for one in listed)
+    longest = max(len(", ".join(piece.words)) for piece in listed)
     columns = max(1, min(3, int(1 / (longest * _LETTER * 0.9 + 0.06))))
     figure.set_figheight(_HEIGHT + 0.18 * (-(-len(marks) // columns)) + 0.1)
     figure.legend(handles=marks, loc="outside lower left", ncols=columns, fontsize=7)
@@ -460,9 +463,9 @@ def format_bytes(size: float) -> str:
 
 
 def _label_lines(axes: Axes, chart: _Chart) -> None:
-    """The kernel's lines, where buffers begin and end first, then wherever there is room."""
+    """The kernel's lines, where buffers begin and end first, then wherever there is space."""
     low, high = axes.get_xlim()
-    ends = [at for one in chart.pieces for at in (one.first, one.last)]
+    ends = [at for piece in chart.pieces for at in (piece.first, piece.last)]
     shown: dict[int, int] = {}
     for at in dict.fromkeys([*sorted(ends), *dict(chart.positions)]):
         line = _line_at(chart, at)
@@ -471,12 +474,12 @@ def _label_lines(axes: Axes, chart: _Chart) -> None:
             shown[at] = line
     places = sorted(shown)
     # A number is said once while the program stays on its line.
-    told = [
+    labeled = [
         at
         for before, at in zip([None, *places], places)
         if before is None or shown[before] != shown[at]
     ]
-    axes.set_xticks(told, [str(shown[at]) for at in told], fontsize=7)
+    axes.set_xticks(labeled, [str(shown[at]) for at in labeled], fontsize=7)
     axes.set_xlabel("operations in the order of the program, named by the kernel's lines")
 
 

@@ -26,11 +26,15 @@ def bisection_card(bisection: Bisection) -> Card:
         title=bisection.kernel,
         subtitle=f"{bisection.target}: pass by pass",
         tables=(
-            Table("Arguments that differ", columns, [_row(one) for one in bisection.differences]),
+            Table(
+                "Arguments that differ",
+                columns,
+                [_row(difference) for difference in bisection.differences],
+            ),
             Table("Lines that the pass rewrote", ("", ""), lines),
             Table("Not run", ("after", "because"), list(bisection.not_run.items())),
         ),
-        notes=tuple(_notes(bisection)),
+        notes=(*_notes(bisection), *bisection.notes),
     )
 
 
@@ -42,13 +46,19 @@ def _notes(bisection: Bisection) -> Iterator[str]:
     yield f"{bisection.label} is the first pass after which a result changes: {compared}."
     if bisection.failure:
         yield f"After it the kernel fails: {bisection.failure}"
-    yield from dict.fromkeys(one.notice for one in bisection.lines if one.notice)
+    yield from dict.fromkeys(line.notice for line in bisection.lines if line.notice)
 
 
-def _row(one: Difference) -> tuple[str, str, str, str, str]:
-    place = f"{one.argument}[{', '.join(map(str, one.index))}]"
-    off = f"{one.elements:,} of {one.size:,}"
-    return one.argument, off, f"{place}, by {one.largest:.3g}", str(one.expected), str(one.found)
+def _row(difference: Difference) -> tuple[str, str, str, str, str]:
+    place = f"{difference.argument}[{', '.join(map(str, difference.index))}]"
+    off = f"{difference.elements:,} of {difference.size:,}"
+    return (
+        difference.argument,
+        off,
+        f"{place}, by {difference.largest:.3g}",
+        str(difference.expected),
+        str(difference.actual),
+    )
 
 
 def _line(position: SourcePosition) -> tuple[str, str]:

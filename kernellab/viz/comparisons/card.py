@@ -58,12 +58,12 @@ def _parting(comparison: Comparison) -> str:
 
 
 def _rows(facts: Iterable[Sides]) -> list[tuple[str, str, str]]:
-    rows = ((one.name, _shown(one.left), _shown(one.right)) for one in facts)
+    rows = ((fact.name, _shown(fact.left), _shown(fact.right)) for fact in facts)
     return [(name, left, right) for name, left, right in rows if left != right]
 
 
 def _used(resources: Iterable[Sides]) -> list[Sides]:
-    return [one for one in resources if one.left or one.right]
+    return [resource for resource in resources if resource.left or resource.right]
 
 
 def _shown(value: Any) -> str:
@@ -83,12 +83,12 @@ def _stage_rows(comparison: Comparison) -> list[tuple[str, str, str, str]]:
 
     return [
         (
-            one.name,
-            size(comparison.left, one.name),
-            size(comparison.right, one.name),
-            "the same" if one.equal else "",
+            stage.name,
+            size(comparison.left, stage.name),
+            size(comparison.right, stage.name),
+            "the same" if stage.equal else "",
         )
-        for one in comparison.stages
+        for stage in comparison.stages
     ]
 
 
@@ -96,20 +96,15 @@ def _pass_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
     """The passes that ran on one side alone, or that added and removed other
     operations on either.
     """
-    pairs = [one for one in comparison.passes if _effect(one.left) != _effect(one.right)]
+    pairs = [
+        pair
+        for pair in comparison.passes
+        if (pair.left and pair.left.op_changes) != (pair.right and pair.right.op_changes)
+    ]
     rows = [(pair.label, _ops(pair.left), _ops(pair.right)) for pair in pairs[:_MOST_ROWS]]
     if len(pairs) > _MOST_ROWS:
         rows.append((f"and {len(pairs) - _MOST_ROWS} more", "", ""))
     return rows
-
-
-def _effect(run: PassRun | None) -> dict[str, int] | None:
-    """Operations that a pass added, or removed, by name; None for one that did not run."""
-    if run is None:
-        return None
-    before, after = run.op_counts_before, run.op_counts_after
-    changes = {name: after.get(name, 0) - before.get(name, 0) for name in {*before, *after}}
-    return {name: change for name, change in changes.items() if change}
 
 
 def _ops(run: PassRun | None) -> str:
@@ -124,5 +119,5 @@ def _ops(run: PassRun | None) -> str:
 def _remark_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
     rows = []
     for name, remarks in zip(comparison.names, comparison.remarks):
-        rows += [(name, one.headline, str(one.position or "")) for one in remarks]
+        rows += [(name, remark.headline, str(remark.position or "")) for remark in remarks]
     return rows

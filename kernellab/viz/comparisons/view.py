@@ -15,7 +15,7 @@ from kernellab.viz.kit.view import view_of
 
 @view_of.register
 def comparison_view(comparison: Comparison, *given: Any) -> Explorer:
-    """The explorer of two compilations; evidence stands on each side that it is of.
+    """Return the explorer of two compilations; evidence is shown on each side that it belongs to.
 
     Raises:
         ArgumentError, ProfileError: as `compilation_view`, where evidence is of neither.

@@ -1,1 +1,1 @@
-"""What is said of a kernel, a launch or this machine."""
+"""What is said of a kernel, a launch or this machine: checks, diagnoses, single findings."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernellab.common.formatting import counted, joined_sizes
 from kernellab.profiling.estimates.records import Estimate, Roofline
-from kernellab.profiling.nsight.counter_records import Counters
+from kernellab.profiling.nsight.records import Counters
 from kernellab.viz.kit.card import Card, Table, card_of
 
 _SMALL = 0.02
@@ -16,13 +16,13 @@ def estimate_card(estimate: Estimate) -> Card:
     """The time, what bounds it, and a row for each part."""
     rows = [
         (
-            one.name,
-            f"{one.microseconds:.3g}",
-            f"{one.at_least:.3g}" if one.at_least else "",
-            one.counted,
+            part.name,
+            f"{part.microseconds:.3g}",
+            f"{part.at_least:.3g}" if part.at_least else "",
+            part.counted,
         )
-        for one in estimate.parts
-        if one.microseconds >= _SMALL * estimate.microseconds
+        for part in estimate.parts
+        if part.microseconds >= _SMALL * estimate.microseconds
     ]
     return Card(
         title=f"{estimate.kernel}: about {estimate.microseconds:.3g} us",
@@ -36,18 +36,23 @@ def estimate_card(estimate: Estimate) -> Card:
 def roofline_card(roofline: Roofline) -> Card:
     """Operations and bytes, with their roofs."""
     operations = [
-        (one.name, f"{one.amount:,.0f}", f"{one.peak / 1e6:,.4g} T/s", f"{one.microseconds:.3g}")
-        for one in roofline.operations
+        (
+            operation.name,
+            f"{operation.amount:,.0f}",
+            f"{operation.peak / 1e6:,.4g} T/s",
+            f"{operation.microseconds:.3g}",
+        )
+        for operation in roofline.operations
     ]
     memory = [
         (
-            one.name,
-            f"{one.amount:,.0f}",
-            f"{one.peak / 1e3:,.0f} GB/s",
-            f"{one.microseconds:.3g}",
-            f"{roofline.intensity.get(one.name, 0):.3g}",
+            level.name,
+            f"{level.amount:,.0f}",
+            f"{level.peak / 1e3:,.0f} GB/s",
+            f"{level.microseconds:.3g}",
+            f"{roofline.intensity.get(level.name, 0):.3g}",
         )
-        for one in roofline.memory
+        for level in roofline.memory
     ]
     pipes = [(name, f"{often:,.0f}") for name, often in roofline.instructions.items() if often]
     return Card(
@@ -77,13 +82,13 @@ def counters_card(counters: Counters) -> Card:
     """One row a counter: what was counted, and what the lab says with no GPU."""
     rows = [
         (
-            one.name,
-            _number(one.measured),
-            _number(one.predicted),
-            "" if one.ratio is None else f"{one.ratio:.3g}",
-            one.unit,
+            counter.name,
+            _number(counter.measured),
+            _number(counter.predicted),
+            "" if counter.ratio is None else f"{counter.ratio:.3g}",
+            counter.unit,
         )
-        for one in counters
+        for counter in counters
     ]
     columns = ("counter", "measured", "predicted", "ratio", "unit")
     return Card(

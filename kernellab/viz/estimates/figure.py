@@ -12,7 +12,7 @@ from kernellab.viz.kit.palette import INK, LINES
 
 _WIDTH, _HEIGHT = 7.6, 4.4
 """Inches."""
-_ROOM = 8.0
+_SPACE = 8.0
 """How far the picture goes on beyond its outermost point, as a factor."""
 _SIZES = (12, 8, 4)
 """Of the points of the levels: where they are one point, all are seen."""
@@ -50,7 +50,7 @@ class RooflinePlot(FigurePicture):
         _draw_roofs(axes, roofline)
         axes.set_xscale("log")
         axes.set_yscale("log")
-        for axis in (axes.xaxis, axes.yaxis):  # texts of figures are no formulas, nor are these
+        for axis in (axes.xaxis, axes.yaxis):  # by default matplotlib writes these as formulas
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.set_xlabel("operations a byte")
         axes.set_ylabel("TFLOP/s")
@@ -66,20 +66,20 @@ def roofline_plot(roofline: Roofline) -> RooflinePlot:
 
 
 def _draw_roofs(axes: Axes, roofline: Roofline) -> None:
-    levels = [one for one in roofline.memory if one.amount]
-    top = max(roofline.operations, key=lambda one: one.peak)
-    places = [roofline.intensity[one.name] for one in levels]
-    ridges = [top.peak / one.peak for one in levels]
-    first = min(*places, *ridges) / _ROOM if places else 0.1
-    last = max(*places, *ridges) * _ROOM if places else 1e3
-    for one, colour, size in zip(levels, LINES, _SIZES):
-        _draw_slope(axes, one, top, (first, last), colour)
+    levels = [roof for roof in roofline.memory if roof.amount]
+    top = max(roofline.operations, key=lambda operation: operation.peak)
+    places = [roofline.intensity[level.name] for level in levels]
+    ridges = [top.peak / level.peak for level in levels]
+    first = min(*places, *ridges) / _SPACE if places else 0.1
+    last = max(*places, *ridges) * _SPACE if places else 1e3
+    for level, color, size in zip(levels, LINES, _SIZES):
+        _draw_slope(axes, level, top, (first, last), color)
         axes.plot(
-            [roofline.intensity[one.name]],
+            [roofline.intensity[level.name]],
             [roofline.rate],
             marker="o",
             markersize=size,
-            color=colour,
+            color=color,
             linestyle="none",
         )
     for unit in roofline.operations:
@@ -89,12 +89,12 @@ def _draw_roofs(axes: Axes, roofline: Roofline) -> None:
     axes.set_xlim(first, last)
 
 
-def _draw_slope(axes: Axes, level: Roof, top: Roof, span: tuple[float, float], colour: str) -> None:
+def _draw_slope(axes: Axes, level: Roof, top: Roof, span: tuple[float, float], color: str) -> None:
     ridge = min(top.peak / level.peak, span[1])
     ends = (span[0], ridge)
     axes.plot(
         ends,
         [end * level.peak / 1e6 for end in ends],
-        color=colour,
+        color=color,
         label=f"{level.name}, {level.peak / 1e6:.3g} TB/s",
     )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from kernellab.common.formatting import counted
-from kernellab.viz.diagnostics.card import diagnostics_card
+from kernellab.checker.records import Finding
+from kernellab.common.formatting import counted, number_text, number_texts
+from kernellab.errors import Diagnostic
+from kernellab.viz.diagnostics.card import diagnostic_table, facts_table, finding_links
 from kernellab.viz.kit.card import Card, Table, card_of
 from kernellab.viz.kit.data import Link
-from kernellab.viz.kit.report import Html, page
-from kernellab.workshop.answers import RUNGS, Answer, Difference, number_text
+from kernellab.workshop.answers import RUNGS, Answer, Difference
 from kernellab.workshop.exercise import Exercise
 from kernellab.workshop.grading import Grade, Grades
 from kernellab.workshop.progress import Progress
@@ -26,21 +28,49 @@ _IN_THE_WAY = {
 @card_of.register
 def answer_card(answer: Answer) -> Card:
     """What was reached, where it goes wrong, and what is said of it."""
-    said = diagnostics_card("", answer.diagnostics)
-    tables = [Table("", RUNGS, [_marks(answer)])]
+    tables = [Table("", RUNGS, [_marks(answer)], is_wide=True)]
+    tables += [
+        _diagnostic_table(answer, number, diagnostic)
+        for number, diagnostic in enumerate(answer.diagnostics)
+        if diagnostic.kind != _LAUNCH
+    ]
     if answer.first_difference is not None:
         tables.append(_difference_table(answer, answer.first_difference))
-    notes = []
+    notes = [said.what for said in answer.diagnostics if said.kind == _LAUNCH]
     if answer.hints and not answer.is_done:
         notes.append(
-            f"{counted(len(answer.hints), 'hint')}: %tileexercise --hint 1 {answer.exercise}"
+            f"{counted(len(answer.hints), 'hint')}: `%tileexercise --hint 1 {answer.exercise}`"
         )
+    was_launched = answer.reached or answer.passed
     return Card(
         f"{answer.title}: {answer.kernel} {_IN_THE_WAY[answer.reached]}",
-        f"{answer.passed} of {answer.cases} hidden launches right",
-        [*tables, *said.tables],
+        f"{answer.passed} of {answer.cases} hidden launches right"
+        if was_launched
+        else "not launched",
+        tables,
         notes,
     )
+
+
+_LAUNCH = "launch"
+"""The kind of the note that says which launch went wrong."""
+
+
+def _diagnostic_table(answer: Answer, number: int, diagnostic: Diagnostic) -> Table:
+    """A diagnostic with its links. Of a wrong result, where the element was written and what it was
+    computed from is in the table of the difference.
+    """
+    links = finding_links({"finding": number, "of": "answer"}, diagnostic)
+    if links:
+        links.append(Link(-1, "check", "The launch with every detector on", "check", {}))
+    difference = answer.first_difference
+    if (
+        isinstance(diagnostic, Finding)
+        and difference is not None
+        and (diagnostic.argument, diagnostic.index) == (difference.argument, difference.index)
+    ):
+        diagnostic = replace(diagnostic, programs=(), lane=(), values={}, inputs=None)
+    return diagnostic_table(diagnostic, links)
 
 
 def _marks(answer: Answer) -> list[str]:
@@ -59,22 +89,26 @@ def _difference_table(answer: Answer, difference: Difference) -> Table:
     links = [] if step is None else [
         Link(-1, "step", "The step that writes it, in the stepper", "steps", {"step": step})
     ]  # fmt: skip
-    return Table(
-        f"the first wrong element, {difference.element}", (), list(_facts(difference)), links=links
+    return facts_table(
+        f"the first wrong element, {difference.element}",
+        _facts(difference),
+        links,
+        ("got", "expected", "computed from", *difference.values),
     )
 
 
 def _facts(difference: Difference) -> Iterator[tuple[str, str]]:
-    yield "got", number_text(difference.got)
-    yield "expected", number_text(difference.expected)
+    got, expected = number_texts(difference.got, difference.expected)
+    yield "got", got
+    yield "expected", expected
     if difference.line is not None:
         lane = difference.lane[0] if len(difference.lane) == 1 else difference.lane
         which = f", lane {lane}" if difference.lane else ""
         yield "written", f"on line {difference.line}, by program {difference.program}{which}"
     if difference.inputs is not None:
-        words = [str(one) for one in difference.inputs] or ["nothing that the kernel has read"]
-        for number, one in enumerate(words):
-            yield ("" if number else "computed from"), one
+        words = [str(text) for text in difference.inputs] or ["nothing that the kernel has read"]
+        for number, text in enumerate(words):
+            yield ("" if number else "computed from"), text
     for name, value in difference.values.items():
         yield name, number_text(value)
 
@@ -101,14 +135,14 @@ def progress_card(progress: Progress) -> Card:
 
 def task_card(exercise: Exercise) -> Card:
     """What an exercise asks for."""
-    rows = [("task", _plain(exercise.task)), *(("budget", words) for words in _allowed(exercise))]
+    rows = [("task", exercise.task), *(("budget", words) for words in _allowed(exercise))]
     return Card(
         f"{exercise.chapter}: {exercise.title}",
         exercise.name,
         [Table("", (), rows)],
         (
             "The stub is in the next cell: fill it in and run it.",
-            f"{counted(len(exercise.hints), 'hint')}: %tileexercise --hint 1 {exercise.name}",
+            f"{counted(len(exercise.hints), 'hint')}: `%tileexercise --hint 1 {exercise.name}`",
         ),
     )
 
@@ -119,16 +153,9 @@ def hint_card(exercise: Exercise, number: int) -> Card:
         last = f"The hints of {exercise.name} are 1 to {len(exercise.hints)}."
         return Card(exercise.title, "no such hint", (), (last,))
     more = number < len(exercise.hints)
-    notes = (f"%tileexercise --hint {number + 1} {exercise.name}",) if more else ()
+    notes = (f"`%tileexercise --hint {number + 1} {exercise.name}`",) if more else ()
     hint = exercise.hints[number - 1]
-    return Card(
-        f"{exercise.title}, hint {number}", "", [Table("", (), [("", _plain(hint))])], notes
-    )
-
-
-def _plain(markdown: str) -> str:
-    """Words in which code is marked, without the marks: a card has one font."""
-    return markdown.replace("`", "")
+    return Card(f"{exercise.title}, hint {number}", "", [Table("", (), [("", hint)])], notes)
 
 
 def _allowed(exercise: Exercise) -> Iterator[str]:
@@ -150,11 +177,13 @@ def grades_card(grades: Grades) -> Card:
     """Of one folder each exercise and what is in the way; of several how many each has done."""
     if len(grades.folders) == 1:
         return _folder_card(grades)
-    chapters = list(dict.fromkeys(one.chapter for one in grades))
+    chapters = list(dict.fromkeys(grade.chapter for grade in grades))
     rows = []
     for folder in grades.folders:
-        own = [one for one in grades if one.folder == folder]
-        parts = [[one for one in own if one.chapter == chapter] for chapter in chapters]
+        own = [grade for grade in grades if grade.folder == folder]
+        parts = [
+            [exercise for exercise in own if exercise.chapter == chapter] for chapter in chapters
+        ]
         rows.append((folder, _done(own), *map(_done, parts)))
     columns = ("folder", "done", *chapters)
     return Card(
@@ -166,16 +195,16 @@ def grades_card(grades: Grades) -> Card:
 
 
 def _done(grades: list[Grade]) -> str:
-    return f"{sum(one.is_done for one in grades)} of {len(grades)}"
+    return f"{sum(grade.is_done for grade in grades)} of {len(grades)}"
 
 
 def _folder_card(grades: Grades) -> Card:
     rows = [
-        (one.exercise, _MARKS[one.reached], f"{one.kind}: {one.what}" if one.kind else "")
-        for one in grades
-        if one.file
+        (grade.exercise, _MARKS[grade.reached], f"{grade.kind}: {grade.what}" if grade.kind else "")
+        for grade in grades
+        if grade.file
     ]
-    left = sum(not one.file for one in grades)
+    left = sum(not grade.file for grade in grades)
     notes = (
         *((f"{counted(left, 'exercise')} without an answer",) if left else ()),
         *grades.problems,
@@ -187,23 +216,12 @@ def _folder_card(grades: Grades) -> Card:
 def _hardest(grades: Grades) -> Table:
     """The exercises that most folders have tried and not done, with what is in the way there."""
     stuck: dict[str, list[Grade]] = {}
-    for one in grades:
-        if one.file and not one.is_done:
-            stuck.setdefault(one.exercise, []).append(one)
+    for grade in grades:
+        if grade.file and not grade.is_done:
+            stuck.setdefault(grade.exercise, []).append(grade)
     ranked = sorted(stuck.items(), key=lambda item: -len(item[1]))[:10]
     rows = [
-        (name, str(len(those)), ", ".join(dict.fromkeys(one.kind for one in those)))
+        (name, str(len(those)), ", ".join(dict.fromkeys(exercise.kind for exercise in those)))
         for name, those in ranked
     ]
     return Table("where most are stuck", ("exercise", "folders", "in the way"), rows, numbers=(1,))
-
-
-def grades_page(grades: Grades) -> str:
-    """The same as a page: the class, then each folder."""
-    cards = [grades_card(grades)]
-    if len(grades.folders) > 1:
-        cards += [
-            _folder_card(Grades(tuple(one for one in grades if one.folder == folder)))
-            for folder in grades.folders
-        ]
-    return page("Workshop", Html(""), [Html(one.html()) for one in cards])

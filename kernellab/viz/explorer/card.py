@@ -7,8 +7,7 @@ from textwrap import shorten
 
 from kernellab.errors import CompileError
 from kernellab.records import Compilation, PassRun
-from kernellab.viz.explorer.annotation_records import Annotations
-from kernellab.viz.explorer.annotations import annotation_card
+from kernellab.viz.explorer.annotations import Annotations, annotation_card
 from kernellab.viz.explorer.sides import REDEFINED, failure_title, source_and_notes
 from kernellab.viz.kernels.card import kernel_card
 from kernellab.viz.kit.card import Card, Table
@@ -91,13 +90,9 @@ _MOST_CHANGES = 6
 
 
 def _changes(run: PassRun) -> str:
-    before, after = run.op_counts_before, run.op_counts_after
-    if not before or not after:
+    if not run.op_counts_before or not run.op_counts_after:
         return ""
-    changes = {name: after.get(name, 0) - before.get(name, 0) for name in {*before, *after}}
-    largest = sorted(
-        (name for name in changes if changes[name]), key=lambda name: (-abs(changes[name]), name)
-    )
-    words = [f"{name} {changes[name]:+,}" for name in largest[:_MOST_CHANGES]]
+    largest = sorted(run.op_changes.items(), key=lambda change: -abs(change[1]))
+    words = [f"{name} {change:+,}" for name, change in largest[:_MOST_CHANGES]]
     more = len(largest) - _MOST_CHANGES
     return ", ".join([*words, *([f"and {more} more"] if more > 0 else [])])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 from kernellab.errors import Severity
-from kernellab.viz.kit.data import ViewData
+from kernellab.viz.kit.data import ViewData, packed
 
 Effect = Literal["changed", "locations", "unchanged", "failed"]
 """What a pass did to the module: its text, only its locations, nothing;
@@ -21,8 +21,8 @@ class TextData:
 
     language: str
     content: str | None
-    """None where it travels as a part of its own, or was left out to keep the data small:
-    then the view asks the kernel for it."""
+    """None if it is sent as a separate part, or was left out to keep the data small: the view then
+    requests it from the kernel."""
     part: int
     """Number of the part that holds it (see `packed`); 0 for none."""
     line_count: int
@@ -126,18 +126,18 @@ class IrSide:
     """One compilation."""
 
     name: str
-    """What tells it from the other side; the kernel's name where there is one side."""
+    """What distinguishes it from the other side; the kernel's name if there is one side."""
     kernel: str
     target: str
     facts: tuple[tuple[str, str], ...]
-    """What stands at the top: ("registers", "122"), ..."""
+    """What is shown at the top: ("registers", "122"), ..."""
     failure: str
     """Why there are no stages after the last one shown; "" for a compilation that succeeded."""
     failure_line: int
     """Line of the failed pass's text, as the full one counts, that the failure
     names; 0 for none."""
     notice: str
-    """What a reader has to know beforehand: that the kernel says something else by now;
+    """What a reader has to know beforehand: that the kernel has changed since;
     "" for nothing."""
     texts: tuple[TextData, ...]
     stages: tuple[StageData, ...]
@@ -185,7 +185,7 @@ class IrView(ViewData):
 
 
 _OWN_PART = 50_000
-"""Characters of a text that travels as a part of its own, which is unpacked when it is shown."""
+"""Texts with more characters are sent as separate parts, unpacked when they are shown."""
 
 
 def _split(side: IrSide, texts: list[str]) -> IrSide:
@@ -197,3 +197,41 @@ def _split(side: IrSide, texts: list[str]) -> IrSide:
             text = dataclasses.replace(text, content=None, part=len(texts))
         kept.append(text)
     return dataclasses.replace(side, texts=tuple(kept))
+
+
+def lightened(view: IrView, most_bytes: int) -> bytes:
+    """The packed data, without the largest texts of passes where it would be more bytes.
+
+    The texts of stages stay: they are what a reader sees first.
+    """
+    data = packed(view)
+    while len(data) > most_bytes and (left := _texts_of_passes(view)):
+        # Halve what is left of the passes' texts before packing again:
+        # packing takes longer than choosing.
+        half = sum(size for size, _, _ in left) / 2
+        for size, side, text in left:
+            if half <= 0:
+                break
+            view = _without(view, side, text)
+            half -= size
+        data = packed(view)
+    return data
+
+
+def _texts_of_passes(view: IrView) -> list[tuple[int, int, int]]:
+    """The texts that no stage needs, the largest first: characters, side, number in the side."""
+    sizes = []
+    for number, side in enumerate(view.sides):
+        kept = {stage.text for stage in side.stages}
+        for index, text in enumerate(side.texts):
+            if index not in kept and text.content is not None:
+                sizes.append((len(text.content), number, index))
+    return sorted(sizes, reverse=True)
+
+
+def _without(view: IrView, side: int, text: int) -> IrView:
+    sides = list(view.sides)
+    texts = list(sides[side].texts)
+    texts[text] = dataclasses.replace(texts[text], content=None)
+    sides[side] = dataclasses.replace(sides[side], texts=tuple(texts))
+    return dataclasses.replace(view, sides=tuple(sides))

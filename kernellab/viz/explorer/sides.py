@@ -6,7 +6,9 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from kernellab.common.formatting import joined_sizes
 from kernellab.compiler.comparison import Comparison, remarks_of
@@ -19,12 +21,19 @@ from kernellab.errors import (
     CompileError,
     Diagnostic,
     KernelLabError,
-    MachineError,
     SourcePosition,
 )
-from kernellab.records import Compilation, ControlCodes, Instruction, PassRun, SourceMap
-from kernellab.records.conversions import Conversion
+from kernellab.records import (
+    Capability,
+    Compilation,
+    ControlCodes,
+    Instruction,
+    PassRun,
+    Resources,
+    SourceMap,
+)
 from kernellab.records.remarks import Remark
+from kernellab.records.tile_layouts import TileLayout
 from kernellab.viz.explorer.data import (
     ControlData,
     Effect,
@@ -63,8 +72,8 @@ def explore_comparison(comparison: Comparison) -> IrView:
     """What the explorer draws of two compilations."""
     names = comparison.names
     sides = tuple(
-        noted(_side(one, name), *comparison.notes)
-        for one, name in zip((comparison.left, comparison.right), names)
+        noted(_side(compilation, name), *comparison.notes)
+        for compilation, name in zip((comparison.left, comparison.right), names)
     )
     title = " and ".join(dict.fromkeys(f"{side.kernel} for {side.target}" for side in sides))
     if sides[0].kernel == sides[1].kernel and sides[0].target == sides[1].target:
@@ -82,8 +91,8 @@ def noted(side: IrSide, *notes: str) -> IrSide:
 def pass_pairs(comparison: Comparison) -> tuple[PassPairData, ...]:
     """The passes of both sides lined up, by their numbers."""
     numbers = [
-        {run.label: number for number, run in enumerate(one.passes)}
-        for one in (comparison.left, comparison.right)
+        {run.label: number for number, run in enumerate(compilation.passes)}
+        for compilation in (comparison.left, comparison.right)
     ]
     return tuple(
         PassPairData(pair.label, numbers[0].get(pair.label), numbers[1].get(pair.label), pair.equal)
@@ -184,18 +193,16 @@ class _Passes:
 
 def _pass(run: PassRun, effect: Effect, text: int, place: str) -> PassData:
     before, after = run.op_counts_before, run.op_counts_after
-    both = {*before, *after} if before and after else set()
-    changes = {name: after.get(name, 0) - before.get(name, 0) for name in sorted(both)}
     return PassData(
         label=run.label,
         stage=run.stage,
         name=run.name,
-        arguments=", ".join(str(one) for one in run.arguments),
+        arguments=", ".join(str(argument) for argument in run.arguments),
         effect=effect,
         seconds=run.seconds,
         ops_before=sum(before.values()),
         ops_after=sum(after.values()),
-        op_changes={name: change for name, change in changes.items() if change},
+        op_changes=run.op_changes if before and after else {},
         text=text,
         place=place,
     )
@@ -228,7 +235,7 @@ def _side(compilation: Compilation, name: str) -> IrSide:
     assembly = "amdgcn" if compilation.target.backend == "hip" else "ptx"
     passes = _Passes(texts, assembly, full)
     rows = tuple(passes.read(compilation.passes))
-    instructions = _instructions(compilation)
+    instructions = _known(compilation, "instructions") or ()
     return IrSide(
         name=name,
         kernel=compilation.kernel,
@@ -253,7 +260,7 @@ def _notice(compilation: Compilation) -> str:
     there because of this machine.
     """
     lines = [REDEFINED] if compilation.is_redefined else []
-    lines += [one.notice for one in compilation.functions if one.notice]
+    lines += [function.notice for function in compilation.functions if function.notice]
     lines += [
         f"No {name.upper()}: {error.what} {error.advice}".strip()
         for name, error in compilation.stages.failed.items()
@@ -281,17 +288,26 @@ def _map_data(source_map: SourceMap) -> SourceMapData:
     )
 
 
+def _known(compilation: Compilation, capability: Capability) -> Any:
+    """What a compilation has under a name; None where the record does not hold what that needs,
+    the kernel has no tiles, MLIR refuses a text that somebody edited, or a binary is damaged.
+    """
+    if not compilation.can_answer(capability):
+        return None
+    with suppress(KernelLabError):
+        value = getattr(compilation, capability)
+        return value() if callable(value) else value
+    return None
+
+
 def _facts(compilation: Compilation) -> tuple[tuple[str, str], ...]:
     facts = [
         (words, str(compilation.options[option]))
         for option, words in (("num_warps", "warps"), ("num_stages", "pipeline stages"))
         if option in compilation.options
     ]
-    if not compilation.can_answer("resources"):
-        return tuple(facts)
-    try:
-        resources = compilation.resources
-    except (CompileError, MachineError):
+    resources: Resources | None = _known(compilation, "resources")
+    if resources is None:
         return tuple(facts)
     stack = (("stack", f"{resources.stack_bytes:,} bytes"),) if resources.stack_bytes else ()
     return (
@@ -307,20 +323,11 @@ def _notes(compilation: Compilation, remarks: Iterable[Remark], file: str) -> It
     """What the compiler says, and which conversions of layouts cost something, on their lines."""
     for remark in remarks:
         yield margin_note(remark, remark.origin, file)
-    for one in _conversions(compilation):
-        if one.means in ("warp shuffles", "shared memory"):
-            place = line_in(file, (one.position,))
-            words = format_conversion(dataclasses.replace(one, position=None))
+    for conversion in _known(compilation, "conversions") or ():
+        if conversion.means in ("warp shuffles", "shared memory"):
+            place = line_in(file, (conversion.position,))
+            words = format_conversion(dataclasses.replace(conversion, position=None))
             yield MarginNote("note", words, "layouts", place)
-
-
-def _conversions(compilation: Compilation) -> Iterable[Conversion]:
-    if not compilation.can_answer("conversions"):
-        return ()
-    try:
-        return compilation.conversions()
-    except KernelLabError:  # MLIR refuses a text that somebody edited.
-        return ()
 
 
 def margin_note(diagnostic: Diagnostic, origin: str, file: str) -> MarginNote:
@@ -337,45 +344,29 @@ def margin_note(diagnostic: Diagnostic, origin: str, file: str) -> MarginNote:
 
 
 def line_in(file: str, places: Sequence[SourcePosition | None]) -> int:
-    """The line of the first place that stands in a file; 0 where none does."""
+    """Return the line of the first place that is in a file, or 0."""
     return next((place.line for place in places if place is not None and place.file == file), 0)
 
 
 def _layouts(compilation: Compilation) -> tuple[LayoutWords, ...]:
-    if not compilation.can_answer("layouts"):
-        return ()
-    try:
-        tiles = compilation.layouts()
-    except KernelLabError:  # It has no tiles, or MLIR refuses a text that somebody edited.
-        return ()
-    found = {}
-    for tile in tiles:
-        if tile.layout is not None:
-            shape = joined_sizes(tile.shape)
-            found[shape, tile.encoding] = tile.layout
+    tiles: Iterable[TileLayout] = _known(compilation, "layouts") or ()
+    alike = {
+        (joined_sizes(tile.shape), tile.encoding): tile.layout for tile in tiles if tile.layout
+    }
     return tuple(
         LayoutWords(shape, encoding, layout.describe())
-        for (shape, encoding), layout in found.items()
+        for (shape, encoding), layout in alike.items()
     )
 
 
 # Machine code
 
 
-def _instructions(compilation: Compilation) -> tuple[Instruction, ...]:
-    if not compilation.can_answer("instructions"):
-        return ()
-    try:
-        return compilation.instructions
-    except (CompileError, MachineError):  # A file's binary is damaged, or the tool is missing.
-        return ()
-
-
 def _controls(instructions: Iterable[Instruction]) -> tuple[ControlData, ...]:
     return tuple(
-        ControlData(one.line, control_codes(one.control))
-        for one in instructions
-        if one.control is not None
+        ControlData(instruction.line, control_codes(instruction.control))
+        for instruction in instructions
+        if instruction.control is not None
     )
 
 
@@ -395,23 +386,32 @@ def _metrics(compilation: Compilation, instructions: Sequence[Instruction]) -> I
     """Numbers that the machine code, and the IR, have for each of their lines."""
     if "ttgir" in compilation.stages:
         operations = lines_of_operations(compilation.stages["ttgir"].text)
-        lines = {line: 1 for name, found in operations.items() if _is_work(name) for line in found}
+        lines = {
+            line: 1
+            for name, found_lines in operations.items()
+            if _is_work(name)
+            for line in found_lines
+        }
         yield MetricData("TTGIR operations", "operations of the TTGIR", "ttgir", lines, "compiler")
     stage = "sass" if "sass" in compilation.stages else "amdgcn"
     padding = padding_of(compilation)
-    instructions = [one for one in instructions if one.line not in padding]
-    code = [one for one in instructions if one.chains]
+    instructions = [instruction for instruction in instructions if instruction.line not in padding]
+    code = [instruction for instruction in instructions if instruction.chains]
     for name, unit, values in (
-        ("instructions", "machine instructions", {one.line: 1 for one in code}),
+        ("instructions", "machine instructions", {instruction.line: 1 for instruction in code}),
         (
             "memory instructions",
             "machine instructions that access memory",
-            {one.line: 1 for one in code if one.width is not None},
+            {instruction.line: 1 for instruction in code if instruction.width is not None},
         ),
         (
             "stall cycles",
             "cycles that the assembler lets a warp wait, each instruction once",
-            {one.line: one.control.stall_cycles for one in code if one.control is not None},
+            {
+                instruction.line: instruction.control.stall_cycles
+                for instruction in code
+                if instruction.control is not None
+            },
         ),
     ):
         if values:
@@ -474,13 +474,13 @@ def _excerpt(error: CompileError) -> list[str]:
 
 def _failure_line(error: CompileError) -> int:
     """The line of the failed pass's text that its complaint names; 0 where it names none."""
-    found = _LINE_OF_PTX.match(error.advice) if error.failed_pass == "sass.ptxas" else None
-    return int(found[1]) if found else 0
+    match = _LINE_OF_PTX.match(error.advice) if error.failed_pass == "sass.ptxas" else None
+    return int(match[1]) if match else 0
 
 
 def _failed_pass(label: str, before: PassData) -> PassData:
-    """The pass that ended the compilation: nobody has the module after it,
-    and it stands with the one before.
+    """Return the pass that ended the compilation. There is no module after it, so it has the one
+    before.
     """
     stage, _, name = label.partition(".")
     return dataclasses.replace(
@@ -507,5 +507,5 @@ def _finished_stages(error: CompileError) -> dict[str, str]:
 
 
 def _kernel_name(runs: Sequence[PassRun]) -> str:
-    found = re.search(r"tt\.func public @([\w.$]+)", runs[0].text.read()) if runs else None
-    return found[1] if found else ""
+    match = re.search(r"tt\.func public @([\w.$]+)", runs[0].text.read()) if runs else None
+    return match[1] if match else ""

@@ -57,32 +57,38 @@ def kernel_source(compilation: Compilation, source_map: SourceMap) -> KernelSour
     }
     if compilation.functions:
         helpers = [
-            (one.first_line, one.lines)
-            for one in compilation.functions
-            if one.file == source_map.file
-            and any(one.first_line <= line <= one.last_line for line in named)
+            (function.first_line, function.lines)
+            for function in compilation.functions
+            if function.file == source_map.file
+            and any(function.first_line <= line <= function.last_line for line in named)
         ]
         return _placed([(first, own), *helpers])
     lines = [line.rstrip("\n") for line in source_lines(source_map.file)]
     span = (first, first + len(own) - 1)
     if [line.strip() for line in lines[first - 1 : span[1]]] != [line.strip() for line in own]:
         return KernelSource(text, tuple(range(1, first)))
-    spans = [one for one in _functions(lines) if any(one[0] <= n <= one[1] for n in named)]
+    spans = [
+        function
+        for function in _functions(lines)
+        if any(function[0] <= n <= function[1] for n in named)
+    ]
     return _cut(lines, [span, *spans])
 
 
 def failed_source(position: SourcePosition | None) -> KernelSource:
-    """The function that a position stands in, as its file has it, or as it was compiled where the
-    file was edited since; nothing where the file cannot be read.
+    """Return the function around a position, as its file has it, or as it was compiled if the file
+    was edited since; nothing if the file cannot be read.
     """
     if position is None:
         return KernelSource("", ())
     compiled = compiled_at(position.file, position.line)
     if compiled is not None and is_edited(position.file, compiled):
-        found = _placed([(compiled.first_line, compiled.lines)])
-        return replace(found, kernel=compiled.function)
+        placed = _placed([(compiled.first_line, compiled.lines)])
+        return replace(placed, kernel=compiled.function)
     lines = [line.rstrip("\n") for line in source_lines(position.file)]
-    spans = [one for one in _functions(lines) if one[0] <= position.line <= one[1]]
+    spans = [
+        function for function in _functions(lines) if function[0] <= position.line <= function[1]
+    ]
     around = spans[0] if spans else (max(1, position.line - 5), min(len(lines), position.line + 5))
     cut = _cut(lines, [around])
     name = re.search(r"^\s*def (\w+)", cut.content, re.M)
@@ -112,7 +118,7 @@ def _first_line(compilation: Compilation, text: str, source_map: SourceMap) -> i
 
 
 def _functions(lines: Sequence[str]) -> list[Span]:
-    """The outermost functions of a file; none where it is no Python (a cell with magics)."""
+    """Return the outermost functions of a file; none if it is not Python (a cell with magics)."""
     # Lines that only IPython can read become comments, so that the others keep their numbers.
     readable = [f"#{line}" if line.startswith(("%", "!")) else line for line in lines]
     try:
@@ -120,14 +126,17 @@ def _functions(lines: Sequence[str]) -> list[Span]:
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return []
     return [
-        (min([node.lineno, *(one.lineno for one in node.decorator_list)]), node.end_lineno or 0)
+        (
+            min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]),
+            node.end_lineno or 0,
+        )
         for node in tree.body
         if isinstance(node, ast.FunctionDef)
     ]
 
 
 def _cut(lines: Sequence[str], spans: Iterable[Span]) -> KernelSource:
-    """The lines of some spans, and which lines stand between them."""
+    """Return the lines of some spans, and which lines are between them."""
     shown = sorted({number for first, last in spans for number in range(first, last + 1)})
     shown = [number for number in shown if number <= len(lines)]
     if not shown:

@@ -9,7 +9,7 @@ from kernellab.errors import CompileError
 from kernellab.records import Compilation
 from kernellab.viz.explorer.annotations import annotated, annotations_from
 from kernellab.viz.explorer.card import compilation_cards, failure_cards
-from kernellab.viz.explorer.lightening import lightened
+from kernellab.viz.explorer.data import lightened
 from kernellab.viz.explorer.sides import explore_compilation, explore_failure, failure_title
 from kernellab.viz.kit.requests import Answer, Handler
 from kernellab.viz.kit.view import View, view_of
@@ -22,10 +22,10 @@ class Explorer(View):
     def handlers(self) -> Mapping[str, Handler]:
         return {"text": self._text}
 
-    def _text(self, asked: Mapping[str, Any]) -> Answer:
+    def _text(self, request: Mapping[str, Any]) -> Answer:
         """A text that was left out."""
         try:
-            return Answer({"text": self.data.sides[asked["side"]].texts[asked["text"]].content})
+            return Answer({"text": self.data.sides[request["side"]].texts[request["text"]].content})
         except (LookupError, TypeError):
             return Answer({"problem": "the view has no such text"})
 
@@ -40,7 +40,7 @@ def compilation_view(compilation: Compilation, *given: Any) -> Explorer:
     findings, accesses, profiles (`kernellab.viz.explorer.annotations`).
 
     Raises:
-        ArgumentError: something is no evidence, or is of another kernel, definition or compilation.
+        ArgumentError: a value is not evidence, or belongs to another kernel or compilation.
         ProfileError: a profile is of other machine code.
     """
     annotations = annotations_from(compilation, given)

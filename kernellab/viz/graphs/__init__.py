@@ -1,1 +1,1 @@
-"""torch.compile, opened: the card of a report."""
+"""torch.compile, opened: a report, its levels, and its call compared and timed."""

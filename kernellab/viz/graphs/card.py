@@ -1,4 +1,6 @@
-"""The card of a report of torch.compile: graphs, breaks, kernels, and pairs that stayed apart."""
+"""The cards of torch.compile: of a report (graphs, breaks, kernels, pairs that stayed apart), of
+its call compared with eager torch, and of what optimizations are worth.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ from collections.abc import Iterator, Mapping
 
 from kernellab.common.formatting import counted
 from kernellab.errors.positions import SourcePosition
+from kernellab.graphs.comparison import GraphComparison
 from kernellab.graphs.report import GraphReport, ReportGraph
+from kernellab.records.graph_results import Ablation, AblationRow, Difference, ModeTime, Speedups
 from kernellab.records.graphs import GraphCapture, Level
 from kernellab.viz.kit.card import Card, Table, card_of
 
@@ -31,8 +35,12 @@ def graph_card(report: GraphReport) -> Card:
                 "Graph breaks",
                 ("line", "", "because"),
                 [
-                    (str(one.position or ""), _line(made.sources, one.position), one.reason)
-                    for one in made.breaks[:_MOST_ROWS]
+                    (
+                        str(graph_break.position or ""),
+                        _line(made.sources, graph_break.position),
+                        graph_break.reason,
+                    )
+                    for graph_break in made.breaks[:_MOST_ROWS]
                 ],
             ),
             Table(
@@ -66,9 +74,9 @@ def _notes(report: GraphReport) -> Iterator[str]:
         )
     if any(call.moved_bytes is not None for graph in made.lowered for call in graph.launches):
         yield "Bytes and FLOPs are Inductor's own counts."
-    yield from (f"Compiled again: {one.reason}" for one in made.recompilations)
-    for one in made.breaks:
-        yield from (f"{one.position}: {hint}" for hint in one.hints[:1])
+    yield from (f"Compiled again: {recompilation.reason}" for recompilation in made.recompilations)
+    for graph_break in made.breaks:
+        yield from (f"{graph_break.position}: {hint}" for hint in graph_break.hints[:1])
     count = sum(len(graph.lowered.candidates) for graph in report.graphs)
     if count:
         yield (
@@ -82,8 +90,8 @@ def _notes(report: GraphReport) -> Iterator[str]:
 
 def _graph_row(graph: ReportGraph) -> tuple[str, ...]:
     lowered = graph.lowered
-    fused = sum(one.fused for one in lowered.fusions)
-    moved = [one.moved_bytes for one in lowered.launches]
+    fused = sum(fusion.fused for fusion in lowered.fusions)
+    moved = [launch.moved_bytes for launch in lowered.launches]
     return (
         f"{graph.direction} {lowered.number}",
         _size(graph.fx),
@@ -92,7 +100,7 @@ def _graph_row(graph: ReportGraph) -> tuple[str, ...]:
         str(len(lowered.loops) or ""),
         f"{fused} of {counted(len(lowered.fusions), 'pair')}" if lowered.fusions else "",
         str(len(lowered.launches)),
-        _number(None if None in moved else sum(one for one in moved if one is not None)),
+        _number(None if None in moved else sum(amount for amount in moved if amount is not None)),
     )
 
 
@@ -108,22 +116,24 @@ def _number(value: int | None) -> str:
 def _call_rows(report: GraphReport) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for graph in report.graphs:
-        for one in graph.lowered.launches:
-            lines = graph.positions(one.name) if one.is_generated else ()
+        for launch in graph.lowered.launches:
+            lines = graph.positions(launch.name) if launch.is_generated else ()
             where = ", ".join(str(position.line) for position in lines)
-            rows.append((one.name, _number(one.moved_bytes), _number(one.flops), where))
+            rows.append((launch.name, _number(launch.moved_bytes), _number(launch.flops), where))
     return rows
 
 
 def _unfused_rows(report: GraphReport) -> list[tuple[str, ...]]:
     pairs = [
-        one
+        fusion
         for graph in report.graphs
-        for one in graph.lowered.fusions
-        if not one.fused and one.saved_bytes > 0
+        for fusion in graph.lowered.fusions
+        if not fusion.fused and fusion.saved_bytes > 0
     ]
-    pairs.sort(key=lambda one: -one.saved_bytes)
-    return [(f"{one.first}, {one.second}", f"{one.saved_bytes:,}", one.reason) for one in pairs]
+    pairs.sort(key=lambda pair: -pair.saved_bytes)
+    return [
+        (f"{pair.first}, {pair.second}", f"{pair.saved_bytes:,}", pair.reason) for pair in pairs
+    ]
 
 
 def _shortened(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -137,3 +147,145 @@ def _line(sources: Mapping[str, str], position: SourcePosition | None) -> str:
     """A line as the report has it: its file may be another's by now, or on another machine."""
     lines = sources.get(position.file, "").splitlines() if position else []
     return lines[position.line - 1].strip() if position and position.line <= len(lines) else ""
+
+
+@card_of.register
+def comparison_card(record: GraphComparison) -> Card:
+    """The first difference in words, all of them, and what was compared."""
+    how = "generated kernels, interpreted" if record.run == "triton" else "ATen operations"
+    return Card(
+        title=record.name,
+        subtitle=f"eager torch and {how}, for {record.target}, node by node",
+        tables=(
+            Table(
+                "Differences",
+                ("node", "level", "line", "eager", "compiled", "wrong", "kernel"),
+                [_difference_row(difference) for difference in record.differences[:_MOST_ROWS]],
+            ),
+            Table(
+                "Compared",
+                ("graph", "FX values and gradients", "nodes after passes", "buffers"),
+                [
+                    (
+                        f"{graph.direction} {graph.number}",
+                        str(graph.fx),
+                        str(graph.passes),
+                        str(graph.buffers),
+                    )
+                    for graph in record.graphs
+                ],
+                numbers=(1, 2, 3),
+            ),
+        ),
+        notes=tuple(_comparison_notes(record)),
+    )
+
+
+def _comparison_notes(record: GraphComparison) -> Iterator[str]:
+    if record.error:
+        yield f"It stopped: {record.error}"
+    for graph in record.graphs:
+        if graph.obstacle:
+            yield (
+                f"The {graph.direction} graph {graph.number} was not compared whole: "
+                f"{graph.obstacle}"
+            )
+    if record.first is not None:
+        yield f"The first of {counted(len(record.differences), 'difference')}: {record.first}"
+        if record.launch is not None:
+            yield "comparison.trace().show() opens the kernel's launch at the first wrong element."
+    elif record.graphs:
+        yield "No value differs by more than rounding explains."
+    else:
+        yield "Nothing was compiled, so that nothing was compared."
+
+
+def _difference_row(difference: Difference) -> tuple[str, ...]:
+    name = f"gradient of {difference.node}" if difference.is_gradient else difference.node
+    line = "" if difference.position is None else str(difference.position.line)
+    kernel = f"{difference.kernel}:{difference.line}" if difference.line else difference.kernel
+    share = f"{difference.wrong:,} of {difference.size:,}"
+    return (
+        name,
+        difference.level,
+        line,
+        f"{difference.right:.6g}",
+        f"{difference.actual:.6g}",
+        share,
+        kernel,
+    )
+
+
+@card_of.register
+def speedups_card(record: Speedups) -> Card:
+    """One row a mode."""
+    return Card(
+        title=record.name,
+        subtitle=f"{record.direction} on {record.device}, torch {record.torch_version}",
+        tables=(
+            Table(
+                "Time of a call",
+                ("", "ms", "times as fast", "first call", "distance"),
+                [_mode_row(mode) for mode in record.modes],
+                numbers=(1, 2, 3, 4),
+            ),
+        ),
+        notes=(
+            f"Medians of {counted(record.rounds, 'turn')} each, one after the other. Distance: "
+            "from eager's results, relative to their largest.",
+            *(f"{mode.mode} failed: {mode.error}" for mode in record.modes if mode.error),
+        ),
+    )
+
+
+def _mode_row(mode: ModeTime) -> tuple[str, ...]:
+    return (
+        mode.mode,
+        _milliseconds(mode.milliseconds),
+        "" if mode.speedup is None else f"{mode.speedup:.2f}",
+        f"{mode.first_seconds:.1f} s",
+        "" if mode.distance is None else f"{mode.distance:.1e}",
+    )
+
+
+@card_of.register
+def ablation_card(record: Ablation) -> Card:
+    """One row for each choice of optimizations."""
+    times = (
+        f"Times on {record.device}; eager torch {_milliseconds(record.eager_milliseconds)} ms."
+        if record.device
+        else "There are no times: torch sees no GPU on this machine."
+    )
+    return Card(
+        title=record.name,
+        subtitle=f"{record.direction}, what fusion and inlining are worth on {record.gpu}",
+        tables=(
+            Table(
+                "Optimizations",
+                ("", "kernels", "launches", "torch's calls", "bytes moved", "ms"),
+                [_ablation_row(row) for row in record.rows],
+                numbers=(1, 2, 3, 4, 5),
+            ),
+        ),
+        notes=(
+            f"{times} Bytes are Inductor's own count. Without inlining a node's value is stored, "
+            "and not computed again in the loops of its users; without fusion each loop is a "
+            "kernel.",
+            *(f"{row.optimizations} stopped: {row.error}" for row in record.rows if row.error),
+        ),
+    )
+
+
+def _ablation_row(ablation: AblationRow) -> tuple[str, ...]:
+    return (
+        ablation.optimizations,
+        str(ablation.kernels),
+        str(ablation.launches),
+        str(ablation.calls),
+        f"{ablation.moved_bytes:,}",
+        _milliseconds(ablation.milliseconds),
+    )
+
+
+def _milliseconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"

@@ -1,4 +1,4 @@
-"""What the view of torch.compile's levels draws: every level's elements, where they stand in texts,
+"""What the view of torch.compile's levels draws: every level's elements, where they are in texts,
 and what each was made of.
 """
 
@@ -59,7 +59,7 @@ class GraphLevel:
     groups: tuple[int, ...]
     """Numbers in `all_groups`; -1 for none."""
     all_groups: tuple[GroupData, ...]
-    rooms: tuple[str, ...]
+    tab_ids: tuple[str, ...]
     """Where the IR of the kernel is; "" where there is none. Empty for levels without kernels."""
     places: tuple[int, ...]
     """Of a kernel's line its number in the kernel's module; empty for other levels."""
@@ -87,7 +87,7 @@ class GraphChain:
     remark: str
     """Where it stopped, and why; "" where it did not."""
     levels: tuple[int, ...]
-    """Numbers in `GraphView.levels`: those above stand before those made of them."""
+    """Numbers in `GraphView.levels`: each level is before the levels made of it."""
     fusions: tuple[FusionRow, ...]
 
 
@@ -106,9 +106,11 @@ class GraphView(ViewData):
     chains: tuple[GraphChain, ...]
 
     def in_parts(self) -> tuple[Self, list[bytes]]:
-        contents = [(one.text.content or "").encode("utf-8", "replace") for one in self.texts]
+        contents = [(text.text.content or "").encode("utf-8", "replace") for text in self.texts]
         texts = tuple(
-            dataclasses.replace(one, text=dataclasses.replace(one.text, content=None, part=number))
-            for number, one in enumerate(self.texts, 2)
+            dataclasses.replace(
+                text, text=dataclasses.replace(text.text, content=None, part=number)
+            )
+            for number, text in enumerate(self.texts, 2)
         )
         return dataclasses.replace(self, texts=texts), [GRAPH_SCRIPT.encode(), *contents]

@@ -15,7 +15,7 @@ from kernellab.viz.kit.figure import FigurePicture, label, sheet
 from kernellab.viz.kit.palette import INK
 
 MOST_BOXES = 60
-"""Of a picture: of a graph with more, modules tell nothing at a glance."""
+"""Most boxes of a picture: with more, it cannot be read at a glance."""
 
 _ROW, _WIDTH, _GAP = 0.42, 7.4, 0.12
 """Inches: a layer, the picture, between boxes."""
@@ -36,24 +36,24 @@ class Outline:
     def layers(self) -> list[list[int]]:
         """Boxes by the longest way to them; in a layer each near those that lead to it."""
         before: dict[int, list[int]] = {}
-        for one, other in sorted(self.edges):
-            if one < other:  # a module that is called twice leads back
-                before.setdefault(other, []).append(one)
+        for source, other in sorted(self.edges):
+            if source < other:  # a module that is called twice leads back
+                before.setdefault(other, []).append(source)
         depth: list[int] = []
         for number in range(len(self.words)):
-            depth.append(1 + max((depth[one] for one in before.get(number, ())), default=-1))
-        found: list[list[int]] = [[] for _ in range(max(depth, default=-1) + 1)]
+            depth.append(1 + max((depth[source] for source in before.get(number, ())), default=-1))
+        layers: list[list[int]] = [[] for _ in range(max(depth, default=-1) + 1)]
         for number, layer in enumerate(depth):
-            found[layer].append(number)
+            layers[layer].append(number)
         places: dict[int, float] = {}
-        for row in found:
+        for row in layers:
             row.sort(key=lambda number: _mean(before.get(number, ()), places))
-            places.update((one, at - (len(row) - 1) / 2) for at, one in enumerate(row))
-        return found
+            places.update((box, at - (len(row) - 1) / 2) for at, box in enumerate(row))
+        return layers
 
 
 def _mean(numbers: Sequence[int], places: Mapping[int, float]) -> float:
-    return sum(places[one] for one in numbers) / len(numbers) if numbers else 0.0
+    return sum(places[number] for number in numbers) / len(numbers) if numbers else 0.0
 
 
 def outline(level: GraphLevel) -> Outline:
@@ -73,14 +73,14 @@ def outline(level: GraphLevel) -> Outline:
             made.is_module.append(group >= 0)
         box_of[element] = boxes[key]
     for user, inputs in enumerate(level.inputs):
-        ends = {(box_of[one], box_of[user]) for one in inputs if {one, user} <= box_of.keys()}
-        made.edges |= {(one, other) for one, other in ends if one != other}
+        ends = {(box_of[node], box_of[user]) for node in inputs if {node, user} <= box_of.keys()}
+        made.edges |= {(source, other) for source, other in ends if source != other}
     return made
 
 
 def _module(level: GraphLevel, group: int) -> str:
-    found = level.all_groups[group]
-    return f"{found.name}: {found.of}" if found.of else found.name
+    module = level.all_groups[group]
+    return f"{module.name}: {module.of}" if module.of else module.name
 
 
 class GraphPicture(FigurePicture):
@@ -117,19 +117,19 @@ class GraphPicture(FigurePicture):
         axes.set_axis_off()
         axes.set_xlim(0, _WIDTH)
         axes.set_ylim(_ROW * len(layers), 0)
-        room = _WIDTH / max(len(row) for row in layers)
-        size = min(2.3, room - _GAP)
+        space = _WIDTH / max(len(row) for row in layers)
+        size = min(2.3, space - _GAP)
         at = {
             number: (_WIDTH / 2 + (place - (len(row) - 1) / 2) * (size + _GAP), _ROW * (y + 0.5))
             for y, row in enumerate(layers)
             for place, number in enumerate(row)
         }
-        for one, other in self.outline.edges:
-            (x, y), (to_x, to_y) = at[one], at[other]
+        for source, other in self.outline.edges:
+            (x, y), (to_x, to_y) = at[source], at[other]
             arrow: dict[str, Any] = {"arrowstyle": "-|>", "color": INK, "linewidth": 0.7}
             is_long = to_y - y > 1.5 * _ROW
             arrow["alpha"] = 0.25 if is_long else 0.5
-            if is_long and abs(to_x - x) < size:  # around what stands between
+            if is_long and abs(to_x - x) < size:  # around what is between them
                 bow = min(0.5, 1.4 * size / (to_y - y)) * (-1 if x > _WIDTH / 2 else 1)
                 arrow["connectionstyle"] = f"arc3,rad={bow:.3f}"
             start, end = (x, y + _ROW * 0.3), (to_x, to_y - _ROW * 0.3)

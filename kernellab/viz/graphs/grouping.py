@@ -10,36 +10,36 @@ Path = tuple[tuple[str, str], ...]
 """Groups that an element is in, the outermost first: names, which are unique, and kinds."""
 
 MOST_BESIDE = 150
-"""Elements of a group that are drawn side by side; of more, runs become groups of their own."""
+"""Most elements of a group that are drawn side by side; of more, runs become separate groups."""
 
 
 def common(paths: Sequence[Path]) -> Path:
     """The groups that all are in."""
     if not paths:
         return ()
-    found = []
+    shared = []
     for places in zip(*paths):
         if len(set(places)) > 1:
             break
-        found.append(places[0])
-    return tuple(found)
+        shared.append(places[0])
+    return tuple(shared)
 
 
 def with_their_users(
     paths: Sequence[Path | None], inputs: Sequence[Sequence[int]], results: int
 ) -> list[Path]:
-    """Each element's groups; one of which nothing is known (None: a parameter) stands with those
-    that take it, besides the element that is the graph's results (-1 for none).
+    """Return each element's groups. An element without known groups (None: a parameter) is in the
+    groups of its users, except the element that is the graph's results (-1 for none).
     """
     users: list[list[int]] = [[] for _ in paths]
     for user, taken in enumerate(inputs):
-        for one in taken if user != results else ():
-            users[one].append(user)
-    found: list[Path] = [()] * len(paths)
-    for number in reversed(range(len(paths))):  # users stand behind what they take
+        for input in taken if user != results else ():
+            users[input].append(user)
+    groups: list[Path] = [()] * len(paths)
+    for number in reversed(range(len(paths))):  # users come after what they use
         own = paths[number]
-        found[number] = common([found[one] for one in users[number]]) if own is None else own
-    return found
+        groups[number] = common([groups[user] for user in users[number]]) if own is None else own
+    return groups
 
 
 def grouped(paths: Sequence[Path]) -> tuple[tuple[int, ...], tuple[GroupData, ...]]:
@@ -62,7 +62,7 @@ def grouped(paths: Sequence[Path]) -> tuple[tuple[int, ...], tuple[GroupData, ..
 def _in_runs(
     innermost: list[int], made: list[GroupData]
 ) -> tuple[tuple[int, ...], tuple[GroupData, ...]]:
-    """Groups with too many elements of their own have those in runs."""
+    """Divide the direct elements of groups that have too many into runs."""
     members: dict[int, list[int]] = {}
     for element, group in enumerate(innermost):
         members.setdefault(group, []).append(element)

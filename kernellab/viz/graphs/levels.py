@@ -5,7 +5,7 @@ kept where things come from.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from string import digits
 
@@ -53,12 +53,12 @@ class _Element:
     origins: Indices = ()
     line: int = -1
     path: Path = ()
-    room: str = ""
+    tab_id: str = ""
     place: int = 0
 
 
-RoomOf = Callable[[int, str], str]
-"""From a graph's number in the report and a kernel's name to the room of its IR; "" for none."""
+TabOf = Callable[[int, str], str]
+"""From a graph's number in the report and a kernel's name to the tab_id of its IR; "" for none."""
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Levels:
     """The levels and texts of a report, collected one after another."""
 
     report: GraphReport
-    room_of: RoomOf
+    tab_of: TabOf
     levels: list[GraphLevel] = field(default_factory=list)
     texts: list[LinkedText] = field(default_factory=list)
     chains: list[GraphChain] = field(default_factory=list)
@@ -112,23 +112,23 @@ class Levels:
     def _add_bytecode(self) -> None:
         written, rewritten = Written(), Written()
         elements: list[_Element] = []
-        for one in self.report.capture.bytecode:
-            if one.position is None:
+        for code in self.report.capture.bytecode:
+            if code.position is None:
                 continue
-            written.add(f"# {one.function}, frame {one.frame}")
-            first, last = written.add(one.original.rstrip("\n"))
+            written.add(f"# {code.function}, frame {code.frame}")
+            first, last = written.add(code.original.rstrip("\n"))
             numbers: dict[int, int] = {}
-            for at, line in bytecode_lines(one.original):
+            for at, line in bytecode_lines(code.original):
                 if line not in numbers:
                     numbers[line] = len(elements)
-                    source = self._line(SourcePosition(one.position.file, line))
-                    name = f"{one.function}:{line}"
+                    source = self._line(SourcePosition(code.position.file, line))
+                    name = f"{code.function}:{line}"
                     elements.append(_Element(name, origins=(source,), line=source))
                 if first + at - 1 <= last:
                     written.mark(first + at - 1, first + at - 1, numbers[line])
             written.add("")
-            rewritten.add(f"# {one.function}, frame {one.frame}, as Dynamo rewrote it")
-            rewritten.add(one.rewritten.rstrip("\n") + "\n")
+            rewritten.add(f"# {code.function}, frame {code.frame}, as Dynamo rewrote it")
+            rewritten.add(code.rewritten.rstrip("\n") + "\n")
         self.levels[_BYTECODE] = _level("bytecode", "Bytecode", elements, above=_SOURCE)
         if written.lines:
             self._text(_BYTECODE, written, "", "")
@@ -215,10 +215,13 @@ class Levels:
             )
         ]
         if above == _SOURCE:
-            elements = [_with_line_above(one) for one in elements]
+            elements = [
+                replace(element, origins=(element.line,) if element.line >= 0 else ())
+                for element in elements
+            ]
         bare = sum(
-            one.line < 0 and not one.origins and node.opcode.startswith("call_")
-            for one, node in zip(elements, level.nodes)
+            element.line < 0 and not element.origins and node.opcode.startswith("call_")
+            for element, node in zip(elements, level.nodes)
         )
         remark = level.error
         if bare:
@@ -237,14 +240,14 @@ class Levels:
         inputs = _between(loops)
         elements = [
             _Element(
-                name=f"{one.operation}: {one.name}",
-                label=one.kind,
-                fact=_moved(one),
+                name=f"{loop.operation}: {loop.name}",
+                label=loop.kind,
+                fact=_moved(loop),
                 inputs=taken,
-                origins=_known(one.origins, numbers),
-                path=kernels.get(one.operation, ()),
+                origins=_known(loop.origins, numbers),
+                path=kernels.get(loop.operation, ()),
             )
-            for one, taken in zip(loops, inputs, strict=True)
+            for loop, taken in zip(loops, inputs, strict=True)
         ]
         made = self._add(_level("loops", "Loop IR", elements, above=above, is_drawn=True))
         if loops:
@@ -253,27 +256,29 @@ class Levels:
 
     def _launches(self, number: int, graph: ReportGraph, above: int) -> int:
         launches, loops = graph.lowered.launches, graph.lowered.loops
-        places = {one.operation: place for place, one in enumerate(loops)}
-        owners = {name: place for place, one in enumerate(launches) for name in one.operations}
+        places = {loop.operation: place for place, loop in enumerate(loops)}
+        owners = {name: place for place, loop in enumerate(launches) for name in loop.operations}
         taken = _between(loops)
         is_small = len(launches) <= MOST_BESIDE
         paths = [()] * len(launches) if is_small else _launch_paths(graph)
-        kinds = {one.name: "Triton" if one.code.is_triton else "C++" for one in graph.kernels}
+        kinds = {
+            kernel.name: "Triton" if kernel.code.is_triton else "C++" for kernel in graph.kernels
+        }
         elements = []
-        for place, one in enumerate(launches):
-            made_of = _known(one.operations, places)
+        for place, launch in enumerate(launches):
+            made_of = _known(launch.operations, places)
             writers = (loops[there].operation for here in made_of for there in taken[here])
             inputs = dict.fromkeys(owners[name] for name in writers if name in owners)
-            room = self.room_of(number, one.name) if one.is_generated else ""
+            tab_id = self.tab_of(number, launch.name) if launch.is_generated else ""
             elements.append(
                 _Element(
-                    name=one.name,
-                    label=kinds.get(one.name, "torch"),
-                    fact=_costs(one),
+                    name=launch.name,
+                    label=kinds.get(launch.name, "torch"),
+                    fact=_costs(launch),
                     inputs=tuple(other for other in inputs if other != place),
                     origins=made_of,
                     path=paths[place],
-                    room=room,
+                    tab_id=tab_id,
                 )
             )
         made = self._add(_level("launches", "Kernels", elements, above=above, is_drawn=True))
@@ -282,17 +287,17 @@ class Levels:
         return made
 
     def _kernel_lines(self, number: int, graph: ReportGraph, above: int) -> int:
-        places = {one.operation: place for place, one in enumerate(graph.lowered.loops)}
-        written, found = kernels_text([kernel.code for kernel in graph.kernels])
+        places = {loop.operation: place for place, loop in enumerate(graph.lowered.loops)}
+        written, kernel_lines = kernels_text([kernel.code for kernel in graph.kernels])
         elements = []
-        for place, one in enumerate(found):
-            written.mark(one.line, one.line, place)
+        for place, line in enumerate(kernel_lines):
+            written.mark(line.line, line.line, place)
             elements.append(
                 _Element(
-                    one.code,
-                    origins=_known(one.operations, places),
-                    room=self.room_of(number, one.kernel),
-                    place=one.place,
+                    line.code,
+                    origins=_known(line.operations, places),
+                    tab_id=self.tab_of(number, line.kernel),
+                    place=line.place,
                 )
             )
         remark = (
@@ -304,7 +309,7 @@ class Levels:
             )
         )
         made = self._add(_level("lines", "Kernel lines", elements, above=above, remark=remark))
-        if found or graph.kernels:
+        if kernel_lines or graph.kernels:
             self._text(made, written, "python", "")
         return made
 
@@ -318,27 +323,27 @@ def _level(
     is_drawn: bool = False,
     remark: str = "",
 ) -> GraphLevel:
-    groups: Indices
-    all_groups: tuple[GroupData, ...]
-    groups, all_groups = (
-        grouped([one.path for one in elements]) if is_drawn else ((-1,) * len(elements), ())
-    )
+    groups: tuple[Indices, tuple[GroupData, ...]] = ((-1,) * len(elements), ())
+    if is_drawn:
+        groups = grouped([element.path for element in elements])
     return GraphLevel(
         name=name,
         words=words,
         remark=remark,
         above=above,
         is_drawn=is_drawn,
-        names=tuple(one.name for one in elements),
-        labels=tuple(one.label for one in elements) if is_drawn else (),
-        facts=tuple(one.fact for one in elements) if is_drawn else (),
-        inputs=tuple(one.inputs for one in elements) if is_drawn else (),
-        origins=tuple(one.origins for one in elements),
-        lines=tuple(one.line for one in elements),
-        groups=groups,
-        all_groups=all_groups,
-        rooms=tuple(one.room for one in elements) if name in ("launches", "lines") else (),
-        places=tuple(one.place for one in elements) if name == "lines" else (),
+        names=tuple(element.name for element in elements),
+        labels=tuple(element.label for element in elements) if is_drawn else (),
+        facts=tuple(element.fact for element in elements) if is_drawn else (),
+        inputs=tuple(element.inputs for element in elements) if is_drawn else (),
+        origins=tuple(element.origins for element in elements),
+        lines=tuple(element.line for element in elements),
+        groups=groups[0],
+        all_groups=groups[1],
+        tab_ids=tuple(element.tab_id for element in elements)
+        if name in ("launches", "lines")
+        else (),
+        places=tuple(element.place for element in elements) if name == "lines" else (),
     )
 
 
@@ -352,11 +357,6 @@ def _file_name(file: str) -> str:
 
 def _known(names: Iterable[str], numbers: dict[str, int]) -> Indices:
     return tuple(dict.fromkeys(numbers[name] for name in names if name in numbers))
-
-
-def _with_line_above(one: _Element) -> _Element:
-    origins = (one.line,) if one.line >= 0 else ()
-    return _Element(**{**vars(one), "origins": origins})
 
 
 def _by_origins(nodes: Sequence[GraphNode], above: Sequence[GraphNode]) -> list[Indices]:
@@ -377,7 +377,7 @@ def _by_names(nodes: Sequence[GraphNode], above: Sequence[GraphNode]) -> list[In
     return [
         (numbers[node.name],)
         if node.name in numbers
-        else next((tuple(families[one]) for one in node.origins if one in families), ())
+        else next((tuple(families[origin]) for origin in node.origins if origin in families), ())
         for node in nodes
     ]
 
@@ -387,9 +387,9 @@ def _modules(nodes: Sequence[GraphNode]) -> dict[str, Path]:
 
 
 def _path(node: GraphNode, of_origins: dict[str, Path]) -> Path | None:
-    """The modules of a node; None for what stands in none, and belongs to those that take it."""
+    """Return the modules of a node; None if it is in none and belongs to its users."""
     if node.modules:
-        return tuple((one.path, one.kind) for one in node.modules)
+        return tuple((module.path, module.kind) for module in node.modules)
     known = next((of_origins[name] for name in node.origins if name in of_origins), None)
     if known is not None:
         return known
@@ -416,44 +416,44 @@ def _shape(node: GraphNode) -> str:
 def _between(loops: Sequence[LoopBuffer]) -> list[Indices]:
     """Of each buffer those that it reads."""
     writers: dict[str, int] = {}
-    found = []
-    for number, one in enumerate(loops):
-        taken = (writers[name] for name in one.reads if name in writers)
-        found.append(tuple(other for other in dict.fromkeys(taken) if other != number))
-        writers.update(dict.fromkeys((*one.name.split(", "), *one.writes), number))
-    return found
+    read = []
+    for number, loop in enumerate(loops):
+        taken = (writers[name] for name in loop.reads if name in writers)
+        read.append(tuple(other for other in dict.fromkeys(taken) if other != number))
+        writers.update(dict.fromkeys((*loop.name.split(", "), *loop.writes), number))
+    return read
 
 
 def _paths_of_operations(graph: ReportGraph) -> dict[str, Path]:
     """Operation -> the modules of its launch, and that launch where it is not alone in it."""
-    found: dict[str, Path] = {}
-    for place, (one, path) in enumerate(zip(graph.lowered.launches, _launch_paths(graph))):
-        own = ((f"{one.name} ({place})", "fused"),) if len(one.operations) > 1 else ()
-        found.update(dict.fromkeys(one.operations, (*path, *own)))
-    return found
+    paths: dict[str, Path] = {}
+    for place, (launch, path) in enumerate(zip(graph.lowered.launches, _launch_paths(graph))):
+        own = ((f"{launch.name} ({place})", "fused"),) if len(launch.operations) > 1 else ()
+        paths.update(dict.fromkeys(launch.operations, (*path, *own)))
+    return paths
 
 
 def _launch_paths(graph: ReportGraph) -> list[Path]:
-    """The modules that all nodes of a launch stand in."""
+    """Return the modules that all nodes of a launch are in."""
     paths = {node.name: _path(node, {}) or () for node in graph.post_grad.nodes}
-    origins = {one.operation: one.origins for one in graph.lowered.loops}
+    origins = {loop.operation: loop.origins for loop in graph.lowered.loops}
     return [
         common(
             [
                 paths[name]
-                for operation in one.operations
+                for operation in launch.operations
                 for name in origins.get(operation, ())
                 if paths.get(name)
             ]
         )
-        for one in graph.lowered.launches
+        for launch in graph.lowered.launches
     ]
 
 
-def _moved(one: LoopBuffer) -> str:
-    if one.read_bytes is None or one.write_bytes is None:
+def _moved(loop: LoopBuffer) -> str:
+    if loop.read_bytes is None or loop.write_bytes is None:
         return ""
-    return _scaled(one.read_bytes + one.write_bytes, "B")
+    return _scaled(loop.read_bytes + loop.write_bytes, "B")
 
 
 def _costs(launch: GraphLaunch) -> str:
@@ -471,15 +471,15 @@ def _scaled(number: float, unit: str) -> str:
 
 
 def _fusions(graph: ReportGraph) -> tuple[FusionRow, ...]:
-    places = {one.operation: place for place, one in enumerate(graph.lowered.loops)}
+    places = {loop.operation: place for place, loop in enumerate(graph.lowered.loops)}
     return tuple(
         FusionRow(
-            one.first,
-            one.second,
-            _known((*one.first.split("_"), *one.second.split("_")), places),
-            one.fused,
-            one.reason,
-            one.saved_bytes,
+            fusion.first,
+            fusion.second,
+            _known((*fusion.first.split("_"), *fusion.second.split("_")), places),
+            fusion.fused,
+            fusion.reason,
+            fusion.saved_bytes,
         )
-        for one in sorted(graph.lowered.fusions, key=lambda one: -one.saved_bytes)
+        for fusion in sorted(graph.lowered.fusions, key=lambda fusion: -fusion.saved_bytes)
     )

@@ -19,7 +19,7 @@ _INSTRUCTION = re.compile(r"^(?P<before>[^A-Za-z]*(?:L\d+:)?[^A-Za-z]*)(?P<code>
 
 @dataclass
 class Written:
-    """A text that is put together, with the lines of what stands in it."""
+    """A text under construction, with the lines of each of its elements."""
 
     lines: list[str] = field(default_factory=list)
     spans: list[int] = field(default_factory=list)
@@ -50,9 +50,9 @@ def graph_text(text: str, nodes: Sequence[GraphNode]) -> Written:
             _write_arguments(written, signature, numbers)
             continue
         at, _ = written.add(line)
-        found = _ASSIGNED.match(line)
-        if found is not None and found["name"] in numbers:
-            written.mark(at, at, numbers[found["name"]])
+        match = _ASSIGNED.match(line)
+        if match is not None and match["name"] in numbers:
+            written.mark(at, at, numbers[match["name"]])
         elif line.lstrip().startswith("return ") and output:
             written.mark(at, at, output[0])
     return written
@@ -65,9 +65,9 @@ def _write_arguments(
     written.add(f"{indent}def forward(")
     for argument in _ARGUMENT.findall(signature["arguments"]):
         at, _ = written.add(f"{indent}    {argument},")
-        found = _DECLARED.match(argument)
-        if found is not None and found["name"] in numbers:
-            written.mark(at, at, numbers[found["name"]])
+        match = _DECLARED.match(argument)
+        if match is not None and match["name"] in numbers:
+            written.mark(at, at, numbers[match["name"]])
     written.add(f"{indent}):")
 
 
@@ -76,10 +76,10 @@ def loop_text(loops: Sequence[LoopBuffer]) -> Written:
     texts show.
     """
     written = Written()
-    for number, one in enumerate(loops):
-        first, _ = written.add(f"# {one.operation}: {one.name}")
-        lines = _without_stacks(one.text.rstrip())
-        computed = one.text.startswith("ComputedBuffer(")
+    for number, loop in enumerate(loops):
+        first, _ = written.add(f"# {loop.operation}: {loop.name}")
+        lines = _without_stacks(loop.text.rstrip())
+        computed = loop.text.startswith("ComputedBuffer(")
         _, last = written.add("\n".join(lines if computed else _shallow(lines)))
         written.mark(first, last, number)
         written.add("")
@@ -101,8 +101,8 @@ def _without_stacks(text: str) -> Iterator[str]:
 
 
 def _shallow(lines: Iterable[str]) -> Iterator[str]:
-    """A call's text without those of the buffers that it reads, which stand there whole, each with
-    what it reads in turn.
+    """Yield a call's text without those of the buffers that it reads, which torch writes there in
+    full, with what they read in turn.
     """
     is_cut = False
     for line in lines:
@@ -123,21 +123,21 @@ class KernelLine:
     line: int
     """In the text of all kernels."""
     place: int
-    """In the module of its own."""
+    """Its position in the kernel's own module."""
     code: str
 
 
 def kernels_text(kernels: Sequence[KernelCode]) -> tuple[Written, list[KernelLine]]:
     """The functions of all kernels, and their lines."""
-    written, found = Written(), []
+    written, lines = Written(), []
     for kernel in kernels:
         for place, line in _function_of(kernel.source):
             at, _ = written.add(line)
             operations = _operations(kernel, line)
             if operations:
-                found.append(KernelLine(kernel.name, operations, at, place, line.strip()))
+                lines.append(KernelLine(kernel.name, operations, at, place, line.strip()))
         written.add("")
-    return written, found
+    return written, lines
 
 
 def _function_of(source: str) -> list[tuple[int, str]]:
@@ -154,7 +154,7 @@ def _operations(kernel: KernelCode, line: str) -> tuple[str, ...]:
     assigned = _ASSIGNED.match(line)
     names = [assigned["name"]] if assigned else _WORD.findall(line)
     own = dict.fromkeys(kernel.variables[name] for name in names if name in kernel.variables)
-    places = [kernel.operations.index(one) for one in own if one in kernel.operations]
+    places = [kernel.operations.index(name) for name in own if name in kernel.operations]
     uses = [kernel.operations, *kernel.reused]
     return tuple(dict.fromkeys(use[at] for at in places for use in uses if at < len(use)))
 
@@ -168,10 +168,10 @@ def calls_text(wrapper: str, launches: Sequence[GraphLaunch]) -> Written:
     for number, launch in enumerate(launches):
         called = (f"{launch.name}(", f"{launch.name}.run(")
         there = range(at, len(written.lines))
-        found = next((n for n in there if any(one in written.lines[n] for one in called)), None)
-        if found is not None:
-            written.mark(found + 1, found + 1, number)
-            at = found + 1
+        line = next((n for n in there if any(word in written.lines[n] for word in called)), None)
+        if line is not None:
+            written.mark(line + 1, line + 1, number)
+            at = line + 1
     return written
 
 
@@ -179,8 +179,10 @@ def bytecode_lines(text: str) -> Iterator[tuple[int, int]]:
     """Of `dis`'s output: each line of it that has an instruction, and the line of the source that
     this belongs to. Some versions of Python write offsets before instructions, some do not.
     """
-    found = [(at, _INSTRUCTION.match(line)) for at, line in enumerate(text.split("\n"), 1)]
-    numbers = [(at, re.findall(r"(?<![L\d])\d+", one["before"])) for at, one in found if one]
+    matches = [(at, _INSTRUCTION.match(line)) for at, line in enumerate(text.split("\n"), 1)]
+    numbers = [
+        (at, re.findall(r"(?<![L\d])\d+", match["before"])) for at, match in matches if match
+    ]
     offsets = max((len(before) for _, before in numbers), default=1) - 1
     source = 0
     for at, before in numbers:

@@ -47,7 +47,7 @@ def kernel_card(
         run: the launch that the compilation's types come from, if any.
         known_from: parameter name -> how its value is known, where the compilation cannot
             say: "--constexpr".
-        notes: sentences that stand above the tables.
+        notes: sentences above the tables.
     """
     arguments = argument_table(
         compilation.specialization,
@@ -223,12 +223,10 @@ def format_spills(resources: Resources) -> str:
 
 
 def format_matrix_instructions(compilation: Compilation) -> str:
-    """The matrix instructions in the finished machine code, with how often each
-    stands there; "none".
-    """
+    """Return the matrix instructions in the machine code and how often each occurs, or "none"."""
     for name in ("sass", "amdgcn"):
         if name in (stage.name for stage in compilation.stages.made()):
-            found = matrix_instructions(compilation.stages[name].text)
-            counts = (f"{count} × {opcode}" for opcode, count in found.items())
+            instructions = matrix_instructions(compilation.stages[name].text)
+            counts = (f"{count} × {opcode}" for opcode, count in instructions.items())
             return ", ".join(counts) or "none"
     return "unknown"

@@ -13,7 +13,7 @@ from kernellab.viz.kit.page import Section, page_of_views
 from kernellab.viz.kit.report import Html, escape, join, paragraph, table
 
 
-def stage_details(stage: Stage, is_open: bool = False) -> Html:
+def stage_details(stage: Stage) -> Html:
     """One stage of a compilation, folded away; a binary one says its size only."""
     size = size_of(stage)
     if isinstance(stage.content, bytes):
@@ -23,7 +23,7 @@ def stage_details(stage: Stage, is_open: bool = False) -> Html:
             f"<pre>{escape(_hexdump(stage.content))}</pre></details>"
         )
     return Html(
-        f"<details{' open' if is_open else ''}><summary><code>{escape(stage.name)}</code>"
+        f"<details><summary><code>{escape(stage.name)}</code>"
         f'<span class="soft">{size}</span></summary>'
         f"<pre>{escape(stage.content)}</pre></details>"
     )

@@ -1,6 +1,6 @@
 """What a view draws, as plain data, and how it travels.
 
-The classes of each view stand in its folder's `data.py`: the contract between Python and the
+The classes of each view are in its folder's `data.py`: the contract between Python and the
 TypeScript in `js/`. `tools/view_types.py` writes `js/src/data.ts` from them; a test holds the two
 together. The widget, the self-contained page and the still of a saved notebook are made from the
 same object.
@@ -25,7 +25,7 @@ class ViewData:
     """How hard zlib tries."""
 
     def in_parts(self) -> tuple[Self, list[bytes]]:
-        """The data that travels as JSON, and what travels beside it, as parts of their own."""
+        """Return the data that is sent as JSON, and the parts that are sent beside it."""
         return self, []
 
 
@@ -42,19 +42,24 @@ class Link:
     """From 0; -1 for the table's title."""
     words: str
     title: str
-    room: str
+    tab_id: str
+    """The tab that holds the place."""
     at: At
 
 
 @dataclass(frozen=True)
-class Door:
-    """The way to a room: to another view of the same launch."""
+class Tab:
+    """A tab of a view's bar: it leads to another view of the same launch."""
 
-    room: str
+    id: str
     words: str
+    """The label."""
     title: str
+    """The tooltip."""
     is_listed: bool = True
-    """Whether a bar names it; rooms of which there are many are reached from within views."""
+    """Whether the bar shows the tab. Where there are many, links within views lead to them."""
+    why_not: str = ""
+    """Why there is nothing to open: the tab is then disabled."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,9 @@ class TableData:
     numbers: tuple[int, ...]
     is_listing: bool
     links: tuple[Link, ...]
+    code: tuple[int, ...]
+    """As those of `kernellab.viz.kit.card.Table`."""
+    is_wide: bool
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,7 @@ def as_json(data: Any) -> Any:
     what is plain already stays as it is.
     """
     kind = type(data)
-    if kind in (int, str, float, bool, type(None)):  # most of it, and quick to tell
+    if kind in (int, str, float, bool, type(None)):  # most of it, and quick to check
         return data
     if kind is bytes:
         return None
@@ -113,7 +121,7 @@ def packed(data: ViewData) -> bytes:
 
     Parts, each gzipped: the first is the data as JSON, the others are what `ViewData.in_parts`
     gives: long texts, a stepper's elements, the explorers that a sweep's view holds. Before them
-    stand the number of parts and the length of each, as little-endian 32-bit numbers.
+    are the number of parts and the length of each, as little-endian 32-bit numbers.
     """
     head, others = data.in_parts()
     text = json.dumps(as_json(head), separators=(",", ":"), ensure_ascii=False, allow_nan=False)

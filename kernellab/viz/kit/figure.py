@@ -25,17 +25,17 @@ from kernellab.errors import ArgumentError
 from kernellab.viz.kit.palette import INK, ORDERED, VIRIDIS
 
 SEQUENTIAL = LinearSegmentedColormap.from_list(
-    "kernellab", [tuple(channel / 255 for channel in colour) for colour in VIRIDIS]
+    "kernellab", [tuple(channel / 255 for channel in color) for color in VIRIDIS]
 )
-"""Numbers as the colours of cells."""
+"""Numbers as the colors of cells."""
 
 ORDERED_LINES = LinearSegmentedColormap.from_list("kernellab lines", ORDERED)
-"""Numbers as the colours of lines."""
+"""Numbers as the colors of lines."""
 
 _THEME = {
     "font.size": 9,
     "text.color": INK,
-    "text.parse_math": False,  # names of users' are no formulas, whatever is in them
+    "text.parse_math": False,  # users' names are not formulas
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
     "axes.titlecolor": INK,
@@ -59,7 +59,7 @@ _THEME = {
 @contextmanager
 def theme() -> Iterator[None]:
     """Inside, matplotlib draws as the lab does, whatever style the user has chosen
-    for other figures. Letters that its font lacks are boxes, without a warning for each.
+    for other figures. Letters that its font does not have are boxes, without a warning for each.
     """
     with style.context(_THEME, after_reset=True), warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from ")
@@ -90,8 +90,8 @@ def label(value: object) -> str:
 
 def add_title(axes: Axes, title: str, subtitle: str) -> None:
     """A title, and smaller words below it."""
-    room = "\n" * (subtitle.count("\n") + bool(subtitle))
-    axes.set_title(f"{title}{room}", loc="left", fontsize=11, fontweight="bold")
+    tab_id = "\n" * (subtitle.count("\n") + bool(subtitle))
+    axes.set_title(f"{title}{tab_id}", loc="left", fontsize=11, fontweight="bold")
     axes.text(0, 1.01, subtitle, transform=axes.transAxes, fontsize=8, va="bottom")
 
 
@@ -109,7 +109,7 @@ class FigurePicture:
             return self._draw()
 
     def png(self, dots_per_inch: int = 110) -> bytes:
-        """The picture on transparent paper, in at most 256 colours: a third of the size, in every
+        """The picture on transparent paper, in at most 256 colors: a third of the size, in every
         notebook that is saved with it.
         """
         with Image.open(io.BytesIO(self._file("png", dpi=dots_per_inch))) as drawn:
@@ -140,10 +140,8 @@ class FigurePicture:
         known = FigureCanvasBase.get_supported_filetypes()
         if kind not in known:
             raise ArgumentError(
-                f"{str(path)!r} names no format of pictures.",
-                advice=(
-                    f"Let it end in .svg, .pdf or .png; matplotlib also knows {', '.join(known)}."
-                ),
+                f"The suffix of {str(path)!r} is not an image format.",
+                advice=(f"Use .svg, .pdf or .png; matplotlib also knows {', '.join(known)}."),
             )
         # Without a date the same picture is the same file.
         undated = {"svg": "Date", "pdf": "CreationDate"}

@@ -28,7 +28,7 @@ class Section:
     """"" for a page that is the view alone, and for a further view of what is above."""
     view: View | None
     words: Sequence[Html]
-    """What stands between the title and the view."""
+    """What is shown between the title and the view."""
 
 
 def page_of_views(title: str, sections: Sequence[Section], lead: Html | None = None) -> str:
@@ -42,7 +42,7 @@ def page_of_views(title: str, sections: Sequence[Section], lead: Html | None = N
         for number, section in enumerate(sections)
         if section.view is not None
     ]
-    titled = [(number, one.title) for number, one in enumerate(sections) if one.title]
+    titled = [(number, section.title) for number, section in enumerate(sections) if section.title]
     contents = _contents(titled) if len(titled) >= _MOST_WITHOUT_CONTENTS else Html("")
     wide = Html("<style>body { max-width: none; }</style>")
     return page(title, lead or Html(""), [wide, _THEME, contents, *parts, *data, _bundle(), _START])
@@ -64,13 +64,13 @@ def _section(number: int, section: Section, all_sections: Sequence[Section]) -> 
         heading = Html(f'<h2 id="part-{number}">{escape(section.title)}</h2>\n')
     if section.view is None:
         return Html(f"<section>\n{heading}{join(section.words)}</section>")
-    views = [one.view for one in all_sections if one.view is not None]
-    group, doors = _beside(section.view, views)
-    place = Html(f' id="{group}{escape(section.view.room)}"') if group else Html("")
+    views = [section.view for section in all_sections if section.view is not None]
+    group, tabs = _beside(section.view, views)
+    place = Html(f' id="{group}{escape(section.view.tab_id)}"') if group else Html("")
     return Html(
         f"<section{place}>\n{heading}{join(section.words)}"
         '<div class="kernellab-view" '
-        f'data-view="{number}"{doors}><noscript>{section.view.still_html()}</noscript></div>\n'
+        f'data-view="{number}"{tabs}><noscript>{section.view.still_html()}</noscript></div>\n'
         "</section>"
     )
 
@@ -79,14 +79,14 @@ def _beside(view: View, views: Sequence[View]) -> tuple[str, Html]:
     """How the places in the page begin of the views that this one leads to, and the attributes that
     say so; "" and nothing for one that leads nowhere.
     """
-    if view.rooms is None:
+    if view.tab_group is None:
         return "", Html("")
-    group = [one for one in views if one.rooms is view.rooms]
-    there = {one.room for one in group}
-    doors = [door for door in view.rooms.doors if door.room in there]
+    group = [other for other in views if other.tab_group is view.tab_group]
+    there = {view.tab_id for view in group}
+    tabs = [tab for tab in view.tab_group.tabs if tab.id in there]
     name = f"kernellab-{views.index(group[0])}-"
-    words = escape(json.dumps(as_json(doors)))
-    attributes = f' data-room="{escape(view.room)}" data-group="{name}" data-doors="{words}"'
+    words = escape(json.dumps(as_json(tabs)))
+    attributes = f' data-tab="{escape(view.tab_id)}" data-group="{name}" data-tabs="{words}"'
     return name, Html(attributes)
 
 
@@ -119,8 +119,8 @@ const address = URL.createObjectURL(script);
 const views = (await import(address)).default;
 URL.revokeObjectURL(address);
 for (const place of document.querySelectorAll("[data-view]")) {
-  const { view, room, group, doors } = place.dataset;
-  await views.mountPacked(place, bytes(`kernellab-data-${view}`), room, group, doors && JSON.parse(doors));
+  const { view, tab, group, tabs } = place.dataset;
+  await views.mountPacked(place, bytes(`kernellab-data-${view}`), tab, group, tabs && JSON.parse(tabs));
 }
 document.getElementById("kernellab-theme").addEventListener("change", (event) => {
   document.documentElement.dataset.klTheme = event.target.value;

@@ -1,8 +1,8 @@
-"""The colours of every picture, those of the front end among them (`js/src/palette.ts`;
+"""The colors of every picture, those of the front end among them (`js/src/palette.ts`;
 a test compares the two).
 
-Readers with any colour vision tell them apart. Figures stand on paper that is transparent,
-so that a page's own paper, light or dark, shows through: what they draw has to be seen on both.
+Readers with any color vision can distinguish them. Figures are transparent, so that the page shows
+through, light or dark: what they draw must be visible on both.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ BLIND_SAFE = (
     "#56b4e9", "#e69f00", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#555555",
 )  # fmt: skip
 """Okabe and Ito (2008), for the cells of up to eight kinds;
-in place of their black, which a dark page has too, a dark grey."""
+in place of their black, which a dark page has too, a dark gray."""
 
-SKY, ORANGE, GREEN, YELLOW, BLUE, VERMILION, PURPLE, GREY = BLIND_SAFE
+SKY, ORANGE, GREEN, YELLOW, BLUE, VERMILION, PURPLE, GRAY = BLIND_SAFE
 
 LINES = (BLUE, VERMILION, GREEN, PURPLE, "#8a3ffc", "#a0522d")
 """For lines and points, the clearest first. Violet and brown stand for what thin lines of Okabe
-and Ito's other colours are not: seen on white and on a dark page, with a contrast of 3."""
+and Ito's other colors are not: seen on white and on a dark page, with a contrast of 3."""
 
 BEST, OTHER, BASELINE = VERMILION, BLUE, GREEN
 """Of configs: the fastest, all others, and what they are compared with."""
@@ -42,24 +42,25 @@ LIGHT_PAPER, DARK_PAPER = "#ffffff", "#14181d"
 """What the front end's pages are on (`--kl-paper` in `js/src/style.css`)."""
 
 
-def luminance(colour: str) -> float:
+def luminance(color: str) -> float:
     """Relative luminance of "#rrggbb", from 0 to 1 (WCAG 2.2)."""
-    channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    channels = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     red, green, blue = (
-        one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in channels
+        channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
+        for channel in channels
     )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def contrast(one: str, other: str) -> float:
-    """Contrast of two colours, from 1 to 21 (WCAG 2.2)."""
-    darker, lighter = sorted((luminance(one), luminance(other)))
+def contrast(color: str, other: str) -> float:
+    """Contrast of two colors, from 1 to 21 (WCAG 2.2)."""
+    darker, lighter = sorted((luminance(color), luminance(other)))
     return (lighter + 0.05) / (darker + 0.05)
 
 
-def ink_on(colour: str) -> str:
-    """Black or white, whichever is read better on a colour."""
-    return max(("#000000", "#ffffff"), key=lambda ink: contrast(ink, colour))
+def ink_on(color: str) -> str:
+    """Black or white, whichever is read better on a color."""
+    return max(("#000000", "#ffffff"), key=lambda ink: contrast(ink, color))
 
 
 def sequential(share: float) -> str:
@@ -70,4 +71,4 @@ def sequential(share: float) -> str:
             part = place - number
             mixed = (round(a + (b - a) * part) for a, b in zip(low, high))
             return "#" + "".join(f"{channel:02x}" for channel in mixed)
-    return sequential(0.0)  # a share that is no number
+    return sequential(0.0)  # a share that is NaN

@@ -15,12 +15,12 @@ def open_bar(title: str, total: int | None, seconds: float, *, wanted: bool) -> 
 
     Args:
         title: of the work.
-        total: of its steps, None where nobody knows.
+        total: of its steps, None where no one knows.
         seconds: how long the work has been going on.
-        wanted: whether a line is written even where stderr is no terminal.
+        wanted: whether a line is written even if stderr is not a terminal.
 
     Returns:
-        None where nobody watches.
+        None where no one watches.
     """
     if not (wanted or in_notebook() or sys.stderr.isatty()):
         return None
@@ -40,18 +40,30 @@ class _Line:
     def __init__(self, options: dict[str, Any], seconds: float) -> None:
         from tqdm import tqdm
 
-        self._bar = _begun(tqdm, options, seconds, file=sys.stderr, dynamic_ncols=True, delay=1e-6)
+        self._bar: Any = tqdm(
+            **options, file=sys.stderr, dynamic_ncols=True, delay=1e-6, bar_format=_IN_ONE_PIECE
+        )
+        self._bar.start_t -= seconds
 
     def draw(self, done: int, total: int | None, unit: str, words: str) -> None:
         """See Bar."""
-        _set(self._bar, done, total, unit, words)
+        bar, steps = self._bar, _counted(total)
+        if steps is not None and steps != bar.total:
+            began = bar.start_t
+            bar.reset(steps)
+            bar.start_t = began
+        bar.total = steps
+        bar.bar_format = _format(done, total, unit)
+        bar.set_postfix_str(words, refresh=False)
+        bar.n = done
+        bar.refresh()
 
     def close(self) -> None:
         """See Bar."""
         self._bar.close()
 
 
-class _NotebookBar:
+class _NotebookBar(_Line):
     """tqdm's widget below the cell. At the end the output that showed it is empty,
     also in a saved notebook: a bar that has gone would be said to be missing there.
     """
@@ -60,46 +72,19 @@ class _NotebookBar:
         from IPython.display import display
         from tqdm.notebook import tqdm
 
-        self._bar = _begun(tqdm, options, seconds, display=False)
+        self._bar = tqdm(**options, display=False, bar_format=_IN_ONE_PIECE)
+        self._bar.start_t -= seconds
         self._place = display(self._bar.container, display_id=True)
-
-    def draw(self, done: int, total: int | None, unit: str, words: str) -> None:
-        """See Bar."""
-        _set(self._bar, done, total, unit, words)
 
     def close(self) -> None:
         """See Bar."""
-        self._bar.close()
+        super().close()
         self._bar.container.close()
         if self._place is not None:
             self._place.update({"text/plain": ""}, raw=True)
 
 
-_COUNTED = (
-    "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}{postfix}]"
-)
-_UNCOUNTED = "{desc}: {n_fmt}{unit} [{elapsed}{postfix}]"
 _IN_ONE_PIECE = "{desc}: {elapsed}{postfix}"
-
-
-def _begun(kind: Any, options: dict[str, Any], seconds: float, **places: Any) -> Any:
-    """A bar that began some seconds ago, and has not been seen before it is drawn."""
-    bar = kind(**options, **places, bar_format=_IN_ONE_PIECE)
-    bar.start_t -= seconds
-    return bar
-
-
-def _set(bar: Any, done: int, total: int | None, unit: str, words: str) -> None:
-    steps = _counted(total)
-    if steps is not None and steps != bar.total:
-        began = bar.start_t
-        bar.reset(steps)
-        bar.start_t = began
-    bar.total = steps
-    bar.bar_format = _format(done, total, unit)
-    bar.set_postfix_str(words, refresh=False)
-    bar.n = done
-    bar.refresh()
 
 
 def _counted(total: int | None) -> int | None:

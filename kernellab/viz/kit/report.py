@@ -45,7 +45,7 @@ footer { margin-top: 3rem; color: var(--soft); font-size: .9em; }
 
 
 def escape(text: object) -> Html:
-    """Any text, made safe to stand in HTML, attributes included."""
+    """Return a text escaped for HTML, attributes included."""
     return Html(html.escape(str(text), quote=True))
 
 
@@ -74,8 +74,8 @@ def page(title: str, lead: Html, body: Iterable[Html]) -> str:
 
 
 def table(rows: pandas.DataFrame) -> Html:
-    """A DataFrame without its index: numbers stand to the right,
-    "pass" and "FAIL" have their colours.
+    """Return a DataFrame without its index as HTML. Numbers are aligned right, "pass" and "FAIL"
+    have their colors.
     """
     numeric = {name: pandas.api.types.is_numeric_dtype(rows[name]) for name in rows.columns}
     head = join(
@@ -132,11 +132,6 @@ def _cell(value: object, is_number: bool) -> Html:
     if value in ("pass", "FAIL"):
         return Html(f'<td class="{"good" if value == "pass" else "bad"}">{escape(value)}</td>')
     return Html(f"<td>{escape(value)}</td>")
-
-
-def section(title: str, *parts: Html) -> Html:
-    """A titled part of the page."""
-    return Html(f"<section>\n<h2>{escape(title)}</h2>\n{join(parts, between=chr(10))}\n</section>")
 
 
 def paragraph(text: object) -> Html:

@@ -1,4 +1,4 @@
-"""What a live view asks the notebook's kernel, and what it is answered."""
+"""Requests of live views to the notebook's kernel, and the answers."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Handler = Callable[[Mapping[str, Any]], Answer]
 """Answers one kind of request, whose options it is given by name."""
 
 
-def answer(handlers: Mapping[str, Handler], asked: Any) -> Answer | None:
-    """The answer to a message: under "problem" it says why there is none;
-    None for a message that is no known request.
+def answer(handlers: Mapping[str, Handler], request: Any) -> Answer | None:
+    """Return the answer to a message, with the reason under "problem" if it has no result; None for
+    a message that is not a known request.
     """
-    handler = handlers.get(str(asked.get("kind"))) if isinstance(asked, dict) else None
+    handler = handlers.get(str(request.get("kind"))) if isinstance(request, dict) else None
     if handler is None:
         return None
     try:
-        return handler(asked)
+        return handler(request)
     except KernelLabError as error:
         return Answer({"problem": str(error)})
     except KeyboardInterrupt:

@@ -21,7 +21,7 @@ from kernellab.viz.kit.card import Card, card_of
 from kernellab.viz.kit.data import ViewData, packed
 from kernellab.viz.kit.place import in_notebook
 from kernellab.viz.kit.requests import Handler
-from kernellab.viz.kit.rooms import Rooms
+from kernellab.viz.kit.tabs import TabGroup
 
 _SENT_AT_ONCE = 1_000_000
 """Bytes of packed data that a widget sends; of more, the largest texts stay here until somebody
@@ -48,9 +48,9 @@ class View:
         self._make_still = still
         self._widget: Any = None
         self.number = next(_numbers)
-        self.room = ""
+        self.tab_id = ""
         """What other views of the same launch call this one."""
-        self.rooms: Rooms | None = None
+        self.tab_group: TabGroup | None = None
         """Those views, where there are any."""
 
     @cached_property
@@ -84,7 +84,7 @@ class View:
 
         if self._widget is None or is_closed(self._widget):
             self._widget = ViewWidget(
-                self.sent(), self.handlers, self.room, self.number, self.rooms
+                self.sent(), self.handlers, self.tab_id, self.number, self.tab_group
             )
         return self._widget
 
@@ -92,12 +92,12 @@ class View:
         """The packed data, as a widget sends it."""
         return self.lightened(_SENT_AT_ONCE)
 
-    def to_html(self, path: str | os.PathLike[str], rooms: Sequence[str] | None = None) -> Path:
+    def to_html(self, path: str | os.PathLike[str], tabs: Sequence[str] | None = None) -> Path:
         """Write the view as one HTML file: no network, every interaction alive, every text in it.
 
         Args:
             path: the file's.
-            rooms: the views of the same launch that stand below it and are linked with it, as
+            tabs: the views of the same launch that are below it and are linked with it, as
                 their bar names them: "ir", "steps", ... None for those that were opened.
 
         Returns the file's path.
@@ -108,11 +108,9 @@ class View:
         from kernellab.viz.kit import page  # with pandas, which takes a while
 
         check_place(path)  # before the work of making it
-        others = [] if self.rooms is None else self.rooms.chosen(rooms)
+        others = [] if self.tab_group is None else self.tab_group.chosen(tabs)
         sections = [page.Section("", self, ())]
-        sections += [
-            page.Section(door.words, view, ()) for door, view in others if view is not self
-        ]
+        sections += [page.Section(tab.words, view, ()) for tab, view in others if view is not self]
         return save_whole(path, page.page_of_views(self.title, sections).encode())
 
     def still_html(self) -> str:
@@ -131,7 +129,7 @@ class View:
         and a front end without its model shows an error instead of the still.
         """
         if not in_notebook():
-            raise NotImplementedError  # IPython asks `_repr_mimebundle_` then
+            raise NotImplementedError  # IPython then calls `_repr_mimebundle_`
         from IPython.display import publish_display_data
 
         live = self.widget._repr_mimebundle_()
@@ -161,7 +159,7 @@ class CardView(View):
 
 @singledispatch
 def view_of(record: object) -> View | Card:
-    """The view of a record, by its class; the card of one that has no view of its own.
+    """Return the view of a record, by its class; the card of a record that has no view.
 
     Functions that are registered here may take more: annotations, and options by name.
 

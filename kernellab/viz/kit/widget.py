@@ -14,7 +14,7 @@ import traitlets
 from kernellab.viz.kit.bundle import DIGEST, LOADER, SCRIPT, STYLE
 from kernellab.viz.kit.data import as_json
 from kernellab.viz.kit.requests import Answer, Handler, answer
-from kernellab.viz.kit.rooms import Rooms
+from kernellab.viz.kit.tabs import TabGroup
 
 
 class SharedBundle(ipywidgets.Widget):
@@ -53,35 +53,36 @@ class ViewWidget(anywidget.AnyWidget):
     bundle = traitlets.Instance(SharedBundle).tag(sync=True, **ipywidgets.widget_serialization)
     digest = traitlets.Unicode(DIGEST).tag(sync=True)
     data = traitlets.Bytes().tag(sync=True)
-    room = traitlets.Unicode().tag(sync=True)
+    tab_id = traitlets.Unicode().tag(sync=True)
     number = traitlets.Int(-1).tag(sync=True)
-    doors: Any = traitlets.List().tag(sync=True)
+    tabs: Any = traitlets.List().tag(sync=True)
 
     def __init__(
         self,
         data: bytes,
         handlers: Mapping[str, Handler],
-        room: str = "",
+        tab_id: str = "",
         number: int = -1,
-        rooms: Rooms | None = None,
+        group: TabGroup | None = None,
     ) -> None:
         """
         Args:
             data: what is drawn, packed.
             handlers: what answers the requests of this kind of view; those for the bundle are
-                answered here, those for other views of the same launch by `rooms`.
-            room, number: what those call this one.
-            rooms: they; None for a view that stands alone.
+                answered here, those for other views of the same launch by `group`.
+            tab_id: the tab of this view.
+            number: the number of this view.
+            group: the views of the same launch; None where there are no others.
         """
-        beside = {} if rooms is None else rooms.handlers
-        self._handlers = {"bundle": _bundle, **handlers, **beside}
-        doors = () if rooms is None else rooms.doors
+        others = {} if group is None else group.handlers
+        self._handlers = {"bundle": _bundle, **handlers, **others}
+        tabs = () if group is None else group.tabs
         super().__init__(
             data=data,
             bundle=SharedBundle.current(),
-            room=room,
+            tab_id=tab_id,
             number=number,
-            doors=as_json(tuple(doors)),
+            tabs=as_json(tuple(tabs)),
         )
         self.on_msg(self._answer)
 
@@ -91,14 +92,18 @@ class ViewWidget(anywidget.AnyWidget):
             self.layout.close()
         super().close()
 
-    def _answer(self, _: Any, asked: Any, __: Any) -> None:
-        if not isinstance(asked, dict) or asked.get("kind") not in self._handlers:
+    def _answer(self, _: Any, request: Any, __: Any) -> None:
+        if not isinstance(request, dict) or request.get("kind") not in self._handlers:
             return
-        self.send({"kind": "heard", "request": asked.get("request")})
-        found = answer(self._handlers, asked)
-        if found is not None:
-            content = {**found.content, "kind": asked["kind"], "request": asked.get("request")}
-            self.send(content, list(found.buffers))
+        self.send({"kind": "heard", "request": request.get("request")})
+        answered = answer(self._handlers, request)
+        if answered is not None:
+            content = {
+                **answered.content,
+                "kind": request["kind"],
+                "request": request.get("request"),
+            }
+            self.send(content, list(answered.buffers))
 
 
 def _bundle(_: Mapping[str, Any]) -> Answer:

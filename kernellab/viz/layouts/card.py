@@ -49,7 +49,9 @@ def tile_cards(tiles: Iterable[TileLayout]) -> list[Card]:
 def _card_of_alike(tiles: Sequence[TileLayout]) -> Card:
     """One layout, and the operations whose results have it."""
     first = tiles[0]
-    made = [f"{one.operation}, {one.position}" if one.position else one.operation for one in tiles]
+    made = [
+        f"{tile.operation}, {tile.position}" if tile.position else tile.operation for tile in tiles
+    ]
     where = "; ".join(dict.fromkeys(made))
     elements = ", ".join(dict.fromkeys(tile.element for tile in tiles))
     title = f"{first.name or first.operation}: {sizes(first.shape)} of {elements}"
@@ -84,7 +86,7 @@ def _tile_row(tile: TileLayout) -> tuple[str, str, str, str]:
 @card_of.register
 def conversions_card(conversions: Conversions) -> Card:
     """Where tiles change their layout, one row each."""
-    rows = [_conversion(one) for one in conversions]
+    rows = [_conversion(conversion) for conversion in conversions]
     return Card(
         title=counted(len(rows), "conversion"),
         subtitle=f"of {conversions.read_from}",
@@ -94,23 +96,23 @@ def conversions_card(conversions: Conversions) -> Card:
 
 def format_conversion(conversion: Conversion) -> str:
     """What a conversion says of itself, files by their names alone:
-    a path takes the room of what is to be read.
+    a path takes the tab_id of what is to be read.
     """
     words = str(conversion)
-    neighbours = (*conversion.forced_by, *conversion.wanted_by)
-    for position in (conversion.position, *(one.position for one in neighbours)):
+    neighbors = (*conversion.forced_by, *conversion.wanted_by)
+    for position in (conversion.position, *(neighbor.position for neighbor in neighbors)):
         if position is not None and position.file:
             words = words.replace(position.file, Path(position.file).name)
     return words
 
 
-def _conversion(one: Conversion) -> tuple[str, ...]:
+def _conversion(conversion: Conversion) -> tuple[str, ...]:
     return (
-        f"{one.operation}{' in a loop' if one.in_loop else ''}",
-        str(one.position.line) if one.position else "",
-        one.cost(),
-        ", ".join(dict.fromkeys(neighbour.operation for neighbour in one.forced_by)),
-        ", ".join(dict.fromkeys(neighbour.operation for neighbour in one.wanted_by)),
+        f"{conversion.operation}{' in a loop' if conversion.in_loop else ''}",
+        str(conversion.position.line) if conversion.position else "",
+        conversion.cost(),
+        ", ".join(dict.fromkeys(neighbor.operation for neighbor in conversion.forced_by)),
+        ", ".join(dict.fromkeys(neighbor.operation for neighbor in conversion.wanted_by)),
     )
 
 
@@ -150,8 +152,8 @@ def moves_card(source: RegisterLayout, destination: RegisterLayout) -> Card:
     """What has to move from one layout of a tile to another, counted by the registers
     that hold it afterwards.
     """
-    found = source.moves_to(destination)
-    rows = [(f"{count:,}", _MOVES[move]) for move, count in found.items()]
+    moved = source.moves_to(destination)
+    rows = [(f"{count:,}", _MOVES[move]) for move, count in moved.items()]
     return Card("What moves", tables=(Table("", ("elements", "each"), rows),))
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kernellab.errors import ArgumentError, LayoutError
+from kernellab.common.argument_checks import is_one_of
+from kernellab.common.formatting import shown
+from kernellab.errors import ArgumentError, LayoutError, suggestion
 from kernellab.records.layouts import (
     Layout,
     RegisterLayout,
@@ -66,8 +68,8 @@ class LayoutView(ViewData):
     """Number of the tile that it is compared with."""
     conversion: str
     """What the compiler does to get from one to the other, where that is known."""
-    colours: str = ""
-    """What it is coloured by at first: "warp", "bank"; "" where nobody says."""
+    colors: str = ""
+    """What it is colored by at first: "warp", "bank"; "" where no one says."""
 
 
 LARGEST = 1 << 20
@@ -79,7 +81,7 @@ def layout_of(thing: Layout | TileLayout) -> Layout:
         return thing
     if not isinstance(thing, TileLayout):
         raise ArgumentError(
-            f"to={thing!r} is no layout.",
+            f"to must be a layout, got {thing!r}.",
             advice='Give a Layout, or a tile of a compilation: compilation.layouts()["acc"][0].',
         )
     if thing.layout is None:
@@ -87,16 +89,33 @@ def layout_of(thing: Layout | TileLayout) -> Layout:
     return thing.layout
 
 
+def check_drawable(layout: Layout) -> None:
+    """Raise LayoutError for a tile of too many elements to draw."""
+    if layout.element_count > LARGEST:
+        raise LayoutError(
+            f"A tile of {sizes(layout.shape)} has more elements than can be drawn: {LARGEST:,}."
+        )
+
+
+def check_color(by: str | None, offered: Collection[str]) -> None:
+    """Raise LayoutError for what a picture cannot be colored by; None leaves the choice open."""
+    if by is not None and not is_one_of(by, offered):
+        advice = suggestion(by, offered, "It can be colored by")
+        raise LayoutError(f"by={shown(by)} is not a color of this picture.", advice=advice)
+
+
+def tile_title(tile: TileLayout, layout: Layout) -> str:
+    """The tile's name, line, type and family."""
+    line = f", line {tile.position.line}" if tile.position else ""
+    family = layout.family.replace("_", " ")
+    return f"{tile.name or tile.operation}{line}: {sizes(layout.shape)} {tile.element}, {family}"
+
+
 def named_data(thing: Layout | TileLayout) -> TileData:
     layout = layout_of(thing)
     if isinstance(thing, Layout):
         return tile_data(layout, str(layout), 0)
-    line = f", line {thing.position.line}" if thing.position else ""
-    what = (
-        f"{thing.name or thing.operation}{line}: {sizes(layout.shape)} {thing.element}, "
-        f"{layout.family.replace('_', ' ')}"
-    )
-    return tile_data(layout, what, element_bits(thing.element))
+    return tile_data(layout, tile_title(thing, layout), element_bits(thing.element))
 
 
 def tile_data(layout: Layout, name: str, bits: int) -> TileData:
@@ -108,8 +127,8 @@ def tile_data(layout: Layout, name: str, bits: int) -> TileData:
         element_bits=bits,
         encoding=layout.encoding,
         inputs=tuple(
-            LayoutInput(one, tuple(_number(vector, shape) for vector in vectors))
-            for one, vectors in layout.bases.items()
+            LayoutInput(basis, tuple(_number(vector, shape) for vector in vectors))
+            for basis, vectors in layout.bases.items()
         ),
         paddings=layout.paddings if isinstance(layout, SharedLayout) else (),
         fragment=fragment(layout),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +16,21 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from kernellab.common.argument_checks import at_most, check_flags, check_whole, is_text, is_whole
+from kernellab.common.argument_checks import at_most, check_flags, check_whole, is_whole
 from kernellab.common.formatting import shown
-from kernellab.errors import LayoutError, suggestion
+from kernellab.errors import LayoutError
 from kernellab.records.layouts import Layout, RegisterLayout, SharedLayout, sizes
 from kernellab.records.tile_layouts import TileLayout
 from kernellab.viz.kit.figure import SEQUENTIAL, FigurePicture, figure_of, sheet
 from kernellab.viz.kit.palette import BLIND_SAFE, ink_on, sequential
-from kernellab.viz.layouts.data import LARGEST, element_bits, fragment
+from kernellab.viz.layouts.data import (
+    check_color,
+    check_drawable,
+    element_bits,
+    fragment,
+    layout_of,
+    tile_title,
+)
 
 BANK_ROW = 128
 """Bytes that the 32 banks of shared memory have side by side, four each."""
@@ -35,7 +42,7 @@ _WIDEST, _HIGHEST = 8.0, 7.0
 """Inches of the cells of a picture."""
 _LARGEST_CELL = 0.44
 _LEAST_LETTERS = 4.2
-"""Points of the smallest letters that a cell is labelled in."""
+"""Points of the smallest letters that a cell is labeled in."""
 _LEAST_SHAPE = 0.08
 """Inches of the smallest cell that is drawn as a box; smaller ones are the pixels of an image."""
 _LEAST_SQUARE = 0.025
@@ -53,13 +60,13 @@ class _Picture:
     """Cells to be drawn."""
 
     parts: Mapping[str, Cells]
-    """What cells can be coloured by -> the number of each cell."""
+    """What cells can be colored by -> the number of each cell."""
     labels: Sequence[tuple[int, int, int, str]]
     """(row, column, cells side by side, words)."""
     across: str
     down: str
     first: str
-    """What it is coloured by where nobody says."""
+    """What it is colored by where no one says."""
     row_step: int = 1
     """What each row is numbered further than the one before."""
 
@@ -98,32 +105,22 @@ def tile_plot(
     tile: TileLayout, by: str | None = None, at: Sequence[int] = (), hardware: bool = False
 ) -> LayoutPlot:
     """The figure of a tile's layout: see `TileLayout.plot`."""
-    if tile.layout is None:
-        raise LayoutError(f"{tile} cannot be drawn: {tile.why_unknown}")
-    line = f", line {tile.position.line}" if tile.position else ""
-    family = tile.layout.family.replace("_", " ")
-    title = (
-        f"{tile.name or tile.operation}{line}: {sizes(tile.layout.shape)} {tile.element}, {family}"
-    )
-    return _plot(tile.layout, title, by, at, hardware, element_bits(tile.element) or 16)
+    layout = layout_of(tile)
+    title = tile_title(tile, layout)
+    return _plot(layout, title, by, at, hardware, element_bits(tile.element) or 16)
 
 
 def _plot(
     layout: Layout, title: str, by: str | None, at: Sequence[int], hardware: bool, bits: int
 ) -> LayoutPlot:
-    if layout.element_count > LARGEST:
-        raise LayoutError(
-            f"A tile of {sizes(layout.shape)} has more elements than can be drawn: {LARGEST:,}."
-        )
+    check_drawable(layout)
     check_flags(hardware=hardware)
     check_whole("element_bits", bits, least=1, most=_WIDEST_ELEMENT)
     plane = _checked_plane(layout, at)
     picture = _of_hardware(layout, bits) if hardware else _of_tile(layout, plane, bits)
+    check_color(by, picture.parts)
     chosen = picture.first if by is None else by
-    if not is_text(chosen) or chosen not in picture.parts:
-        advice = suggestion(chosen, picture.parts, "It can be coloured by")
-        raise LayoutError(f"by={shown(by)} is nothing that this picture has.", advice=advice)
-    words = [f"coloured by {chosen}"]
+    words = [f"colored by {chosen}"]
     if plane:
         words.append(f"slice ({', '.join(map(str, plane))}, :, :)")
     copies = layout.replication
@@ -142,15 +139,18 @@ def _checked_plane(layout: Layout, at: Sequence[int]) -> tuple[int, ...]:
     """The index of the slice that is drawn, one number for each leading dimension."""
     leading = layout.shape[:-2]
     numbers: Any = at  # whatever somebody wrote
-    numbers = at_most(numbers, 100) if isinstance(numbers, Iterable) else None
+    numbers = at_most(numbers, 100)
     if numbers is None or not all(map(is_whole, numbers)):
         raise LayoutError(
-            f"at={shown(at)} is no slice of {sizes(layout.shape)}: give whole numbers, at=(0,)."
+            f"at must be integers such as (0,), which choose a slice of {sizes(layout.shape)}, "
+            f"got {shown(at)}."
         )
     given = tuple(numbers) or (0,) * len(leading)
     if len(given) != len(leading) or not all(0 <= a < size for a, size in zip(given, leading)):
         wanted = f"{len(leading)} numbers below {sizes(leading)}" if leading else "no slices"
-        raise LayoutError(f"at={given} is no slice of {sizes(layout.shape)}: it has {wanted}.")
+        raise LayoutError(
+            f"at={given} is not a slice of {sizes(layout.shape)}, which has {wanted}."
+        )
     return given
 
 
@@ -246,8 +246,8 @@ def _of_hardware(layout: Layout, bits: int) -> _Picture:
         blocks, warps, lanes, registers = numpy.indices(numbers.shape)
         places = (-1, numbers.shape[-1])
         parts: dict[str, Cells] = {
-            name: one.reshape(places)
-            for name, one in (
+            name: number.reshape(places)
+            for name, number in (
                 ("warp", warps),
                 ("lane", lanes),
                 ("register", registers),
@@ -317,8 +317,8 @@ def _draw(picture: _Picture, by: str, title: str, words: str) -> Figure:
     # Of very many threads with few registers, squares would be a hair's breadth.
     axes.set_aspect("equal" if cell >= _LEAST_SQUARE else "auto")
     most = 32 if by == "bank" else int(numbers.max()) + 1
-    colours = _colours(most)
-    painted = [[colours[n] if n >= 0 else None for n in line] for line in numbers.tolist()]
+    colors = _colors(most)
+    painted = [[colors[n] if n >= 0 else None for n in line] for line in numbers.tolist()]
     if cell >= _LEAST_SHAPE:
         _draw_shapes(axes, painted, picture.labels)
     else:
@@ -327,12 +327,12 @@ def _draw(picture: _Picture, by: str, title: str, words: str) -> Figure:
     axes.set_ylim(rows, 0)
     _draw_labels(axes, picture.labels, painted, cell)
     _draw_rulers(axes, picture, cell)
-    _draw_key(figure, axes, by, most, colours)
+    _draw_key(figure, axes, by, most, colors)
     return figure
 
 
-def _colours(most: int) -> list[str]:
-    """A colour for each number below `most`."""
+def _colors(most: int) -> list[str]:
+    """A color for each number below `most`."""
     if most <= len(BLIND_SAFE):
         return list(BLIND_SAFE[:most])
     return [sequential(number / (most - 1)) for number in range(most)]
@@ -344,7 +344,7 @@ def _draw_shapes(
     labels: Sequence[tuple[int, int, int, str]],
 ) -> None:
     """A box for each cell, the paper between them;
-    cells that share a label and a colour share a box.
+    cells that share a label and a color share a box.
     """
     joined = {
         (row, column): wide
@@ -354,24 +354,24 @@ def _draw_shapes(
     inside = {
         (row, column + more) for (row, column), wide in joined.items() for more in range(1, wide)
     }
-    boxes, colours = [], []
+    boxes, colors = [], []
     for row, line in enumerate(painted):
-        for column, colour in enumerate(line):
-            if colour is not None and (row, column) not in inside:
+        for column, color in enumerate(line):
+            if color is not None and (row, column) not in inside:
                 wide = joined.get((row, column), 1)
                 boxes.append(Rectangle((column + 0.03, row + 0.03), wide - 0.06, 0.94))
-                colours.append(colour)
+                colors.append(color)
     # Edges moved to whole pixels would close some of the gaps and leave others.
-    axes.add_collection(PatchCollection(boxes, facecolors=colours, linewidths=0, snap=False))
+    axes.add_collection(PatchCollection(boxes, facecolors=colors, linewidths=0, snap=False))
 
 
 def _draw_image(axes: Axes, painted: Sequence[Sequence[str | None]]) -> None:
     """A pixel for each cell."""
     known: dict[str | None, tuple[int, ...]] = {None: (0, 0, 0, 0)}
     for line in painted:
-        for colour in {one for one in line if one is not None} - known.keys():
-            known[colour] = (*bytes.fromhex(colour[1:]), 255)
-    pixels = numpy.array([[known[colour] for colour in line] for line in painted], numpy.uint8)
+        for color in {color for color in line if color is not None} - known.keys():
+            known[color] = (*bytes.fromhex(color[1:]), 255)
+    pixels = numpy.array([[known[color] for color in line] for line in painted], numpy.uint8)
     axes.imshow(pixels, extent=(0, pixels.shape[1], pixels.shape[0], 0), interpolation="nearest")
 
 
@@ -384,14 +384,14 @@ def _draw_labels(
     """All labels in letters of one size, or none where they would be too small."""
     if not labels:
         return
-    # The fifth that is left is what keeps the numbers of neighbours apart.
+    # The fifth that is left is what keeps the numbers of neighbors apart.
     fitting = (72 * cell * wide * 0.8 / (0.64 * len(words)) for _, _, wide, words in labels)
     points = min(9.0, 72 * cell * 0.55, *fitting)
     if points < _LEAST_LETTERS:
         return
     for row, column, wide, words in labels:
-        colour = painted[row][column]
-        if colour is not None:
+        color = painted[row][column]
+        if color is not None:
             axes.text(
                 column + wide / 2,
                 row + 0.5,
@@ -399,7 +399,7 @@ def _draw_labels(
                 fontsize=points,
                 ha="center",
                 va="center",
-                color=ink_on(colour),
+                color=ink_on(color),
             )
 
 
@@ -408,7 +408,7 @@ _RULER_LETTERS = 7
 
 
 def _draw_rulers(axes: Axes, picture: _Picture, cell: float) -> None:
-    """Numbers of rows and columns, as many as stand apart in cells of `cell` inches."""
+    """Draw as many numbers of rows and columns as fit beside cells of `cell` inches."""
     rows, columns = next(iter(picture.parts.values())).shape
     axes.xaxis.set_label_position("bottom")
     digits = len(str(columns)) + 1  # and a space
@@ -417,8 +417,8 @@ def _draw_rulers(axes: Axes, picture: _Picture, cell: float) -> None:
         (axes.xaxis, columns, picture.across, 1, wide),
         (axes.yaxis, rows, picture.down, picture.row_step, high),
     )
-    for axis, many, words, each, room in rulers:
-        step = 2 ** max(0, math.ceil(math.log2(max(many / _MOST_TICKS, room / cell))))
+    for axis, many, words, each, tab_id in rulers:
+        step = 2 ** max(0, math.ceil(math.log2(max(many / _MOST_TICKS, tab_id / cell))))
         places = range(0, many, step)
         axis.set_ticks([place + 0.5 for place in places], [str(place * each) for place in places])
         axis.set_tick_params(length=0, labelsize=_RULER_LETTERS)
@@ -427,10 +427,10 @@ def _draw_rulers(axes: Axes, picture: _Picture, cell: float) -> None:
     axes.spines[:].set_visible(False)
 
 
-def _draw_key(figure: Figure, axes: Axes, by: str, most: int, colours: Sequence[str]) -> None:
-    """Which colour is which number."""
+def _draw_key(figure: Figure, axes: Axes, by: str, most: int, colors: Sequence[str]) -> None:
+    """Which color is which number."""
     if most <= len(BLIND_SAFE):
-        marks = [Patch(facecolor=colour, label=f"{by} {n}") for n, colour in enumerate(colours)]
+        marks = [Patch(facecolor=color, label=f"{by} {n}") for n, color in enumerate(colors)]
         figure.legend(handles=marks, loc="outside lower left", ncols=min(most, 4))
         return
     scale = ScalarMappable(Normalize(0, most - 1), SEQUENTIAL)

@@ -7,9 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from kernellab.common.argument_checks import is_text
-from kernellab.common.formatting import shown
-from kernellab.errors import LayoutError, suggestion
+from kernellab.errors import LayoutError
 from kernellab.records.conversions import Conversion
 from kernellab.records.layouts import Layout, RegisterLayout, sizes
 from kernellab.records.tile_layouts import Layouts, TileLayout
@@ -28,18 +26,20 @@ from kernellab.viz.layouts.data import (
     LayoutView,
     Memory,
     TileData,
+    check_color,
+    check_drawable,
     element_bits,
     layout_of,
     named_data,
     tile_data,
 )
 
-COLOURINGS: Mapping[Memory, tuple[str, ...]] = {
+COLORINGS: Mapping[Memory, tuple[str, ...]] = {
     "registers": ("warp", "lane", "register", "block"),
     "shared memory": ("bank", "offset", "row of the tile"),
     "tensor memory": ("row", "column"),
 }
-"""What the view can colour a tile by, as js/src/layout_colours.ts has it."""
+"""What the view can color a tile by, as js/src/layout_colors.ts has it."""
 
 
 @view_of.register
@@ -47,17 +47,17 @@ def layout_view(
     layout: Layout, to: Layout | TileLayout | None = None, by: str | None = None
 ) -> View:
     """One layout; with `to`, beside another one of the same shape, and what has to move.
-    `by` is what the colours are at first.
+    `by` is what the colors are at first.
     """
     chosen = [layout] if to is None else [layout, layout_of(to)]
     _check_comparable(chosen)
-    names = [str(one) for one in chosen]
+    names = [str(layout) for layout in chosen]
     if len(set(names)) < len(names):
         names = [f"{name}, {side}" for name, side in zip(names, ("first", "second"))]
-    tiles = tuple(tile_data(one, name, 0) for one, name in zip(chosen, names))
-    cards = [*_what_moves(chosen), *(layout_card(one) for one in chosen)]
+    tiles = tuple(tile_data(layout, name, 0) for layout, name in zip(chosen, names))
+    cards = [*_what_moves(chosen), *(layout_card(layout) for layout in chosen)]
     title = f"Layout of {sizes(layout.shape)}"
-    return _view(title, tiles, cards, colours=_checked_colours(by, tiles))
+    return _view(title, tiles, cards, colors=_checked_colors(by, tiles))
 
 
 @view_of.register
@@ -68,25 +68,26 @@ def tile_view(
     `by` as for `layout_view`.
     """
     shown = [tile] if to is None else [tile, to]
-    found = [layout_of(one) for one in shown]
-    _check_comparable(found)
-    tiles = tuple(named_data(one) for one in shown)
-    cards = [tile_card(one) if isinstance(one, TileLayout) else layout_card(one) for one in shown]
-    colours = _checked_colours(by, tiles)
-    return _view(tiles[0].name, tiles, [*_what_moves(found), *cards], colours=colours)
+    layouts = [layout_of(item) for item in shown]
+    _check_comparable(layouts)
+    tiles = tuple(named_data(layout) for layout in shown)
+    cards = [
+        tile_card(layout) if isinstance(layout, TileLayout) else layout_card(layout)
+        for layout in shown
+    ]
+    colors = _checked_colors(by, tiles)
+    return _view(tiles[0].name, tiles, [*_what_moves(layouts), *cards], colors=colors)
 
 
-def _checked_colours(by: str | None, tiles: Sequence[TileData]) -> str:
-    """What the view is to be coloured by at first; "" where nobody says."""
-    offered = list(dict.fromkeys(name for tile in tiles for name in COLOURINGS[tile.memory]))
-    if by is not None and not (is_text(by) and by in offered):
-        advice = suggestion(by, offered, "It can be coloured by")
-        raise LayoutError(f"by={shown(by)} is nothing that this picture has.", advice=advice)
+def _checked_colors(by: str | None, tiles: Sequence[TileData]) -> str:
+    """What the view is to be colored by at first; "" where no one says."""
+    offered = list(dict.fromkeys(name for tile in tiles for name in COLORINGS[tile.memory]))
+    check_color(by, offered)
     return by or ""
 
 
 def _what_moves(layouts: Sequence[Layout]) -> list[Card]:
-    """What has to move, where two layouts of registers stand side by side."""
+    """Return what moves between two layouts of registers that are shown side by side."""
     match layouts:
         case [RegisterLayout() as source, RegisterLayout() as destination]:
             return [moves_card(source, destination)]
@@ -113,7 +114,7 @@ def layouts_view(layouts: Layouts, name: str | None = None) -> View:
 
 def _largest_named(tiles: Sequence[TileData], chosen: Sequence[TileLayout]) -> int:
     """Which is the largest tile that the kernel gave a name to: an accumulator, a loaded block."""
-    named = {one.name for one in chosen if one.name}
+    named = {layout.name for layout in chosen if layout.name}
     return max(
         range(len(tiles)),
         key=lambda n: (tiles[n].name.split(",")[0] in named, math.prod(tiles[n].shape), -n),
@@ -125,17 +126,17 @@ def conversion_view(conversion: Conversion) -> View:
     """What a conversion takes, what it gives, and what it moves.
 
     Raises:
-        LayoutError: one side is no layout of registers or memory that can be asked for by itself.
+        LayoutError: one side is not a layout of registers or of memory.
     """
     if not conversion.destination:
         raise LayoutError(f"{conversion.operation} gives a number: there is no layout to show.")
     sides = [
-        Layout.parse(one, conversion.shape) for one in (conversion.source, conversion.destination)
+        Layout.parse(side, conversion.shape) for side in (conversion.source, conversion.destination)
     ]
     name = conversion.name or conversion.operation
     bits = element_bits(conversion.element)
     tiles = tuple(
-        tile_data(one, f"{name}, {when}", bits) for one, when in zip(sides, ("before", "after"))
+        tile_data(side, f"{name}, {when}", bits) for side, when in zip(sides, ("before", "after"))
     )
     words = format_conversion(conversion)
     cards = [Card(name, words), *_what_moves(sides), *map(layout_card, sides)]
@@ -147,10 +148,10 @@ def _view(
     tiles: tuple[TileData, ...],
     cards: Sequence[Card],
     conversion: str = "",
-    colours: str = "",
+    colors: str = "",
 ) -> View:
     right = 1 if len(tiles) > 1 else None
-    data = LayoutView("layout", title, tiles, 0, right, conversion, colours)
+    data = LayoutView("layout", title, tiles, 0, right, conversion, colors)
     return View(title, lambda: data, lambda: cards)
 
 
@@ -164,10 +165,7 @@ def _with_layout(tiles: Iterable[TileLayout]) -> list[TileLayout]:
 
 def _check_comparable(layouts: Sequence[Layout]) -> None:
     first, *rest = layouts
-    if first.element_count > LARGEST:
-        raise LayoutError(
-            f"A tile of {sizes(first.shape)} has more elements than can be drawn: {LARGEST:,}."
-        )
+    check_drawable(first)
     for other in rest:
         if other.shape != first.shape:
             raise LayoutError(

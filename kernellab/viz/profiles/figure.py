@@ -23,17 +23,17 @@ from kernellab.viz.kit.palette import BLIND_SAFE, INK, ink_on
 _WIDTH, _ROW = 9.0, 0.26
 """Inches: of a picture, and of one level of a flame graph, or one warp of a timeline."""
 _MOST_LEVELS, _MOST_WARPS, _MOST_EVENTS = 40, 48, 20_000
-_COLOURED = len(BLIND_SAFE) - 1
-"""Scopes of a timeline with a colour each; the rest share the last one."""
+_COLORED = len(BLIND_SAFE) - 1
+"""Scopes of a timeline with a color each; the rest share the last one."""
 _LEAST_SHARE = 0.002
 """Of the width: narrower scopes are not drawn."""
 _GAP = 0.002
-"""Between neighbours, as a share of the picture's width."""
+"""Between neighbors, as a share of the picture's width."""
 _LETTER = 0.0085
 """How wide a letter is, as a share of the picture's width."""
 
-_COLOURS = {"scope": BLIND_SAFE[0], "frame": BLIND_SAFE[7], "kernel": BLIND_SAFE[1]}
-_COLOURS |= {"line": BLIND_SAFE[2], "root": BLIND_SAFE[4]}
+_COLORS = {"scope": BLIND_SAFE[0], "frame": BLIND_SAFE[7], "kernel": BLIND_SAFE[1]}
+_COLORS |= {"line": BLIND_SAFE[2], "root": BLIND_SAFE[4]}
 
 
 @dataclass(frozen=True)
@@ -60,23 +60,23 @@ class FlameGraph(FigurePicture):
         return f"<flame graph of {self.metric}>"
 
     def _draw(self) -> Figure:
-        boxes = [one for one in _boxes(self.record, self.metric) if one.depth < _MOST_LEVELS]
-        levels = 1 + max(one.depth for one in boxes)
+        boxes = [box for box in _boxes(self.record, self.metric) if box.depth < _MOST_LEVELS]
+        levels = 1 + max(box.depth for box in boxes)
         subtitle = self.record.measured_by
         title = f"{label(self.record.name or 'Profile')}: {self.metric}"
         figure, axes = sheet(title, subtitle, _WIDTH, 0.9 + _ROW * levels)
-        for one in boxes:
-            colour = _COLOURS[one.scope.kind]
-            place = (one.start, one.depth)
-            width = max(one.width - _GAP, one.width / 2)
-            axes.add_patch(Rectangle(place, width, 0.94, facecolor=colour, edgecolor="none"))
-            letters = int(one.width / _LETTER)
+        for box in boxes:
+            color = _COLORS[box.scope.kind]
+            place = (box.start, box.depth)
+            width = max(box.width - _GAP, box.width / 2)
+            axes.add_patch(Rectangle(place, width, 0.94, facecolor=color, edgecolor="none"))
+            letters = int(box.width / _LETTER)
             if letters >= 3:
-                words = label(one.scope.name)
+                words = label(box.scope.name)
                 words = words if len(words) <= letters else f"{words[: letters - 1]}…"
                 axes.text(
-                    one.start + 0.003, one.depth + 0.5, words, fontsize=7, va="center",
-                    color=ink_on(colour), clip_on=True,
+                    box.start + 0.003, box.depth + 0.5, words, fontsize=7, va="center",
+                    color=ink_on(color), clip_on=True,
                 )  # fmt: skip
         axes.set_xlim(0, 1)
         axes.set_ylim(levels, 0)
@@ -85,13 +85,13 @@ class FlameGraph(FigurePicture):
 
 
 def _boxes(record: ProfileRecord, metric: str) -> Iterator[_Box]:
-    (asked,) = expressions.read(metric, record.root)
+    (read_metric,) = expressions.read(metric, record.root)
     totals = trees.totals_of(record.root)
     whole = totals[id(record.root)]
 
     def size(scope: Scope) -> float:
         place = expressions.Place(scope, totals[id(scope)], whole, record.machine.devices)
-        value = asked.of(place)
+        value = read_metric.of(place)
         return value if value > 0 else 0.0
 
     all_of_it = size(record.root)
@@ -111,13 +111,13 @@ def _boxes(record: ProfileRecord, metric: str) -> Iterator[_Box]:
 @figure_of.register(Profile)
 def flame_graph(record: ProfileRecord, metric: str | None = None) -> FlameGraph:
     """The flame graph of a profile."""
-    asked = expressions.read(metric, record.root, first_alone=True)
-    if not asked:
+    metrics = expressions.read(metric, record.root, first_alone=True)
+    if not metrics:
         raise OptionError(
-            "The profile has no metrics: there is nothing to be as wide as.",
+            "The profile has no metrics, which the widths of a flame graph show.",
             advice="profile.tree() lists its scopes.",
         )
-    return FlameGraph(record, asked[0].text)
+    return FlameGraph(record, metrics[0].text)
 
 
 class TimelinePicture(FigurePicture):
@@ -157,22 +157,22 @@ class TimelinePicture(FigurePicture):
                     row_of[chosen].tolist(),
                 )
             ]
-            colour = _colour(number)
-            axes.add_collection(PatchCollection(boxes, facecolor=colour, edgecolor="none"))
+            color = _color(number)
+            axes.add_collection(PatchCollection(boxes, facecolor=color, edgecolor="none"))
         axes.set_xlim(0, last)
         axes.set_ylim(height, 0)
         axes.set_yticks(
-            [one + 0.5 for one in range(height)],
-            [_row_name(*rows[:, one].tolist()) for one in range(height)],
+            [row + 0.5 for row in range(height)],
+            [_row_name(*rows[:, row].tolist()) for row in range(height)],
             fontsize=7,
         )
         axes.set_xlabel(events.unit)
         patches = [
-            Patch(color=_colour(number), label=label(events.names[name]))
-            for number, name in enumerate(named[:_COLOURED])
+            Patch(color=_color(number), label=label(events.names[name]))
+            for number, name in enumerate(named[:_COLORED])
         ]
-        if len(named) > _COLOURED:
-            patches.append(Patch(color=_colour(_COLOURED), label="others"))
+        if len(named) > _COLORED:
+            patches.append(Patch(color=_color(_COLORED), label="others"))
         figure.legend(handles=patches, loc="outside lower left", ncols=4, labelcolor=INK)
         return figure
 
@@ -186,11 +186,11 @@ def _named(timeline: Timeline, shown: numpy.ndarray) -> list[int]:
         minlength=len(events.names),
     )
     there = numpy.unique(events.scope[shown])
-    return [int(one) for one in there[numpy.argsort(-took[there], kind="stable")]]
+    return [int(index) for index in there[numpy.argsort(-took[there], kind="stable")]]
 
 
-def _colour(number: int) -> str:
-    return BLIND_SAFE[min(number, _COLOURED)]
+def _color(number: int) -> str:
+    return BLIND_SAFE[min(number, _COLORED)]
 
 
 def _row_name(program: int, warp: int) -> str:

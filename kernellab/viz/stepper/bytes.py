@@ -110,8 +110,8 @@ def elements_in(view: StepperView, elements: ElementsData, shape: tuple[int, ...
 
 def runs_of_places(view: StepperView, places: int) -> numpy.ndarray:
     """The runs of some places, (first, how many), int32, without a copy."""
-    found = view.places[places]
-    return numbers_in(view, "int32", found.at, 2 * found.runs).reshape(-1, 2)
+    argument = view.places[places]
+    return numbers_in(view, "int32", argument.at, 2 * argument.runs).reshape(-1, 2)
 
 
 def numbers_of_places(view: StepperView, places: int) -> numpy.ndarray:
@@ -176,7 +176,7 @@ class Cells:
 
     def __init__(self, shape: tuple[int, ...], side: int = SMALL_TENSOR) -> None:
         self.extents = picture_extents(shape, side)
-        """Rows and columns of the elements, before neighbours become one cell."""
+        """Rows and columns of the elements, before neighbors become one cell."""
         self._down, self._across = (picture_edges(extent, side) for extent in self.extents)
 
     def of(self, numbers: numpy.ndarray) -> numpy.ndarray:
@@ -239,7 +239,7 @@ class SmallTensor:
     """The contents of a tensor, and its small picture, which follows what is written."""
 
     def __init__(self, contents: numpy.ndarray, side: int = SMALL_TENSOR) -> None:
-        """Contents that are contiguous, and nobody else's: what is written is written there."""
+        """Contents that are contiguous, and no one else's: what is written is written there."""
         self.cells = Cells(contents.shape, side)
         self.picture = thumbnail_of(contents, side)
         self.elements_read = 0

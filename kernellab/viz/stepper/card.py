@@ -12,7 +12,7 @@ from kernellab.viz.stepper.data import StepperView
 from kernellab.viz.stepper.states import ArgumentState, Picture, StepState, VariableState
 
 _numbers = itertools.count()
-"""Every stepper of a page needs names of its own for its buttons."""
+"""Numbers the steppers of a page, whose buttons need different names."""
 
 
 def _where(state: StepState) -> str:
@@ -50,8 +50,8 @@ def text_lines(view: StepperView, state: StepState | None) -> Iterator[str]:
 
 def _text_variables(state: StepState) -> Iterator[str]:
     rows = [
-        ("*" if one.changed else " ", one.name, one.type, _value_words(one))
-        for one in state.variables
+        ("*" if variable.changed else " ", variable.name, variable.type, _value_words(variable))
+        for variable in state.variables
     ]
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
     for row in rows:
@@ -167,30 +167,37 @@ class StillPage:
         return f'<label for="{self._name}-{place}">{words}</label>'
 
     def _variables(self, state: StepState) -> str:
-        rows = "\n".join(self._variable(one) for one in state.variables)
+        rows = "\n".join(self._variable(variable) for variable in state.variables)
         below = (
             f'<div class="kl-faint">{escape(_constants(state))}</div>' if state.constants else ""
         )
         table = f'<table class="kl-vars"><tbody>\n{rows}\n</tbody></table>'
         return f"<div>\n{table}\n{below}</div>"
 
-    def _variable(self, one: VariableState) -> str:
-        picture = self._image(one.picture, {}, _VARIABLE_WIDTH, one.name)
-        row = ' class="kl-new"' if one.changed else ""
-        cells = (escape(one.name), escape(one.type), escape(_value_words(one)), picture)
+    def _variable(self, variable: VariableState) -> str:
+        picture = self._image(variable.picture, {}, _VARIABLE_WIDTH, variable.name)
+        row = ' class="kl-new"' if variable.changed else ""
+        cells = (
+            escape(variable.name),
+            escape(variable.type),
+            escape(_value_words(variable)),
+            picture,
+        )
         return f"<tr{row}>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
     def _memory(self, state: StepState) -> str:
         accesses = "".join(f"<div>{escape(text)}</div>" for text in state.accesses)
-        figures = "\n".join(self._argument(one) for one in state.arguments)
+        figures = "\n".join(self._argument(argument) for argument in state.arguments)
         return (
             f'<div style="margin-top:6px">{accesses}</div>\n'
             f'<div class="kl-sides">\n{figures}\n</div>'
         )
 
-    def _argument(self, one: ArgumentState) -> str:
-        image = self._image(one.picture, one.touched, _ARGUMENT_WIDTH, one.name)
-        words = f"<b>{escape(one.name)}</b> {escape(one.type)}<br>{escape(one.value)}"
+    def _argument(self, argument: ArgumentState) -> str:
+        image = self._image(argument.picture, argument.touched, _ARGUMENT_WIDTH, argument.name)
+        words = (
+            f"<b>{escape(argument.name)}</b> {escape(argument.type)}<br>{escape(argument.value)}"
+        )
         return f"<figure>{image}<figcaption>{words}</figcaption></figure>"
 
     def _image(
@@ -204,11 +211,11 @@ class StillPage:
             return ""
         key = picture, repr(touched)
         if key not in self._images:
-            self._images[key] = base64.b64encode(png(picture.colours(touched))).decode()
+            self._images[key] = base64.b64encode(png(picture.colors(touched))).decode()
         scale = min(width / max(picture.width, picture.height), _LARGEST_CELL)
         across, down = (max(round(side * scale), 8) for side in (picture.width, picture.height))
         alt = escape(f"picture of {name}", quote=True)
-        if self._is_first:  # as an image of its own, which stays where styles are stripped
+        if self._is_first:  # as a separate image, which stays where styles are stripped
             source = f"data:image/png;base64,{self._images[key]}"
             return f'<img width="{across}" height="{down}" alt="{alt}" src="{source}">'
         drawn = f'class="kl-picture {self._name}-{list(self._images).index(key)}"'

@@ -19,7 +19,7 @@ class ElementsData:
     at: int
     """Where the first is; elements lie one after the other, little-endian."""
     averaged: bool
-    """Whether this is a small picture in which neighbours are averaged,
+    """Whether this is a small picture in which neighbors are averaged,
     and not the elements themselves."""
     rows: int
     columns: int
@@ -37,13 +37,13 @@ class StepValue:
     """The value of a scalar, the range of a tile."""
     shape: tuple[int, ...]
     kept: Literal["constant", "exact", "summary"]
-    """What the trace has of it; "constant" is what is no array."""
+    """What the trace has of it; "constant" is a value that is not an array."""
     elements: ElementsData | None
     """None for what has none, and where they were left out."""
     left_out: str
     """Why there is not every element, in words; "" where there is."""
     in_kernel: bool
-    """Whether a live kernel sends every element when it is asked."""
+    """Whether a live kernel sends every element on request."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ class StepWrite:
     at: int
     """Where in the bytes of the view their elements are, as the argument's."""
     words: str = ""
-    """The range of the whole argument after it, where its elements are too many to be here
-    and somebody asked; else ""."""
+    """The range of the whole argument after it, if it has too many elements to be here and the view
+    requested them; else ""."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,22 @@ class ArgumentData:
     left_out: str
     """Why there is not every element, in words; "" where there is."""
     in_kernel: bool
-    """Whether a live kernel sends every element when it is asked."""
+    """Whether a live kernel sends every element on request."""
+
+
+@dataclass(frozen=True)
+class WrongData:
+    """The first element of a tensor that does not have the expected value after the launch."""
+
+    argument: int
+    element: int
+    """Its number in reading order."""
+    name: str
+    """ "z_ptr[3, 7]"."""
+    expected: str
+    """The value that it should have."""
+    actual: str
+    """The value that it has after the launch."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +172,7 @@ class ArgumentStep:
 @dataclass(frozen=True)
 class TensorPart:
     """A tensor of a stepper's view with every element: what was left out to keep the view small.
-    Its numbers are in bytes of their own.
+    Its numbers are in separate bytes.
     """
 
     elements: ElementsData
@@ -197,8 +212,10 @@ class StepperView(ViewData):
     places: tuple[PlacesData, ...]
     arguments: tuple[ArgumentData, ...]
     steps: tuple[StepData, ...]
+    wrong: WrongData | None
+    """None if results were not compared, or are as expected."""
     numbers: bytes
-    """All elements; they travel as a part of their own."""
+    """All elements; they are sent as a separate part."""
 
     def in_parts(self) -> tuple[Self, list[bytes]]:
         """The elements apart."""

@@ -41,11 +41,11 @@ def figure_of(view: StepperView, state: StepState | None) -> bytes:
             verticalalignment="center",
             backgroundcolor="#ffeeb0" if current else "none",
         )
-    for number, (title, colours) in enumerate(pictures):
+    for number, (title, colors) in enumerate(pictures):
         row, column = divmod(number, _MOST_PICTURES)
         bottom = (1.9 * (rows - row - 1) + 0.1) / whole
         axes = figure.add_axes((0.01 + column * 0.165, bottom, 0.15, 1.4 / whole))
-        axes.imshow(_thickened(colours), interpolation="nearest")
+        axes.imshow(_thickened(colors), interpolation="nearest")
         axes.set_title(title, fontsize=8, parse_math=False)
         axes.set_xticks([])
         axes.set_yticks([])
@@ -54,19 +54,23 @@ def figure_of(view: StepperView, state: StepState | None) -> bytes:
     return content.getvalue()
 
 
-def _thickened(colours: numpy.ndarray) -> numpy.ndarray:
+def _thickened(colors: numpy.ndarray) -> numpy.ndarray:
     """A strip of a picture with its rows repeated, so that there is something to see."""
-    rows, columns, _ = colours.shape
-    return numpy.repeat(colours, max(columns // (8 * rows), 1), axis=0)
+    rows, columns, _ = colors.shape
+    return numpy.repeat(colors, max(columns // (8 * rows), 1), axis=0)
 
 
 def _pictures(state: StepState) -> Iterator[tuple[str, numpy.ndarray]]:
-    """(title, colours) of the variables with a picture, then of the arguments."""
-    drawn = [(one.name, one.picture) for one in state.variables if one.picture is not None]
+    """(title, colors) of the variables with a picture, then of the arguments."""
+    drawn = [
+        (variable.name, variable.picture)
+        for variable in state.variables
+        if variable.picture is not None
+    ]
     for name, picture in drawn[:_MOST_PICTURES]:
-        yield name, picture.colours({})
-    for one in state.arguments[:_MOST_PICTURES]:
-        if one.picture is not None:
-            marks = " and ".join(one.touched)
-            title = f"{one.name} ({marks})" if marks else one.name
-            yield title, one.picture.colours(one.touched)
+        yield name, picture.colors({})
+    for argument in state.arguments[:_MOST_PICTURES]:
+        if argument.picture is not None:
+            marks = " and ".join(argument.touched)
+            title = f"{argument.name} ({marks})" if marks else argument.name
+            yield title, argument.picture.colors(argument.touched)

@@ -36,24 +36,24 @@ _WHY = "left out to keep the view small"
 def lightened_steps(view: StepperView, most_bytes: int) -> StepperView:
     """The view with at most about so many bytes of elements as they are: the smallest tiles and
     tensors keep theirs. Of other tensors there is a small picture that follows the steps, of tiles
-    one as long as there is room.
+    one as long as there is space.
     """
     if len(view.numbers) <= most_bytes:
         return view
     return _Lightener(view, most_bytes).view()
 
 
-_LEAST_ROOM = 10_000
+_LEAST_SPACE = 10_000
 """Bytes of elements; with fewer there is little left to leave out."""
 
 
 def lightened(view: StepperView, most_bytes: int) -> bytes:
     """The packed data, without the largest tiles and tensors where it would be more."""
     data = packed(view)
-    room = len(view.numbers)
-    while len(data) > most_bytes and room > _LEAST_ROOM:
-        room = min(room // 2, 4 * most_bytes)
-        data = packed(lightened_steps(view, room))
+    space = len(view.numbers)
+    while len(data) > most_bytes and space > _LEAST_SPACE:
+        space = min(space // 2, 4 * most_bytes)
+        data = packed(lightened_steps(view, space))
     return data
 
 
@@ -71,8 +71,8 @@ class _Lightener:
 
     def view(self) -> StepperView:
         view = self._view
-        values = tuple(self._value(one, ("value", n)) for n, one in enumerate(view.values))
-        arguments = tuple(self._argument(one, n) for n, one in enumerate(view.arguments))
+        values = tuple(self._value(value, ("value", n)) for n, value in enumerate(view.values))
+        arguments = tuple(self._argument(value, n) for n, value in enumerate(view.arguments))
         steps = tuple(self._step(step) for step in view.steps)
         note = (
             "To keep this view small, its largest tiles and tensors are small pictures. "
@@ -89,31 +89,31 @@ class _Lightener:
             numbers=self._bytes.joined(),
         )
 
-    def _value(self, one: StepValue, item: tuple[str, int]) -> StepValue:
-        if one.elements is None:
-            return one
-        array = elements_in(self._view, one.elements, one.shape)
+    def _value(self, value: StepValue, item: tuple[str, int]) -> StepValue:
+        if value.elements is None:
+            return value
+        array = elements_in(self._view, value.elements, value.shape)
         if item in self._kept:
-            return dataclasses.replace(one, elements=self._same(one.elements, array))
-        if one.elements.averaged or array.size <= SMALL * SMALL:
-            in_kernel = not one.elements.averaged
+            return dataclasses.replace(value, elements=self._same(value.elements, array))
+        if value.elements.averaged or array.size <= SMALL * SMALL:
+            in_kernel = not value.elements.averaged
             return dataclasses.replace(
-                one, elements=None, left_out=one.left_out or _WHY, in_kernel=in_kernel
+                value, elements=None, left_out=value.left_out or _WHY, in_kernel=in_kernel
             )
         small = thumbnail_of(array, SMALL)
         self._pictures_left -= small.nbytes
         picture = small_picture(small, self._bytes) if self._pictures_left > 0 else None
-        return dataclasses.replace(one, elements=picture, left_out=_WHY, in_kernel=True)
+        return dataclasses.replace(value, elements=picture, left_out=_WHY, in_kernel=True)
 
-    def _argument(self, one: ArgumentData, number: int) -> ArgumentData:
-        if one.elements is None:
-            return one
-        array = elements_in(self._view, one.elements, one.shape)
-        if one.elements.averaged or ("argument", number) in self._kept:
-            return dataclasses.replace(one, elements=self._same(one.elements, array))
+    def _argument(self, value: ArgumentData, number: int) -> ArgumentData:
+        if value.elements is None:
+            return value
+        array = elements_in(self._view, value.elements, value.shape)
+        if value.elements.averaged or ("argument", number) in self._kept:
+            return dataclasses.replace(value, elements=self._same(value.elements, array))
         small = self._small[number] = SmallTensor(array.copy())
         picture = small_picture(small.picture, self._bytes)
-        return dataclasses.replace(one, elements=picture, left_out=_WHY, in_kernel=True)
+        return dataclasses.replace(value, elements=picture, left_out=_WHY, in_kernel=True)
 
     def _same(self, elements: ElementsData, array: numpy.ndarray) -> ElementsData:
         return dataclasses.replace(elements, at=self._bytes.add(array))
@@ -121,7 +121,7 @@ class _Lightener:
     def _step(self, step: StepData) -> StepData:
         if not step.accesses and not step.writes:
             return step
-        accesses = tuple(self._access(one) for one in step.accesses)
+        accesses = tuple(self._access(access) for access in step.accesses)
         return dataclasses.replace(step, accesses=accesses, writes=tuple(self._writes(step)))
 
     def _access(self, access: StepAccess) -> StepAccess:
@@ -156,15 +156,15 @@ class _Lightener:
 
 def _smallest(view: StepperView, most_bytes: int) -> set[tuple[str, int]]:
     """The values and arguments that keep their elements, the smallest first,
-    while there is room.
+    while there is space.
     """
     written = [0] * len(view.arguments)
     for step in view.steps:
         for write in step.writes:
             written[write.argument] += view.places[write.places].count * 8
-    items = [(_bytes_of(one), ("value", n)) for n, one in enumerate(view.values)]
+    items = [(_bytes_of(value), ("value", n)) for n, value in enumerate(view.values)]
     items += [
-        (_bytes_of(one) + written[n], ("argument", n)) for n, one in enumerate(view.arguments)
+        (_bytes_of(value) + written[n], ("argument", n)) for n, value in enumerate(view.arguments)
     ]
     kept = set()
     for size, item in sorted(items):
@@ -175,8 +175,8 @@ def _smallest(view: StepperView, most_bytes: int) -> set[tuple[str, int]]:
     return kept
 
 
-def _bytes_of(one: StepValue | ArgumentData) -> int:
-    if one.elements is None:
+def _bytes_of(value: StepValue | ArgumentData) -> int:
+    if value.elements is None:
         return 0
-    count = one.elements.rows * one.elements.columns
-    return count * numpy.dtype(one.elements.dtype).itemsize
+    count = value.elements.rows * value.elements.columns
+    return count * numpy.dtype(value.elements.dtype).itemsize

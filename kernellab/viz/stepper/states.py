@@ -13,7 +13,7 @@ import numpy
 from kernellab.tracing.steps import Program
 from kernellab.tracing.summaries import summarize, thumbnail_of
 from kernellab.viz.kit.data import as_json
-from kernellab.viz.kit.pictures import TOUCHED, codes_of, coloured
+from kernellab.viz.kit.pictures import TOUCHED, codes_of, colored
 from kernellab.viz.stepper.bytes import (
     STILL_SIDE,
     Cells,
@@ -42,19 +42,19 @@ class Picture:
 
     Attributes:
         width, height: in cells.
-        codes: of their colours, row by row, one byte each; see `pictures.PALETTE`.
+        codes: of their colors, row by row, one byte each; see `pictures.PALETTE`.
     """
 
     width: int
     height: int
     codes: bytes
 
-    def colours(self, touched: Mapping[str, Sequence[int]]) -> numpy.ndarray:
-        """The picture in colour, uint8 of shape (height, width, 3), accessed cells marked."""
-        colours = coloured(numpy.frombuffer(self.codes, numpy.uint8))
+    def colors(self, touched: Mapping[str, Sequence[int]]) -> numpy.ndarray:
+        """The picture in color, uint8 of shape (height, width, 3), accessed cells marked."""
+        colors = colored(numpy.frombuffer(self.codes, numpy.uint8))
         for kind, cells in touched.items():
-            colours[list(cells)] = TOUCHED[kind]
-        return colours.reshape(self.height, self.width, 3)
+            colors[list(cells)] = TOUCHED[kind]
+        return colors.reshape(self.height, self.width, 3)
 
 
 @dataclass(frozen=True)
@@ -155,15 +155,15 @@ def still_data(view: StepperView, states: Sequence[StepState]) -> dict[str, Any]
     """
     pictures: dict[Picture, int] = {}
 
-    def plain(one: VariableState | ArgumentState) -> dict[str, Any]:
-        number = one.picture and pictures.setdefault(one.picture, len(pictures))
-        return {**as_json(one), "picture": number}
+    def plain(state: VariableState | ArgumentState) -> dict[str, Any]:
+        number = state.picture and pictures.setdefault(state.picture, len(pictures))
+        return {**as_json(state), "picture": number}
 
     steps = [
         {
             **as_json(state),
-            "variables": [plain(one) for one in state.variables],
-            "arguments": [plain(one) for one in state.arguments],
+            "variables": [plain(variable) for variable in state.variables],
+            "arguments": [plain(argument) for argument in state.arguments],
         }
         for state in states
     ]
@@ -176,7 +176,8 @@ def still_data(view: StepperView, states: Sequence[StepState]) -> dict[str, Any]
         "fault_step": view.fault_step,
         "steps": steps,
         "pictures": [
-            {**as_json(one), "codes": base64.b64encode(one.codes).decode()} for one in pictures
+            {**as_json(picture), "codes": base64.b64encode(picture.codes).decode()}
+            for picture in pictures
         ],
     }
 
@@ -265,7 +266,7 @@ class _Tensor:
     def after(self, step: StepData) -> ArgumentState:
         """The tensor after a step, and the cells of its picture that the step touches."""
         data, contents = self._data, self._contents
-        writes = [one for one in step.writes if one.argument == self._number]
+        writes = [write for write in step.writes if write.argument == self._number]
         for write in writes:
             places = numbers_of_places(self._view, write.places)
             contents.reshape(-1)[places] = written_in(self._view, write)
@@ -276,10 +277,10 @@ class _Tensor:
         return ArgumentState(data.name, data.type, self._words, self._picture, touched)
 
     def _touched(self, step: StepData) -> dict[str, set[int]]:
-        found: dict[str, set[int]] = {}
+        lines: dict[str, set[int]] = {}
         for access in step.accesses:
             if access.argument == self._number and access.places is not None:
                 places = numbers_of_places(self._view, access.places)
                 cells = places if self._is_small else self._cells.of(places)
-                found.setdefault(access.operation, set()).update(cells.tolist())
-        return found
+                lines.setdefault(access.operation, set()).update(cells.tolist())
+        return lines

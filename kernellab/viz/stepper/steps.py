@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy
 
-from kernellab.common.formatting import counted
+from kernellab.common.formatting import counted, number_texts
 from kernellab.errors import NotRecorded, label_file
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Access, Frame, Step, TracedArgument
@@ -37,6 +37,7 @@ from kernellab.viz.stepper.data import (
     StepSource,
     StepValue,
     StepWrite,
+    WrongData,
 )
 from kernellab.viz.stepper.lightening import lightened_steps
 
@@ -75,7 +76,7 @@ def step_view(
     Args:
         trace: what is shown.
         focus: number of the step that is shown first; None for the fault, else the first step.
-        most_steps: how many steps the view holds, neighbours of the focus.
+        most_steps: how many steps the view holds, neighbors of the focus.
     """
     return lightened_steps(_view(trace, focus, most_steps, is_still=False), MOST_BYTES)
 
@@ -115,9 +116,11 @@ class _Maker:
         """A frame's number in the trace -> that in the view."""
         self._accesses: dict[object, StepAccess] = {}
         self._arguments = list(trace.arguments.values())
-        self._argument_numbers = {one.name: place for place, one in enumerate(self._arguments)}
+        self._argument_numbers = {
+            argument.name: place for place, argument in enumerate(self._arguments)
+        }
         sources = reversed(tuple(enumerate(trace.sources)))  # of equal names the first counts
-        self._sources = {(one.file, one.function): number for number, one in sources}
+        self._sources = {(source.file, source.function): number for number, source in sources}
         self._followed: dict[str, SmallTensor | None] = {}
         """Arguments that are known after every step; those too large to draw, as a small one."""
         self._cells: dict[str, Cells] = {}
@@ -135,8 +138,8 @@ class _Maker:
 
     def view(self, focus: int) -> StepperView:
         trace, facts = self._trace, self._trace.facts
-        arguments = tuple(self._argument(one) for one in self._arguments)
-        frames, steps = self._frames(), tuple(self._step(one) for one in self._steps)
+        arguments = tuple(self._argument(argument) for argument in self._arguments)
+        frames, steps = self._frames(), tuple(self._step(step) for step in self._steps)
         return StepperView(
             "steps",
             f"Steps of {facts.kernel}",
@@ -152,13 +155,34 @@ class _Maker:
             self._first,
             len(trace),
             focus,
-            tuple(StepSource(_label(one.file), one.first_line, one.lines) for one in trace.sources),
+            tuple(
+                StepSource(_label(source.file), source.first_line, source.lines)
+                for source in trace.sources
+            ),
             frames=frames,
             steps=steps,
             arguments=arguments,
             values=tuple(self._values),
             places=self._places.data,
+            wrong=self._wrong(),
             numbers=self._bytes.joined(),
+        )
+
+    def _wrong(self) -> WrongData | None:
+        """The first wrong element of the results, where its tensor is in the view."""
+        wrong = self._trace.wrong
+        if wrong is None or wrong.argument not in self._argument_numbers:
+            return None
+        shape = self._trace.arguments[wrong.argument].shape
+        if len(shape) != len(wrong.index):
+            return None
+        actual, expected = number_texts(wrong.actual, wrong.expected)
+        return WrongData(
+            self._argument_numbers[wrong.argument],
+            int(numpy.ravel_multi_index(wrong.index, shape)) if shape else 0,
+            f"{wrong.argument}[{', '.join(map(str, wrong.index))}]",
+            expected,
+            actual,
         )
 
     def _left_out(self) -> Iterator[str]:
@@ -207,7 +231,7 @@ class _Maker:
                 begun[step.frame.number].update(step.changed_numbers)
         numbers = sorted(begun)
         self._frame_numbers = {number: place for place, number in enumerate(numbers)}
-        return tuple(self._frame(self._trace.frames[one], begun[one]) for one in numbers)
+        return tuple(self._frame(self._trace.frames[frame], begun[frame]) for frame in numbers)
 
     def _frame(self, frame: Frame, given: dict[str, int]) -> StepFrame:
         return StepFrame(
@@ -236,7 +260,7 @@ class _Maker:
             tuple(iteration.text() for iteration in step.turns),
             step.operation,
             {name: self._value(number) for name, number in step.changed_numbers.items()},
-            tuple(self._access(one) for one in step.accesses),
+            tuple(self._access(access) for access in step.accesses),
             tuple(self._writes(step)),
         )
 
@@ -447,7 +471,7 @@ def _place(file: str, line: int) -> str:
 def _heading(trace: Trace) -> str:
     facts = trace.facts
     ran = {frame.program for frame in trace.frames}
-    programs = [one for one in facts.programs if one in ran] or facts.programs
+    programs = [program for program in facts.programs if program in ran] or facts.programs
     unit = "operation" if facts.operations else "step"
     who = f"program {programs[0]}" if len(programs) == 1 else f"{len(programs):,} programs"
     steps = counted(len(trace), unit)

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
+from kernellab.errors import KernelLabError
 from kernellab.tracing.records import Trace
-from kernellab.viz.kit.requests import Handler
+from kernellab.viz.kit.data import as_json
+from kernellab.viz.kit.requests import Answer, Handler
 from kernellab.viz.kit.view import View, view_of
+from kernellab.viz.stepper.bytes import Bytes, elements_in, numbers_in, written_in
 from kernellab.viz.stepper.card import StillPage, text_lines
-from kernellab.viz.stepper.data import StepperView
+from kernellab.viz.stepper.data import (
+    ArgumentData,
+    ArgumentStep,
+    ElementsData,
+    PlacesData,
+    StepperView,
+    StepValue,
+    StepWrite,
+    TensorPart,
+)
 from kernellab.viz.stepper.figure import figure_of
 from kernellab.viz.stepper.lightening import lightened
-from kernellab.viz.stepper.requests import step_handlers
 from kernellab.viz.stepper.states import StepState, states_of, still_data
 from kernellab.viz.stepper.steps import MOST_STEPS, step_view, still_view
 
@@ -40,7 +52,7 @@ class Stepper(View):
     @property
     def _first(self) -> StepState | None:
         """The step that is shown first; None where there are no steps."""
-        return next((one for one in self._states if one.number == self._drawn.focus), None)
+        return next((state for state in self._states if state.number == self._drawn.focus), None)
 
     @cached_property
     def still_data(self) -> dict[str, Any]:
@@ -85,6 +97,77 @@ def stepper_of(trace: Trace, step: int | None = None, most_steps: int = MOST_STE
     Args:
         trace: what is shown.
         step: number of the step that is shown first; None for the fault, else the first step.
-        most_steps: how many steps the still holds, neighbours of that one.
+        most_steps: how many steps the still holds, neighbors of that one.
     """
     return Stepper(trace, step, most_steps)
+
+
+# Requests for what the data left out to stay small
+
+
+def step_handlers(view: StepperView) -> Mapping[str, Handler]:
+    """What answers a stepper: "value" with the elements of a tile,
+    "tensor" with a tensor and all that happens to it. Each takes a number by the name of its kind.
+
+    Args:
+        view: all of the view's data, nothing left out.
+    """
+    return {
+        "value": lambda request: _sent("elements", _value_part, view, request.get("value")),
+        "tensor": lambda request: _sent("tensor", _tensor_part, view, request.get("tensor")),
+    }
+
+
+def _sent(
+    name: str, part: Callable[[StepperView, int], tuple[Any, bytes]], view: StepperView, number: Any
+) -> Answer:
+    try:
+        value, numbers = part(view, number)
+    except (IndexError, TypeError) as error:
+        raise KernelLabError("This view has no such part.") from error
+    return Answer({name: as_json(value)}, [numbers])
+
+
+def _value_part(view: StepperView, number: int) -> tuple[ElementsData, bytes]:
+    """The elements of one of a view's values, and the bytes that they are in."""
+    bytes_ = Bytes()
+    return _whole(view, view.values[number], bytes_), bytes_.joined()
+
+
+def _whole(view: StepperView, value: StepValue | ArgumentData, bytes_: Bytes) -> ElementsData:
+    """All elements of a value or a tensor, added to some bytes; refused where they are not here."""
+    if value.elements is None or value.elements.averaged:
+        raise KernelLabError(value.left_out)
+    at = bytes_.add(elements_in(view, value.elements, value.shape))
+    return dataclasses.replace(value.elements, at=at)
+
+
+def _tensor_part(view: StepperView, number: int) -> tuple[TensorPart, bytes]:
+    """One of a view's tensors with all that happens to it, and the bytes of its numbers."""
+    bytes_ = Bytes()
+    elements = _whole(view, view.arguments[number], bytes_)
+    numbers: dict[int, int] = {}
+    places: list[PlacesData] = []
+
+    def moved(old: int) -> int:
+        if old not in numbers:
+            numbers[old] = len(places)
+            runs = numbers_in(view, "int32", view.places[old].at, 2 * view.places[old].runs)
+            places.append(dataclasses.replace(view.places[old], at=bytes_.add(runs)))
+        return numbers[old]
+
+    steps = {}
+    for at, step in enumerate(view.steps):
+        accessed = tuple(
+            None if access.places is None else moved(access.places)
+            for access in step.accesses
+            if access.argument == number
+        )
+        writes = tuple(
+            StepWrite(number, moved(write.places), bytes_.add(written_in(view, write)))
+            for write in step.writes
+            if write.argument == number
+        )
+        if accessed or writes:
+            steps[at] = ArgumentStep(accessed, writes)
+    return TensorPart(elements, tuple(places), steps), bytes_.joined()

@@ -13,36 +13,37 @@ from kernellab.common.formatting import counted, percent
 from kernellab.profiling.estimates.calibration import MEDIAN_ERROR
 from kernellab.tuning.results.plot_data import varying_parameters
 from kernellab.tuning.results.ranking import by_compiler, timed
-from kernellab.tuning.results.records import Trial
+from kernellab.tuning.results.records import Trial, format_value
 from kernellab.tuning.results.tables import MICROSECONDS, achieved, how_timed, parameter_column
 from kernellab.tuning.results.tuning import Tuning
 from kernellab.tuning.results.tunings import Tunings
-from kernellab.tuning.results.value_formatting import format_value
 from kernellab.viz.kit.card import Card, Table, card_of
 
 MOST_ROWS = 10
 
 REDEFINED = (
-    "The kernel has been redefined since this sweep: what stands here, and the IR of its configs, "
-    "is of the source that it had then."
+    "The kernel has been redefined since this sweep. What is shown here, and the IR of its "
+    "configs, belong to the source that it had then."
 )
 
 
 COMPILED_IN_ORDER = (
     "what the compiler says, those first that spill less, have the higher occupancy and take fewer "
-    "registers, which is no order of times"
+    "registers, which is not an order of times"
 )
 """Of configs without times; see `ranking.by_compiler`."""
 ESTIMATED_IN_ORDER = (
-    "the order of estimates, which nobody has measured: median error "
+    "the order of estimates, which no one has measured: median error "
     f"{MEDIAN_ERROR:.0%} on kernels left out"
 )
 
 
 def untimed_order(tuning: Tuning) -> str:
     """What configs without times are ranked by, in words."""
-    compiled = (one.outcome.compiled for one in tuning.trials)
-    has_estimates = any(one is not None and one.estimated is not None for one in compiled)
+    compiled = (trial.outcome.compiled for trial in tuning.trials)
+    has_estimates = any(
+        outcome is not None and outcome.estimated is not None for outcome in compiled
+    )
     return ESTIMATED_IN_ORDER if has_estimates else COMPILED_IN_ORDER
 
 
@@ -62,7 +63,7 @@ def still_card(tuning: Tuning) -> Card:
     ranked = timed(tuning.trials)
     shown = ranked or by_compiler(tuning.trials)
     title = "The fastest" if ranked else f"{format_untimed(tuning)}: {untimed_order(tuning)}"
-    left = sum(not one.is_dropped for one in tuning.trials) - len(shown[:MOST_ROWS])
+    left = sum(not trial.is_dropped for trial in tuning.trials) - len(shown[:MOST_ROWS])
     if left > 0:
         title += f"; {counted(left, 'other')} in tuning.table"
     return Card(
@@ -102,16 +103,16 @@ def still_card_of_all(tunings: Tunings) -> Card:
     the fastest config for each key.
     """
     rows = []
-    for one in tunings:
-        key = ", ".join(f"{name}={value}" for name, value in one.key.items())
-        if one.is_timed and one.best.timing is not None:
-            time = f"{one.best.timing.median * MICROSECONDS:.4g} us"
-            rows.append((key, str(one.best.candidate), time))
+    for tuning in tunings:
+        key = ", ".join(f"{name}={value}" for name, value in tuning.key.items())
+        if tuning.is_timed and tuning.best.timing is not None:
+            time = f"{tuning.best.timing.median * MICROSECONDS:.4g} us"
+            rows.append((key, str(tuning.best.candidate), time))
         else:
             rows.append((key, "not timed", ""))
     name = tunings[0].kernel if len(tunings) else "no sweeps"
     columns = ("key", "the fastest config", "time")
-    notes = [REDEFINED] if any(one.is_redefined for one in tunings) else []
+    notes = [REDEFINED] if any(tuning.is_redefined for tuning in tunings) else []
     return Card(f"{name}: {counted(len(tunings), 'sweep')}", "", (Table("", columns, rows),), notes)
 
 
@@ -134,7 +135,7 @@ def format_best(tuning: Tuning) -> list[str]:
     ranked = tuning.ranked
     unchecked = _unchecked(tuning)
     if not ranked:
-        if tuning.trials and all(one.is_dropped for one in tuning.trials):
+        if tuning.trials and all(trial.is_dropped for trial in tuning.trials):
             return ["No config is valid."]
         return unchecked
     best = ranked[0]
@@ -154,13 +155,13 @@ def format_best(tuning: Tuning) -> list[str]:
 
 
 def _unchecked(tuning: Tuning) -> list[str]:
-    found = [one for one in tuning.trials if one.outcome.unchecked]
-    if not found:
+    unchecked = [trial for trial in tuning.trials if trial.outcome.unchecked]
+    if not unchecked:
         return []
     return [
         (
-            f"The results of {counted(len(found), 'config')} were not checked. {found[0].number}: "
-            f"{found[0].outcome.unchecked}"
+            f"The results of {counted(len(unchecked), 'config')} were not checked. "
+            f"{unchecked[0].number}: {unchecked[0].outcome.unchecked}"
         )
     ]
 
@@ -169,14 +170,14 @@ def _configs(tuning: Tuning, shown: list[Trial], title: str) -> Table:
     """A row a config, with a column for each parameter:
     of names in every row the table would be wider than a page.
     """
-    varying = varying_parameters([one.candidate.values for one in tuning.trials])
+    varying = varying_parameters([trial.candidate.values for trial in tuning.trials])
     parameters = varying or list(shown[0].candidate.values if shown else ())
     rates = achieved(tuning, tuning.best.timing) if tuning.is_timed else {}
     times = ["us", "quartiles", *rates] if tuning.is_timed else []
     results = ["config", *times, "registers", "spilled", "shared", "occupancy"]
     named = (parameter_column(name, results) for name in parameters)
     columns = [results[0], *named, *results[1:]]
-    rows = [_row(tuning, one, parameters) for one in shown]
+    rows = [_row(tuning, trial, parameters) for trial in shown]
     return Table(title, columns, rows, numbers=range(1, len(columns)))
 
 
@@ -186,7 +187,7 @@ def _row(tuning: Tuning, trial: Trial, parameters: Sequence[str]) -> tuple[str, 
     timing, compiled = trial.timing, trial.outcome.compiled
     if tuning.is_timed and timing is not None:
         median, lower, upper = (
-            one * MICROSECONDS for one in (timing.median, timing.lower, timing.upper)
+            seconds * MICROSECONDS for seconds in (timing.median, timing.lower, timing.upper)
         )
         cells += [f"{median:.4g}", f"{lower:.4g} to {upper:.4g}"]
         cells += [f"{rate:.4g}" for rate in achieved(tuning, timing).values() if rate is not None]
@@ -205,20 +206,22 @@ def _row(tuning: Tuning, trial: Trial, parameters: Sequence[str]) -> tuple[str, 
 
 def _baselines(tuning: Tuning) -> Table:
     rows = [
-        (name, f"{one.median * MICROSECONDS:.4g} us", one.how)
-        for name, one in tuning.baselines.items()
+        (name, f"{baseline.median * MICROSECONDS:.4g} us", baseline.how)
+        for name, baseline in tuning.baselines.items()
     ]
     return Table("Beside it", (), rows)
 
 
 def _dropped(tuning: Tuning) -> Table:
     """Each reason once, with how many configs it met and what was said of the first."""
-    dropped = [one for one in tuning.trials if one.outcome.dropped is not None]
-    counts = Counter(one.outcome.dropped.reason for one in dropped if one.outcome.dropped)
+    dropped = [trial for trial in tuning.trials if trial.outcome.dropped is not None]
+    counts = Counter(trial.outcome.dropped.reason for trial in dropped if trial.outcome.dropped)
     rows = []
     for reason, count in counts.items():
         first = next(
-            one for one in dropped if one.outcome.dropped and one.outcome.dropped.reason == reason
+            trial
+            for trial in dropped
+            if trial.outcome.dropped and trial.outcome.dropped.reason == reason
         )
         assert first.outcome.dropped is not None
         rows.append(

@@ -17,11 +17,10 @@ from kernellab.tuning.results.plot_data import (
     varying_parameters,
 )
 from kernellab.tuning.results.ranking import by_compiler, tied_with_best, timed
-from kernellab.tuning.results.records import Trial
+from kernellab.tuning.results.records import Trial, format_value
 from kernellab.tuning.results.tables import MICROSECONDS, achieved
 from kernellab.tuning.results.tuning import Tuning
 from kernellab.tuning.results.tunings import Tunings
-from kernellab.tuning.results.value_formatting import format_value
 from kernellab.viz.explorer.data import PassPairData
 from kernellab.viz.kit.data import ViewData
 from kernellab.viz.sweeps.card import format_sweep, format_untimed, untimed_order
@@ -37,13 +36,15 @@ def sweeps_data(
     notes: Sequence[str],
 ) -> TuningView:
     """A view of sweeps without any explorer."""
-    names = [sweep_name(one, sweeps) for one in sweeps]
+    names = [sweep_name(sweep, sweeps) for sweep in sweeps]
     return TuningView(
         kind="tuning",
         title=title,
         plot=plot,
-        sweeps=tuple(_sweep(one, name) for one, name in zip(sweeps, names)),
-        configs=tuple(one for place, sweep in enumerate(sweeps) for one in _configs(sweep, place)),
+        sweeps=tuple(_sweep(sweep, name) for sweep, name in zip(sweeps, names)),
+        configs=tuple(
+            config for place, sweep in enumerate(sweeps) for config in _configs(sweep, place)
+        ),
         sizes=tuple(sizes),
         notes=tuple(notes),
         opened=(),
@@ -52,15 +53,15 @@ def sweeps_data(
 
 
 def sweep_name(tuning: Tuning, beside: Sequence[Tuning]) -> str:
-    """What tells a sweep from those beside it."""
+    """Return what distinguishes a sweep from those beside it."""
     key = ", ".join(f"{name}={value}" for name, value in tuning.key.items()) or format_launch(
         tuning
     )
-    return f"{tuning.kernel}, {key}" if len({one.kernel for one in beside}) > 1 else key
+    return f"{tuning.kernel}, {key}" if len({sweep.kernel for sweep in beside}) > 1 else key
 
 
 def _sweep(tuning: Tuning, name: str) -> SweepData:
-    configs = [one.candidate.values for one in tuning.trials]
+    configs = [trial.candidate.values for trial in tuning.trials]
     untimed = (
         [] if tuning.is_timed else [f"{format_untimed(tuning)}: this is {untimed_order(tuning)}."]
     )
@@ -98,7 +99,7 @@ def _source_to_run(tuning: Tuning) -> str:
 
 
 def _parameters(tuning: Tuning) -> list[str]:
-    return list(dict.fromkeys(name for one in tuning.trials for name in one.candidate.values))
+    return list(dict.fromkeys(name for trial in tuning.trials for name in trial.candidate.values))
 
 
 # Configs
@@ -106,18 +107,18 @@ def _parameters(tuning: Tuning) -> list[str]:
 
 def _configs(tuning: Tuning, sweep: int) -> list[ConfigData]:
     names = _parameters(tuning)
-    tied = {one.number for one in tied_with_best(tuning.trials)}
-    first = next((one.number for one in timed(tuning.trials)), None)
+    tied = {trial.number for trial in tied_with_best(tuning.trials)}
+    first = next((trial.number for trial in timed(tuning.trials)), None)
     standings: dict[int, Standing] = dict.fromkeys(tied, "tied")
     if first is not None:
         standings[first] = "best"
-    order = {one.number: rank for rank, one in enumerate(by_compiler(tuning.trials))}
+    order = {trial.number: rank for rank, trial in enumerate(by_compiler(tuning.trials))}
     return [
         replace(
-            _config(tuning, one, sweep, names, standings),
-            untimed_rank=order.get(one.number, len(order)),
+            _config(tuning, trial, sweep, names, standings),
+            untimed_rank=order.get(trial.number, len(order)),
         )
-        for one in tuning.trials
+        for trial in tuning.trials
     ]
 
 
@@ -135,7 +136,7 @@ def _config(
     us, lower, upper = (
         (None, None, None)
         if timing is None
-        else (one * MICROSECONDS for one in (timing.median, timing.lower, timing.upper))
+        else (seconds * MICROSECONDS for seconds in (timing.median, timing.lower, timing.upper))
     )
     return ConfigData(
         sweep=sweep,
@@ -185,7 +186,7 @@ def sizes_data(groups: Sequence[Tunings], sweeps: Sequence[Tuning]) -> tuple[lis
         groups: the sweeps of one kernel each.
         sweeps: all of them, in the order of the view.
     """
-    found: list[SizesData] = []
+    sizes: list[SizesData] = []
     problems: list[str] = []
     firsts = _best_configs(sweeps)
     for unit in UNITS:
@@ -195,18 +196,18 @@ def sizes_data(groups: Sequence[Tunings], sweeps: Sequence[Tuning]) -> tuple[lis
             problems.append(f"No {unit} over sizes: {error.problem}.")
             continue
         lines = [_size_line(line, drawn.key, sweeps, firsts) for line in drawn.lines]
-        found.append(SizesData(drawn.key, drawn.unit, tuple(lines)))
-    return found, "" if found else problems[0]
+        sizes.append(SizesData(drawn.key, drawn.unit, tuple(lines)))
+    return sizes, "" if sizes else problems[0]
 
 
 def _best_configs(sweeps: Sequence[Tuning]) -> list[int | None]:
     """Of each sweep the number, among all configs, of the fastest."""
-    before, found = 0, list[int | None]()
-    for one in sweeps:
-        best = one.best if one.is_timed else None
-        found.append(None if best is None else before + one.trials.index(best))
-        before += len(one.trials)
-    return found
+    before, sizes = 0, list[int | None]()
+    for sweep in sweeps:
+        best = sweep.best if sweep.is_timed else None
+        sizes.append(None if best is None else before + sweep.trials.index(best))
+        before += len(sweep.trials)
+    return sizes
 
 
 def _size_line(
@@ -218,9 +219,9 @@ def _size_line(
     configs: dict[float, int | None] = {}
     if not line.is_baseline:
         configs = {
-            float(one.key[key]): first
-            for one, first in zip(sweeps, firsts)
-            if one.kernel == line.name
+            float(sweep.key[key]): first
+            for sweep, first in zip(sweeps, firsts)
+            if sweep.kernel == line.name
         }
     points = zip(line.x, line.y, line.lower, line.upper, line.warm, strict=True)
     return SizeLine(
@@ -231,7 +232,7 @@ def _size_line(
 
 
 Standing = Literal["best", "tied", "behind", "untimed", "dropped"]
-"""Of a config: the fastest, not to be told from it, slower, never timed, out of the race."""
+"""Of a config: the fastest, as fast within the noise, slower, never timed, dropped."""
 
 
 @dataclass(frozen=True)
@@ -262,9 +263,9 @@ class ConfigData:
     limited_by: str
     matrix: str
     checked: str
-    """What its results were found equal to; "" where nobody looked."""
+    """What its results were found equal to; "" where no one looked."""
     unchecked: str
-    """Why nobody could; "" for others."""
+    """Why no one could; "" for others."""
     dropped: str
     """The reason; "" for one that is in the race."""
     why: str
@@ -279,7 +280,7 @@ class SweepData:
 
     kernel: str
     name: str
-    """What tells it from the other sweeps: the key's values."""
+    """What distinguishes it from the other sweeps: the key's values."""
     machine: str
     launch: str
     words: tuple[str, ...]
@@ -368,4 +369,4 @@ class TuningView(ViewData):
 
     def in_parts(self) -> tuple[Self, list[bytes]]:
         """The explorers apart."""
-        return self, [one.explorer for one in self.opened]
+        return self, [config.explorer for config in self.opened]

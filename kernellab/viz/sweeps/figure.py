@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogFormatter, PercentFormatter, StrMethodFormatter
 
-from kernellab.common.argument_checks import is_text
+from kernellab.common.argument_checks import is_one_of
 from kernellab.common.formatting import percent, shown
 from kernellab.errors import ArgumentError
 from kernellab.tuning.results.plot_data import (
@@ -66,7 +66,7 @@ have any number of each, and every word of a picture takes milliseconds.
 """
 
 MOST_CURVES = 16
-"""Baselines, or kernels and baselines over sizes: more are not told apart."""
+"""Most baselines, or kernels and baselines over sizes: more cannot be distinguished."""
 
 
 class TuningPlot(FigurePicture):
@@ -106,7 +106,7 @@ def tunings_plot(
     tunings: Tunings, kind: str, y: str = "time", others: Sequence[Tunings] = ()
 ) -> TuningPlot:
     """The plot of several sweeps: see `Tunings.plot`."""
-    if not is_text(kind) or kind != "sizes":
+    if not is_one_of(kind, ["sizes"]):
         raise ArgumentError(
             f"several sweeps have no plot of kind {shown(kind)}",
             advice='There is kind="sizes"; one sweep has others: tunings[0].plot("times").',
@@ -140,14 +140,14 @@ def _not_shown(shown: int, there: int, noun: str) -> str:
 
 def _paper(title: str, subtitle: str, width: float, height: float) -> tuple[Figure, Axes]:
     """A sheet whose subtitle has as many lines as it needs; axis labels take some of the width."""
-    room = int((width - 0.6) * _LETTERS)
-    lines = [short for line in subtitle.split("\n") for short in textwrap.wrap(line, room)]
+    tab_id = int((width - 0.6) * _LETTERS)
+    lines = [short for line in subtitle.split("\n") for short in textwrap.wrap(line, tab_id)]
     lines = lines[:_MOST_LINES]
     return sheet(label(title), "\n".join(lines), width, height + 0.13 * (len(lines) - 1))
 
 
 def _logarithmic_if_wide(axes: Axes, points: Sequence[Point], which: str) -> None:
-    times = [one.us for one in points]
+    times = [point.us for point in points]
     if max(times) > WIDE * min(times):
         (axes.set_xscale if which == "x" else axes.set_yscale)("log")
         _plain_numbers(axes.xaxis if which == "x" else axes.yaxis)
@@ -190,20 +190,23 @@ def _draw_times(data: PlotData) -> Figure:
         + _baselines_not_shown(data)
     )
     figure, axes = _paper(data.title, subtitle, 7, max(2.4, 1.4 + 0.155 * len(points)))
-    for tied, colour, words in (
+    for tied, color, words in (
         (True, BEST, "the fastest, and those tied with it"),
         (False, OTHER, None),
     ):
-        chosen = [(row, one) for row, one in enumerate(points) if one.tied is tied]
+        chosen = [(row, point) for row, point in enumerate(points) if point.tied is tied]
         if chosen:
-            rows, found = zip(*chosen)
-            errors = [[one.us - one.lower for one in found], [one.upper - one.us for one in found]]
+            rows, chosen_points = zip(*chosen)
+            errors = [
+                [point.us - point.lower for point in chosen_points],
+                [point.upper - point.us for point in chosen_points],
+            ]
             axes.errorbar(
-                [one.us for one in found],
+                [point.us for point in chosen_points],
                 rows,
                 xerr=errors,
                 fmt="o",
-                color=colour,
+                color=color,
                 markersize=3.5,
                 elinewidth=1,
                 capsize=2,
@@ -213,15 +216,17 @@ def _draw_times(data: PlotData) -> Figure:
     _a_row_each(axes, points, data.varying)
     axes.set_xlabel("us, median and quartiles")
     _logarithmic_if_wide(axes, points, "x")
-    # The slowest stand below on the right; among a few rows there may be none below.
+    # The slowest are below on the right; among a few rows there may be none below.
     _legend(axes, loc="upper right" if len(points) > _FEW_ROWS else "best")
     return figure
 
 
 def _a_row_each(axes: Axes, points: Sequence[CompiledPoint], varying: Sequence[str]) -> None:
-    """A row for each config, named by the values that tell it from the others."""
+    """Draw a row for each config, named by the values that distinguish it from the others."""
     names = varying or list(points[0].values)
-    labels = [label(", ".join(str(one.values.get(name, "")) for name in names)) for one in points]
+    labels = [
+        label(", ".join(str(point.values.get(name, "")) for name in names)) for point in points
+    ]
     axes.set_yticks(range(len(points)), labels, fontsize=7)
     axes.set_ylabel(label(", ".join(names)))
     axes.set_ylim(len(points) - 0.4, -0.6)
@@ -230,16 +235,16 @@ def _a_row_each(axes: Axes, points: Sequence[CompiledPoint], varying: Sequence[s
 
 def _draw_untimed(data: UntimedData) -> Figure:
     """A resource of each config, which is all that is known without a GPU."""
-    known = [one for one in data.points if getattr(one, data.kind) is not None]
+    known = [point for point in data.points if getattr(point, data.kind) is not None]
     most_first = data.kind == "occupancy"  # of all else the less, the better
-    known.sort(key=lambda one: float(getattr(one, data.kind)), reverse=most_first)
+    known.sort(key=lambda point: float(getattr(point, data.kind)), reverse=most_first)
     points = known[:MOST_ROWS]
     more = len(known) - len(points)
     order = f"by {AGAINST[data.kind]}, the {'highest' if most_first else 'lowest'} on top"
     others = f"; {more} configs with {'less' if most_first else 'more'} not shown" if more else ""
     subtitle = f"{data.subtitle}; {order}{others}"
     figure, axes = _paper(data.title, subtitle, 7, 1.4 + 0.155 * len(points))
-    amounts = [getattr(one, data.kind) for one in points]
+    amounts = [getattr(point, data.kind) for point in points]
     axes.hlines(range(len(points)), 0, amounts, color=OTHER, linewidth=1.2, alpha=0.6)
     axes.plot(amounts, range(len(points)), "o", color=OTHER, markersize=3.5)
     for row, amount in enumerate(amounts):
@@ -267,8 +272,8 @@ def _draw_heatmap(data: PlotData) -> Figure:
     across, down = data.axes
     columns, rows = _fast_levels(data.points, across), _fast_levels(data.points, down)
     fastest = {
-        (repr(one.values.get(across)), repr(one.values.get(down))): one
-        for one in reversed(data.points)
+        (repr(point.values.get(across)), repr(point.values.get(down))): point
+        for point in reversed(data.points)
     }
     cells = [[fastest.get((repr(x), repr(y))) for x in columns] for y in rows]
     width, height = max(4.6, 1.6 + 0.75 * len(columns)), 1.6 + 0.42 * len(rows)
@@ -284,12 +289,12 @@ def _draw_heatmap(data: PlotData) -> Figure:
     times = [cell.us for line in cells for cell in line if cell is not None]
     norm = LogNorm(min(times), max(times) if max(times) > min(times) else 2 * min(times))
     numbers = [[float("nan") if cell is None else cell.us for cell in line] for line in cells]
-    colours = SEQUENTIAL.reversed()
-    axes.imshow(numbers, norm=norm, cmap=colours, aspect="auto")
+    colors = SEQUENTIAL.reversed()
+    axes.imshow(numbers, norm=norm, cmap=colors, aspect="auto")
     for row, line in enumerate(cells):
         for column, cell in enumerate(line):
             if cell is not None:
-                paper = to_hex(colours(norm(cell.us)))
+                paper = to_hex(colors(norm(cell.us)))
                 ink = ink_on(paper)
                 weight = "bold" if cell is data.points[0] else "normal"
                 axes.text(
@@ -307,8 +312,8 @@ def _draw_heatmap(data: PlotData) -> Figure:
                     axes.add_patch(
                         Rectangle(corner, 0.88, 0.8, fill=False, edgecolor=ink, linewidth=1.1)
                     )
-    axes.set_xticks(range(len(columns)), [label(one) for one in columns])
-    axes.set_yticks(range(len(rows)), [label(one) for one in rows])
+    axes.set_xticks(range(len(columns)), [label(value) for value in columns])
+    axes.set_yticks(range(len(rows)), [label(value) for value in rows])
     axes.set_xlabel(label(across))
     axes.set_ylabel(label(down))
     return figure
@@ -316,9 +321,9 @@ def _draw_heatmap(data: PlotData) -> Figure:
 
 def _levels(points: Sequence[Point], name: str) -> list[Any]:
     """The values of a parameter: numbers by size, others in the order of the sweep."""
-    values = [one.values.get(name) for one in sorted(points, key=lambda one: one.config)]
-    kept = list({repr(one): one for one in values}.values())
-    numbers = all(isinstance(one, int | float) for one in kept)
+    values = [point.values.get(name) for point in sorted(points, key=lambda point: point.config)]
+    kept = list({repr(value): value for value in values}.values())
+    numbers = all(isinstance(value, int | float) for value in kept)
     return sorted(kept) if numbers else kept
 
 
@@ -327,7 +332,7 @@ def _fast_levels(points: Sequence[Point], name: str) -> list[Any]:
     kept = set(
         itertools.islice(dict.fromkeys(repr(p.values.get(name)) for p in points), MOST_VALUES)
     )
-    return [one for one in _levels(points, name) if repr(one) in kept]
+    return [level for level in _levels(points, name) if repr(level) in kept]
 
 
 def _draw_parallel(data: PlotData) -> Figure:
@@ -342,25 +347,25 @@ def _draw_parallel(data: PlotData) -> Figure:
         max(4.6, 1.6 * len(names)),
         4.2,
     )
-    times = [one.us for one in points]
+    times = [point.us for point in points]
     wide = max(times) > WIDE * min(times)
     norm = (LogNorm if wide else Normalize)(min(times), max(max(times), 1.001 * min(times)))
     levels = {name: _levels(points, name) for name in parameters}
-    for one in reversed(points):
-        heights = [_height(levels[name], one.values.get(name)) for name in parameters]
-        heights.append(1 - norm(one.us))
-        best = one.tied
+    for point in reversed(points):
+        heights = [_height(levels[name], point.values.get(name)) for name in parameters]
+        heights.append(1 - norm(point.us))
+        best = point.tied
         axes.plot(
             heights,
-            color=BEST if best else ORDERED_LINES(norm(one.us)),
+            color=BEST if best else ORDERED_LINES(norm(point.us)),
             linewidth=2.2 if best else 0.9,
             alpha=1 if best else 0.6,
         )
     for place, name in enumerate(parameters):
         axes.axvline(place, color=INK, linewidth=0.8)
         for value in _spread(levels[name]):
-            # On paper of its own: lines run through it, and what is behind the picture may
-            # be white or black.
+            # With a background: lines run through it, and what is behind the picture may be
+            # white or black.
             axes.text(
                 place,
                 _height(levels[name], value),
@@ -394,20 +399,20 @@ def _height(levels: Sequence[Any], value: Any) -> float:
 
 def _draw_against(data: PlotData) -> Figure:
     figure, axes = _paper(data.title, data.subtitle + _baselines_not_shown(data), 6.4, 4)
-    known = [one for one in data.points if getattr(one, data.kind) is not None]
-    for tied, colour, words in (
+    known = [point for point in data.points if getattr(point, data.kind) is not None]
+    for tied, color, words in (
         (False, OTHER, None),
         (True, BEST, "the fastest, and those tied with it"),
     ):
-        found = [one for one in known if one.tied is tied]
+        shown = [point for point in known if point.tied is tied]
         axes.scatter(
-            [getattr(one, data.kind) for one in found],
-            [one.us for one in found],
+            [getattr(point, data.kind) for point in shown],
+            [point.us for point in shown],
             s=22,
-            color=colour,
+            color=color,
             alpha=0.85,
             linewidths=0,
-            label=words if found else None,
+            label=words if shown else None,
         )
     _baselines(data, axes.axhline)
     _name_resource(axes, data.kind)
@@ -418,26 +423,26 @@ def _draw_against(data: PlotData) -> Figure:
 
 
 def _draw_lines(data: LinesData) -> Figure:
-    warm = any(one for line in data.lines for one in line.warm)
+    warm = any(is_warm for line in data.lines for is_warm in line.warm)
     words = "; hollow: run in a row by a CUDA graph, with a warm cache" if warm else ""
     words += _not_shown(MOST_CURVES, len(data.lines), "lines")
     lines = data.lines[:MOST_CURVES]
     figure, axes = _paper(data.title, data.subtitle + words, 6.8, 4.2)
     for number, line in enumerate(lines):
-        colour = LINES[number % len(LINES)]
+        color = LINES[number % len(LINES)]
         style = "--" if line.is_baseline else "-"
-        axes.plot(line.x, line.y, style, color=colour, label=label(line.name))
+        axes.plot(line.x, line.y, style, color=color, label=label(line.name))
         for warm in (False, True):
-            chosen = [place for place, one in enumerate(line.warm) if one is warm]
+            chosen = [place for place, was_warm in enumerate(line.warm) if was_warm is warm]
             axes.plot(
                 [line.x[place] for place in chosen],
                 [line.y[place] for place in chosen],
                 "o",
                 markersize=4,
-                color=colour,
-                markerfacecolor="none" if warm else colour,
+                color=color,
+                markerfacecolor="none" if warm else color,
             )
-        axes.fill_between(line.x, line.lower, line.upper, color=colour, alpha=0.2, linewidth=0)
+        axes.fill_between(line.x, line.lower, line.upper, color=color, alpha=0.2, linewidth=0)
     axes.set_xscale("log", base=2)
     sizes = _spread(sorted({x for line in lines for x in line.x}))
     axes.set_xticks(sizes, _format_sizes(sizes))

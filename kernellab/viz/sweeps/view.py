@@ -7,21 +7,20 @@ from __future__ import annotations
 import base64
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernellab.common.argument_checks import at_most, is_text, is_whole
+from kernellab.common.argument_checks import at_most, is_whole
 from kernellab.common.formatting import shown
 from kernellab.common.progress import ProgressBar
 from kernellab.compiler.comparison import compare
-from kernellab.errors import ArgumentError, CompileError, suggestion
+from kernellab.errors import ArgumentError, CompileError
 from kernellab.records import Compilation
 from kernellab.tuning.files.kernel_source import how_to_open
-from kernellab.tuning.results.plot_data import AGAINST, KINDS, default_kind
+from kernellab.tuning.results.plot_data import AGAINST, KINDS, check_kind, default_kind
 from kernellab.tuning.results.tuning import Tuning
 from kernellab.tuning.results.tunings import Tunings, beside
-from kernellab.viz.explorer.data import IrView
-from kernellab.viz.explorer.lightening import lightened
+from kernellab.viz.explorer.data import IrView, lightened
 from kernellab.viz.explorer.sides import explore_compilation, explore_failure, noted, pass_pairs
 from kernellab.viz.kit.data import as_json, packed
 from kernellab.viz.kit.requests import Answer, Handler
@@ -43,26 +42,18 @@ SIZES = "sizes"
 """The kind of plot that several sweeps have besides those of one."""
 
 
-def _check_kind(plot: str, kinds: Sequence[str]) -> None:
-    if not is_text(plot) or plot not in kinds:
-        raise ArgumentError(
-            f"a sweep has no plot of kind {shown(plot)}",
-            advice=suggestion(plot, kinds, "Kinds:"),
-        )
-
-
 def _numbers(compilations: Any) -> list[int]:
-    numbers = at_most(compilations) if isinstance(compilations, Iterable) else None
+    numbers = at_most(compilations)
     if numbers is None or not all(map(is_whole, numbers)):
         raise ArgumentError(
-            f"compilations={shown(compilations)} are no numbers of configs",
-            advice="Give a list: compilations=[0, 3].",
+            f"compilations must be a list of numbers of configs, such as [0, 3], got "
+            f"{shown(compilations)}."
         )
     return numbers
 
 
 class SweepView(View):
-    """Sweeps to explore. The live view asks this kernel to compile the configs that a reader opens;
+    """Sweeps to explore. The live view has this kernel compile the configs that a reader opens;
     a page holds some.
     """
 
@@ -87,10 +78,12 @@ class SweepView(View):
         super().__init__(title, self._live_data, self._cards)
         self._plot = plot
         self._groups = groups
-        self._sweeps = [one for group in groups for one in group]
+        self._sweeps = [tuning for group in groups for tuning in group]
         self._configs = Configs(self._sweeps)
         self._chosen = (
-            None if compilations is None else [self._configs.place(*one) for one in compilations]
+            None
+            if compilations is None
+            else [self._configs.place(*compilation) for compilation in compilations]
         )
 
     @property
@@ -114,7 +107,7 @@ class SweepView(View):
         return self._configs.opened(self._bare_data(), chosen)
 
     def packed_data(self) -> bytes:
-        """What a page holds: there no kernel can be asked."""
+        """Return what a page holds, which has no kernel to compile more."""
         chosen = self._configs.worth_a_page() if self._chosen is None else self._chosen
         return packed(self._configs.opened(self._bare_data(), chosen))
 
@@ -153,7 +146,7 @@ def tuning_view(
 ) -> SweepView:
     """The view of one sweep; `Tuning.show` explains the arguments."""
     plot = default_kind(tuning) if plot is None else plot
-    _check_kind(plot, KINDS)
+    check_kind(plot)
     numbers = None if compilations is None else _numbers(compilations)
     chosen = None if numbers is None else [(0, number) for number in numbers]
     return SweepView(tuning.kernel, plot, [Tunings([tuning])], chosen)
@@ -167,23 +160,23 @@ def tunings_view(
     compilations: Sequence[tuple[int, int]] = (),
 ) -> SweepView:
     """The view of several sweeps; `Tunings.show` explains the arguments."""
-    groups = [one for one in (tunings, *beside(others)) if len(one)]
+    groups = [group for group in (tunings, *beside(others)) if len(group)]
     if not groups:
         raise ArgumentError("there is no sweep to show")
-    _check_kind(plot, (*KINDS, SIZES))
-    kernels = ", ".join(dict.fromkeys(one[0].kernel for one in groups))
+    check_kind(plot, (*KINDS, SIZES))
+    kernels = ", ".join(dict.fromkeys(group[0].kernel for group in groups))
     return SweepView(kernels, plot, groups, _pairs(compilations))
 
 
 def _pairs(compilations: Any) -> list[tuple[int, int]]:
-    items = at_most(compilations) if isinstance(compilations, Iterable) else None
+    items = at_most(compilations)
     if items is None or not all(
-        isinstance(one, tuple | list) and len(one) == 2 and all(map(is_whole, one)) for one in items
+        isinstance(item, tuple | list) and len(item) == 2 and all(map(is_whole, item))
+        for item in items
     ):
         raise ArgumentError(
-            f"compilations={shown(compilations)} are no pairs of a sweep's place and the number of "
-            "a config",
-            advice="Give a list: compilations=[(0, 3)].",
+            "compilations must be pairs of the place of a sweep and the number of a config, "
+            f"such as [(0, 3)], got {shown(compilations)}."
         )
     return items
 
@@ -214,7 +207,7 @@ class Configs:
                 f"kernel, so config {number} cannot be compiled",
                 advice=how_to_open(tuning.kernel, tuning.source),
             )
-        before = sum(len(one.trials) for one in self._sweeps[:sweep])
+        before = sum(len(earlier.trials) for earlier in self._sweeps[:sweep])
         return before + tuning.trials.index(trial)
 
     def compiled(self) -> list[int]:
@@ -230,8 +223,8 @@ class Configs:
         chosen = self.compiled()
         sweep = self._sweeps[0]
         if len(self._sweeps) == 1 and sweep.knows_kernel:
-            standing = sweep.ranked or [one for one in sweep.trials if not one.is_dropped]
-            chosen += [sweep.trials.index(one) for one in standing[:1]]
+            standing = sweep.ranked or [trial for trial in sweep.trials if not trial.is_dropped]
+            chosen += [sweep.trials.index(trial_number) for trial_number in standing[:1]]
         return sorted(set(chosen))
 
     def opened(self, view: TuningView, chosen: Sequence[int]) -> TuningView:
@@ -242,10 +235,10 @@ class Configs:
             return self._opened(view, list(dict.fromkeys(chosen)), work)
 
     def _opened(self, view: TuningView, places: Sequence[int], work: ProgressBar) -> TuningView:
-        room = _EMBEDDED // max(1, len(places))
+        tab_id = _EMBEDDED // max(1, len(places))
         kept = []
         for part, place in enumerate(places, 1):
-            kept.append(OpenedConfig(place, part, lightened(self._explorer(place), room)))
+            kept.append(OpenedConfig(place, part, lightened(self._explorer(place), tab_id)))
             work.advance()
         pairs = [
             self._pair(left.config, right.config)
@@ -254,12 +247,12 @@ class Configs:
         ]
         return dataclasses.replace(view, opened=tuple(kept), pairs=tuple(pairs))
 
-    def source_answer(self, asked: Mapping[str, Any]) -> Answer:
+    def source_answer(self, request: Mapping[str, Any]) -> Answer:
         """The answer to the request "run source", which a reader has agreed to: the kernel of a
         sweep, and of those beside it with the same source, is made of what their file holds.
         """
-        source = self._sweeps[int(asked["sweep"])].source
-        same = [number for number, one in enumerate(self._sweeps) if one.source == source]
+        source = self._sweeps[int(request["sweep"])].source
+        same = [number for number, sweep in enumerate(self._sweeps) if sweep.source == source]
         unknown = [number for number in same if not self._sweeps[number].knows_kernel]
         if unknown and source is not None:
             kernel = source.kernel_again()
@@ -267,20 +260,22 @@ class Configs:
                 self._sweeps[number] = self._sweeps[number].with_kernel(kernel)
         return Answer({"sweeps": same})
 
-    def explorer_answer(self, asked: Mapping[str, Any]) -> Answer:
+    def explorer_answer(self, request: Mapping[str, Any]) -> Answer:
         """The answer to the request "config"."""
-        return Answer({}, [lightened(self._explorer(int(asked["config"])), _SENT)])
+        return Answer({}, [lightened(self._explorer(int(request["config"])), _SENT)])
 
-    def text_answer(self, asked: Mapping[str, Any]) -> Answer:
+    def text_answer(self, request: Mapping[str, Any]) -> Answer:
         """The answer to the request "config text": one that was too large to send
         with the explorer.
         """
-        side = self._explorer(int(asked["config"])).sides[0]
-        return Answer({"text": side.texts[asked["text"]].content})
+        side = self._explorer(int(request["config"])).sides[0]
+        return Answer({"text": side.texts[request["text"]].content})
 
-    def pair_answer(self, asked: Mapping[str, Any]) -> Answer:
+    def pair_answer(self, request: Mapping[str, Any]) -> Answer:
         """The answer to the request "pair"."""
-        return Answer({"pairs": as_json(self._pair(int(asked["left"]), int(asked["right"])).pairs)})
+        return Answer(
+            {"pairs": as_json(self._pair(int(request["left"]), int(request["right"])).pairs)}
+        )
 
     def _compilation(self, place: int) -> Compilation:
         sweep, trial = self._places[place]
@@ -299,14 +294,14 @@ class Configs:
             while len(self._explorers) >= _EXPLORERS_KEPT:
                 del self._explorers[next(iter(self._explorers))]
             try:
-                found = explore_compilation(self._compilation(place))
+                explorer = explore_compilation(self._compilation(place))
             except CompileError as error:
-                found = explore_failure(error)
+                explorer = explore_failure(error)
             sweep = self._sweeps[self._places[place][0]]
-            sides = tuple(noted(side, sweep.recompiled) for side in found.sides)
-            self._explorers[place] = dataclasses.replace(found, sides=sides)
+            sides = tuple(noted(side, sweep.recompiled) for side in explorer.sides)
+            self._explorers[place] = dataclasses.replace(explorer, sides=sides)
         return self._explorers[place]
 
     def _pair(self, left: int, right: int) -> ConfigPair:
-        found = compare(self._compilation(left), self._compilation(right))
-        return ConfigPair(left, right, pass_pairs(found))
+        compared = compare(self._compilation(left), self._compilation(right))
+        return ConfigPair(left, right, pass_pairs(compared))

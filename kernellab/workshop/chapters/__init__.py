@@ -1,4 +1,4 @@
-"""All exercises, in the order in which they are meant; a chapter is a file beside this one."""
+"""All exercises, in their intended order; each chapter is a file in this package."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ EXERCISES: tuple[Exercise, ...] = (
 
 
 def exercise_named(name: Any) -> Exercise:
-    """The exercise of that name.
+    """Return the exercise with that name.
 
     Raises:
-        ArgumentError: there is none, or the name is no text.
+        ArgumentError: there is no such exercise, or the name is not a string.
     """
-    known = {one.name: one for one in EXERCISES}
+    known = {exercise.name: exercise for exercise in EXERCISES}
     if not isinstance(name, str):
         raise ArgumentError(
-            f"{shown(name)} names no exercise",
-            advice='The name comes first, then the kernel: kernellab.exercise("add", add).',
+            f"name must be the name of an exercise, got {shown(name)}.",
+            advice='Pass the name first, then the kernel: kernellab.exercise("add", add).',
         )
     if name not in known:
         raise ArgumentError(
-            f"there is no exercise {name!r}", advice=suggestion(name, known, "There are")
+            f"There is no exercise {name!r}.", advice=suggestion(name, known, "There are")
         )
     return known[name]

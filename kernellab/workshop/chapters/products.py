@@ -1,15 +1,16 @@
-"""Products: from a matrix and a vector to tiles on the tensor cores."""
+"""Matmuls: from a matrix and a vector to tiles on the tensor cores."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import torch
 
+from kernellab.launch.differences import Within
 from kernellab.workshop.exercise import Budget, Case, Draw, Exercise
+from kernellab.workshop.rounding import exact
 
-CHAPTER = "Matrix products"
+CHAPTER = "Matmul"
 
 
 def _tiles(size: int, tile: int) -> int:
@@ -19,8 +20,14 @@ def _tiles(size: int, tile: int) -> int:
 def _matvec_cases(draw: Draw) -> Iterator[Case]:
     for rows, columns, tile_rows, tile_columns in (
         (32, 128, 16, 64),
-        (draw.size(17, 40), draw.size(65, 120), 16, 64),
+        (draw.uneven(17, 40, 16), draw.size(65, 120), 16, 64),
         (draw.size(1, 5), draw.size(2, 30), 8, 32),
+        (
+            draw.uneven(100, 200, 32),
+            draw.uneven(300, 600, 16),
+            draw.of((32, 64)),
+            draw.of((16, 128)),
+        ),
     ):
         yield Case(
             (_tiles(rows, tile_rows),),
@@ -33,8 +40,8 @@ def _matvec_cases(draw: Draw) -> Iterator[Case]:
         )  # fmt: skip
 
 
-def _matvec(a_ptr: torch.Tensor, x_ptr: torch.Tensor) -> Mapping[str, Any]:
-    return {"z_ptr": a_ptr @ x_ptr}
+def _matvec(a_ptr: torch.Tensor, x_ptr: torch.Tensor) -> Mapping[str, Within]:
+    return {"z_ptr": (exact(a_ptr) @ exact(x_ptr)).within()}
 
 
 def _one_tile_cases(draw: Draw) -> Iterator[Case]:
@@ -51,8 +58,8 @@ def _one_tile_cases(draw: Draw) -> Iterator[Case]:
         )
 
 
-def _product(a_ptr: torch.Tensor, b_ptr: torch.Tensor) -> Mapping[str, Any]:
-    return {"c_ptr": a_ptr.float() @ b_ptr.float()}
+def _product(a_ptr: torch.Tensor, b_ptr: torch.Tensor) -> Mapping[str, Within]:
+    return {"c_ptr": (exact(a_ptr) @ exact(b_ptr)).within()}
 
 
 def _matmul(
@@ -69,16 +76,35 @@ def _matmul(
             "M": m, "N": n, "K": k,
         },
         ("c_ptr",),
-        dict(zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), tile)),
+        _blocks(tile),
     )  # fmt: skip
+
+
+def _blocks(tile: tuple[int, int, int]) -> dict[str, int]:
+    return dict(zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), tile))
+
+
+def _other_tile(draw: Draw) -> tuple[int, int, int]:
+    """Return a tile that is not the usual one of 32 by 32 by 32."""
+    return draw.of((16, 64)), draw.of((16, 32, 64)), draw.of((16, 64))
+
+
+def _uneven_tile(draw: Draw) -> tuple[int, int, int]:
+    """Return a tile that is as large along no two axes."""
+    m, n, k = draw.of(((16, 32, 64), (16, 64, 32), (32, 16, 64), (32, 64, 16)))
+    return m, n, k
 
 
 def _matmul_cases(draw: Draw, extra: bool = False) -> Iterator[Case]:
     yield _matmul(draw, 64, 64, 64, (32, 32, 32), extra)
-    m, n, k = (draw.size(33, 90) for _ in range(3))
-    yield _matmul(draw, m, n, k, (32, 32, 32), extra)
-    yield _matmul(draw, m, n, k, (16, 64, 32), extra)
-    yield _matmul(draw, draw.size(1, 9), draw.size(10, 40), draw.size(1, 9), (16, 16, 16), extra)
+    m, n, k = draw.uneven(33, 63, 16), draw.size(65, 95), draw.uneven(34, 62, 16)
+    yield _matmul(draw, m, n, k + (k == m), (32, 32, 32), extra)
+    yield _matmul(draw, m, n, k + (k == m), (16, 64, 32), extra)
+    yield _matmul(
+        draw, draw.size(1, 9), draw.uneven(18, 40, 16), draw.size(1, 9), (16, 16, 16), extra
+    )
+    m, n, k = (draw.uneven(91, 160, 16) for _ in range(3))
+    yield _matmul(draw, m, n, k, _other_tile(draw), extra)
 
 
 def _priced(draw: Draw, extra: bool = False) -> Case:
@@ -87,17 +113,24 @@ def _priced(draw: Draw, extra: bool = False) -> Case:
 
 def _bias_relu(
     a_ptr: torch.Tensor, b_ptr: torch.Tensor, bias_ptr: torch.Tensor
-) -> Mapping[str, Any]:
-    return {"c_ptr": torch.relu(a_ptr.float() @ b_ptr.float() + bias_ptr)}
+) -> Mapping[str, Within]:
+    return {"c_ptr": (exact(a_ptr) @ exact(b_ptr) + exact(bias_ptr)).clamp(0.0).within()}
 
 
 def _batched_cases(draw: Draw) -> Iterator[Case]:
-    for batch, m, n, k in (
-        (2, 32, 32, 32),
-        (draw.size(2, 4), draw.size(17, 60), draw.size(17, 60), draw.size(17, 60)),
+    for (batch, m, n, k), tile in (
+        ((2, 32, 32, 32), (32, 32, 32)),
+        (
+            (draw.size(2, 4), draw.size(33, 60), draw.size(65, 90), draw.size(17, 31)),
+            (32, 32, 32),
+        ),
+        (
+            (draw.size(2, 4), *(draw.uneven(65, 99, 16) for _ in range(3))),
+            _uneven_tile(draw),
+        ),
     ):
         yield Case(
-            (_tiles(m, 32), _tiles(n, 32), batch),
+            (_tiles(m, tile[0]), _tiles(n, tile[1]), batch),
             {
                 "a_ptr": draw.normal(batch, m, k, dtype=torch.float16),
                 "b_ptr": draw.normal(batch, k, n, dtype=torch.float16),
@@ -105,14 +138,21 @@ def _batched_cases(draw: Draw) -> Iterator[Case]:
                 "M": m, "N": n, "K": k,
             },
             ("c_ptr",),
-            {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32},
+            _blocks(tile),
         )  # fmt: skip
 
 
-def _quantised_cases(draw: Draw) -> Iterator[Case]:
-    for m, n, k in ((32, 32, 64), [draw.size(17, 70) for _ in range(3)]):
+def _quantized_cases(draw: Draw) -> Iterator[Case]:
+    for (m, n, k), tile in (
+        ((32, 32, 64), (32, 32, 32)),
+        ((draw.size(33, 60), draw.size(65, 90), draw.size(17, 31)), (32, 32, 32)),
+        (
+            (draw.uneven(33, 120, 16), draw.uneven(65, 150, 16), draw.size(1, 150)),
+            _uneven_tile(draw),
+        ),
+    ):
         yield Case(
-            (_tiles(m, 32), _tiles(n, 32)),
+            (_tiles(m, tile[0]), _tiles(n, tile[1])),
             {
                 "a_ptr": draw.normal(m, k, dtype=torch.float16),
                 "b_ptr": draw.whole(-127, 128, k, n, dtype=torch.int8),
@@ -121,14 +161,14 @@ def _quantised_cases(draw: Draw) -> Iterator[Case]:
                 "M": m, "N": n, "K": k,
             },
             ("c_ptr",),
-            {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32},
+            _blocks(tile),
         )  # fmt: skip
 
 
-def _quantised(
+def _quantized(
     a_ptr: torch.Tensor, b_ptr: torch.Tensor, scale_ptr: torch.Tensor
-) -> Mapping[str, Any]:
-    return {"c_ptr": (a_ptr.float() @ b_ptr.float()) * scale_ptr[None, :]}
+) -> Mapping[str, Within]:
+    return {"c_ptr": (exact(a_ptr) @ exact(b_ptr) * exact(scale_ptr[None, :])).within()}
 
 
 _STUB = """@triton.jit
@@ -139,8 +179,9 @@ def {name}(
     ...
 """
 _TASK = (
-    "`a` is `M` by `K`, `b` is `K` by `N`, both contiguous, float16; `c` is `M` by `N`, float32. "
-    "Program `(p, q)` does the tile of `c` from row `p * BLOCK_M` and column `q * BLOCK_N`."
+    "`a` has shape `(M, K)` and `b` has shape `(K, N)`; both are contiguous, in float16. `c` has "
+    "shape `(M, N)`, in float32. Program `(p, q)` computes the tile of `c` that starts at row `p * "
+    "BLOCK_M` and column `q * BLOCK_N`."
 )
 
 EXERCISES = (
@@ -148,8 +189,8 @@ EXERCISES = (
         "matvec",
         "A matrix times a vector",
         CHAPTER,
-        "`z = a @ x`, where `a` has `rows` rows of `columns` elements, float32. Program `p` does "
-        "`ROWS` rows, `COLUMNS` columns at a time.",
+        "`z = a @ x`, where `a` has `rows` rows of `columns` elements, in float32. Program `p` "
+        "computes `ROWS` rows, and loads `COLUMNS` columns at a time.",
         """@triton.jit
 def matvec(a_ptr, x_ptr, z_ptr, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     ...
@@ -157,18 +198,20 @@ def matvec(a_ptr, x_ptr, z_ptr, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.c
         _matvec_cases,
         _matvec,
         (
-            "A tile of `a` times `x[None, :]`, lane by lane; add up over the turns.",
-            "`tl.sum(tile, axis=1)` after the loop.",
+            "Multiply each tile of `a` by `x[None, :]`, element by element, and accumulate the "
+            "products in a loop.",
+            "After the loop, `tl.sum(tile, axis=1)` sums each row.",
         ),
-        "It reads each element of `a` once and uses it once: no tensor core can help, memory is "
-        "what it waits for.",
+        "The kernel reads each element of `a` once and uses it once. It is bound by memory, so "
+        "tensor cores cannot help.",
         Budget(traffic=1.6),
     ),
     Exercise(
         "dot_of_tiles",
         "One tile on the tensor cores",
         CHAPTER,
-        "`c = a @ b` of `SIZE` by `SIZE` elements, float16 in, float32 out, in a single program.",
+        "`c = a @ b` for matrices of `SIZE` by `SIZE` elements, in a single program. `a` and `b` "
+        "are float16, `c` is float32.",
         """@triton.jit
 def dot_of_tiles(a_ptr, b_ptr, c_ptr, SIZE: tl.constexpr):
     ...
@@ -176,28 +219,29 @@ def dot_of_tiles(a_ptr, b_ptr, c_ptr, SIZE: tl.constexpr):
         _one_tile_cases,
         _product,
         (
-            "Load both as tiles of two dimensions.",
-            "`tl.dot(a, b)` is their product, float32.",
+            "Load both as two-dimensional tiles.",
+            "`tl.dot(a, b)` is their product, in float32.",
         ),
-        "`compile(...).layouts()` shows which lane holds which element of each operand.",
+        "`compile(...).layouts()` shows which thread holds which elements of each operand.",
         Budget(needs_tensor_cores=True),
     ),
     Exercise(
         "matmul",
-        "Matrix product",
+        "Matmul",
         CHAPTER,
         f"`c = a @ b`. {_TASK}",
         _STUB.format(name="matmul", more=""),
         _matmul_cases,
         _product,
         (
-            "A loop over `K` in steps of `BLOCK_K`: two loads, one `tl.dot(a, b, acc)`.",
+            "Write a loop over `K` in steps of `BLOCK_K`, with two loads and one `tl.dot(a, b, "
+            "acc)`.",
             "The accumulator is `tl.zeros((BLOCK_M, BLOCK_N), tl.float32)`.",
-            "What lies beyond `K` must be 0 in both operands; beyond `M` and `N` it must not be "
-            "loaded.",
+            "Elements beyond `K` must be 0 in both operands. Elements beyond `M` and `N` must not "
+            "be loaded.",
         ),
-        "Larger tiles use each element more often; neighbouring programs that take neighbouring "
-        "tiles find them in the L2 cache.",
+        "Larger tiles use each loaded element more often. If neighboring programs compute "
+        "neighboring tiles, they find shared elements in the L2 cache.",
         Budget(traffic=7.0, needs_tensor_cores=True),
         _priced,
     ),
@@ -205,48 +249,48 @@ def dot_of_tiles(a_ptr, b_ptr, c_ptr, SIZE: tl.constexpr):
         "linear_relu",
         "A layer in one kernel",
         CHAPTER,
-        f"`c = relu(a @ b + bias)`, where `bias` has `N` elements, float32. {_TASK}",
+        f"`c = relu(a @ b + bias)`, where `bias` has `N` elements, in float32. {_TASK}",
         _STUB.format(name="linear_relu", more="bias_ptr, "),
         lambda draw: _matmul_cases(draw, True),
         _bias_relu,
         (
-            "The product first, all of it; then what follows, on the accumulator.",
+            "Finish the matmul first; then add the bias to the accumulator and apply the relu.",
             "`tl.maximum(acc + bias[None, :], 0.0)`.",
         ),
-        "What follows a product costs nothing in the same kernel; in one of its own it reads and "
-        "writes all of `c` once more.",
+        "In the same kernel, these steps are almost free. A separate kernel would read and write "
+        "all of `c` once more.",
         Budget(traffic=7.0, needs_tensor_cores=True),
         lambda draw: _priced(draw, True),
     ),
     Exercise(
         "batched_matmul",
-        "Many products",
+        "Batched matmul",
         CHAPTER,
-        "`c[i] = a[i] @ b[i]`; the third number of a program says which. " + _TASK,
+        "`c[i] = a[i] @ b[i]`, where `i` is the program's id along axis 2. " + _TASK,
         _STUB.format(name="batched_matmul", more=""),
         _batched_cases,
         _product,
         (
-            "`tl.program_id(2)` is the product's number.",
-            "Product `i` of `a` begins `i * M * K` elements from its first.",
+            "`tl.program_id(2)` is the number of the matmul.",
+            "Matrix `i` of `a` starts at `a_ptr + i * M * K`.",
         ),
-        "Where matrices are small, several of them in one program keep it busy.",
+        "If the matrices are small, let each program compute several of them.",
         Budget(needs_tensor_cores=True),
     ),
     Exercise(
-        "quantised_matmul",
-        "Weights of 8 bits",
+        "quantized_matmul",
+        "8-bit weights",
         CHAPTER,
         "`c = (a @ b) * scale[None, :]`, where `b` is int8 and `scale` has `N` elements. " + _TASK,
-        _STUB.format(name="quantised_matmul", more="scale_ptr, "),
-        _quantised_cases,
-        _quantised,
+        _STUB.format(name="quantized_matmul", more="scale_ptr, "),
+        _quantized_cases,
+        _quantized,
         (
-            "`b.to(tl.float16)` is exact: 8 bits fit.",
-            "The scale is the same for all of `K`: multiply once, after the loop.",
+            "`b.to(tl.float16)` is exact: float16 can represent every 8-bit integer.",
+            "The scale does not depend on `K`: multiply once, after the loop.",
         ),
-        "Half of the bytes of float16 weights: where memory is what a product waits for, as in "
-        "decoding token by token, that is up to twice as fast.",
+        "int8 weights have half the bytes of float16 weights. A matmul that is bound by memory, as "
+        "in decoding token by token, can be twice as fast with them.",
         Budget(needs_tensor_cores=True),
     ),
 )

@@ -1,4 +1,4 @@
-"""Two dimensions: rows, columns, tiles, indices that come from memory."""
+"""Two dimensions: rows, columns, tiles, and indices that are loaded from memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import torch
 
+from kernellab.launch.differences import Within
 from kernellab.workshop.exercise import Budget, Case, Draw, Exercise
+from kernellab.workshop.rounding import exact, unrounded
 
 CHAPTER = "Two dimensions"
 
@@ -17,11 +19,20 @@ def _grid(rows: int, columns: int, tile_rows: int, tile_columns: int) -> tuple[i
 
 
 def _sizes(draw: Draw) -> Iterator[tuple[int, int, int, int]]:
-    """Rows, columns and a tile's: whole tiles, remainders, one row, other tiles."""
-    yield 64, 128, 32, 64
-    yield draw.size(33, 60), draw.size(65, 120), 32, 64
-    yield 1, draw.size(2, 30), 16, 16
-    yield draw.size(40, 70), draw.size(40, 70), 16, 32
+    """Yield the sizes of a table and of a tile: whole tiles, remainders, one row, other tiles, a
+    large table. The grids of the first two are not square.
+    """
+    yield 64, 192, 32, 64
+    yield draw.size(35, 60), draw.size(131, 180), 32, 64
+    yield 1, draw.size(2, 13), 16, 16
+    yield draw.uneven(40, 70, 16), draw.uneven(40, 70, 32), 16, 32
+    yield draw.uneven(20, 60, 2), draw.uneven(10, 40, 8), draw.of((2, 4, 8)), draw.of((8, 64, 128))
+    yield (
+        draw.uneven(150, 300, 64),
+        draw.uneven(200, 400, 32),
+        draw.of((64, 128)),
+        draw.of((32, 128)),
+    )
 
 
 def _table_cases(draw: Draw, make: Any) -> Iterator[Case]:
@@ -42,8 +53,8 @@ def _outer(draw: Draw, rows: int, columns: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _outer_add(x_ptr: torch.Tensor, y_ptr: torch.Tensor) -> Mapping[str, Any]:
-    return {"z_ptr": x_ptr[:, None] + y_ptr[None, :]}
+def _outer_add(x_ptr: torch.Tensor, y_ptr: torch.Tensor) -> Mapping[str, Within]:
+    return {"z_ptr": (exact(x_ptr[:, None]) + exact(y_ptr[None, :])).within()}
 
 
 def _scaled(draw: Draw, rows: int, columns: int) -> dict[str, Any]:
@@ -53,16 +64,16 @@ def _scaled(draw: Draw, rows: int, columns: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _scale_rows(x_ptr: torch.Tensor, scale_ptr: torch.Tensor) -> Mapping[str, Any]:
-    return {"z_ptr": x_ptr * scale_ptr[:, None]}
+def _scale_rows(x_ptr: torch.Tensor, scale_ptr: torch.Tensor) -> Mapping[str, Within]:
+    return {"z_ptr": (exact(x_ptr) * exact(scale_ptr[:, None])).within()}
 
 
 def _turned(draw: Draw, rows: int, columns: int) -> dict[str, Any]:
     return {"x_ptr": draw.normal(rows, columns), "z_ptr": torch.zeros(columns, rows)}
 
 
-def _transpose(x_ptr: torch.Tensor) -> Mapping[str, Any]:
-    return {"z_ptr": x_ptr.T.contiguous()}
+def _transpose(x_ptr: torch.Tensor) -> Mapping[str, Within]:
+    return {"z_ptr": unrounded(x_ptr.T.contiguous())}
 
 
 def _transpose_priced(draw: Draw) -> Case:
@@ -78,9 +89,9 @@ def _square(draw: Draw, rows: int, columns: int) -> dict[str, Any]:
     return {"x_ptr": draw.normal(rows, columns), "z_ptr": torch.zeros(rows, columns)}
 
 
-def _causal(x_ptr: torch.Tensor) -> Mapping[str, Any]:
+def _causal(x_ptr: torch.Tensor) -> Mapping[str, Within]:
     future = torch.ones(x_ptr.shape, dtype=torch.bool).triu(1)
-    return {"z_ptr": x_ptr.masked_fill(future, -float("inf"))}
+    return {"z_ptr": unrounded(x_ptr.masked_fill(future, -float("inf")))}
 
 
 def _padded(draw: Draw, rows: int, columns: int) -> dict[str, Any]:
@@ -88,7 +99,8 @@ def _padded(draw: Draw, rows: int, columns: int) -> dict[str, Any]:
 
 
 def _pad_cases(draw: Draw) -> Iterator[Case]:
-    for rows, columns, tile_rows, tile_columns in _sizes(draw):
+    for rows, columns, tile_rows, tile_columns in _sizes(draw):  # of `z`
+        rows, columns = max(rows - 2, 1), max(columns - 2, 1)
         yield Case(
             _grid(rows + 2, columns + 2, tile_rows, tile_columns),
             {**_padded(draw, rows, columns), "rows": rows, "columns": columns},
@@ -97,8 +109,8 @@ def _pad_cases(draw: Draw) -> Iterator[Case]:
         )
 
 
-def _pad(x_ptr: torch.Tensor) -> Mapping[str, Any]:
-    return {"z_ptr": torch.nn.functional.pad(x_ptr, (1, 1, 1, 1))}
+def _pad(x_ptr: torch.Tensor) -> Mapping[str, Within]:
+    return {"z_ptr": unrounded(torch.nn.functional.pad(x_ptr, (1, 1, 1, 1)))}
 
 
 def _gather_cases(draw: Draw) -> Iterator[Case]:
@@ -106,6 +118,8 @@ def _gather_cases(draw: Draw) -> Iterator[Case]:
         (8, 16, 64, 64),
         (draw.size(5, 20), draw.size(20, 90), draw.size(33, 63), 64),
         (draw.size(20, 40), draw.size(5, 9), draw.size(65, 120), 128),
+        (draw.size(1, 9), draw.size(2, 9), draw.size(1, 16), draw.of((16, 32))),
+        (draw.size(150, 300), draw.size(1000, 3000), draw.size(129, 256), draw.of((256, 512))),
     ):
         yield Case(
             (count,),
@@ -120,8 +134,8 @@ def _gather_cases(draw: Draw) -> Iterator[Case]:
         )
 
 
-def _gather(ids_ptr: torch.Tensor, table_ptr: torch.Tensor) -> Mapping[str, Any]:
-    return {"z_ptr": table_ptr[ids_ptr.long()]}
+def _gather(ids_ptr: torch.Tensor, table_ptr: torch.Tensor) -> Mapping[str, Within]:
+    return {"z_ptr": unrounded(table_ptr[ids_ptr.long()])}
 
 
 _STUB = """@triton.jit
@@ -129,26 +143,29 @@ def {name}({arguments}, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr
     ...
 """
 _TILES = (
-    "Program `(p, q)` does the tile of `ROWS` by `COLUMNS` elements from row `p * ROWS` and column "
-    "`q * COLUMNS`."
+    "Program `(p, q)` computes the tile of `ROWS` by `COLUMNS` elements that starts at row `p * "
+    "ROWS` and column `q * COLUMNS`."
 )
-_TWO = "Rows are `r[:, None]`, columns `c[None, :]`; together they give two dimensions."
+_TWO = (
+    "With row indices `r[:, None]` and column indices `c[None, :]`, you get a 2D tile of offsets."
+)
 
 EXERCISES = (
     Exercise(
         "outer_add",
         "Every pair",
         CHAPTER,
-        f"`z[i, j] = x[i] + y[j]`; `z` is contiguous, row after row. {_TILES}",
+        f"`z[i, j] = x[i] + y[j]`, where `z` is contiguous. {_TILES}",
         _STUB.format(name="outer_add", arguments="x_ptr, y_ptr, z_ptr"),
         lambda draw: _table_cases(draw, _outer),
         _outer_add,
         (
             _TWO,
             "Element `(i, j)` of `z` is at `z_ptr + i * columns + j`.",
-            "The mask of the store needs both: `(r < rows)[:, None] & (c < columns)[None, :]`.",
+            "The mask of the store checks both: `(r < rows)[:, None] & (c < columns)[None, :]`.",
         ),
-        "`x` and `y` are loaded once a tile, not once an element: broadcasting costs no memory.",
+        "`x` and `y` are loaded once for each tile, not once for each element: broadcasting does "
+        "not access memory.",
         Budget(traffic=1.3),
     ),
     Exercise(
@@ -159,8 +176,8 @@ EXERCISES = (
         _STUB.format(name="scale_rows", arguments="x_ptr, scale_ptr, z_ptr"),
         lambda draw: _table_cases(draw, _scaled),
         _scale_rows,
-        (_TWO, "Load `scale` as a tile of one dimension, and give it a second by `[:, None]`."),
-        "Tiles that are wide rather than tall make longer runs of neighbouring elements.",
+        (_TWO, "Load `scale` as a 1D tile, and add a second dimension with `[:, None]`."),
+        "Wide tiles have longer runs of neighboring elements in memory than tall tiles.",
         Budget(traffic=1.3),
     ),
     Exercise(
@@ -172,54 +189,54 @@ EXERCISES = (
         lambda draw: _table_cases(draw, _turned),
         _transpose,
         (
-            "Load the tile as it lies in `x`.",
+            "Load the tile in the layout of `x`.",
             "Element `(i, j)` of the tile goes to `z_ptr + j * rows + i`.",
-            "Storing `tl.trans(tile)` with pointers of its own lets the compiler turn the tile "
-            "within shared memory, so that loads and stores both run along rows.",
+            "If you store `tl.trans(tile)` with a separate tile of pointers, the compiler can "
+            "transpose the tile in shared memory, so that loads and stores both run along rows.",
         ),
-        "The conversion in the middle goes through shared memory; `compile(...).explore()` shows "
-        "it as `ttg.convert_layout`.",
+        "The layout conversion in the middle goes through shared memory; `compile(...).explore()` "
+        "shows it as `ttg.convert_layout`.",
         Budget(traffic=1.6),
         _transpose_priced,
     ),
     Exercise(
         "causal_mask",
-        "No look into the future",
+        "A causal mask",
         CHAPTER,
-        f"`z[i, j]` is `x[i, j]` where `j <= i`, else minus infinity. {_TILES}",
+        f"`z[i, j]` is `x[i, j]` where `j <= i`, and minus infinity elsewhere. {_TILES}",
         _STUB.format(name="causal_mask", arguments="x_ptr, z_ptr"),
         lambda draw: _table_cases(draw, _square),
         _causal,
         (
-            "Compare the tile of rows with the tile of columns: `c[None, :] <= r[:, None]`.",
+            "Compare the column indices with the row indices: `c[None, :] <= r[:, None]`.",
             '`tl.where(condition, x, -float("inf"))`.',
         ),
-        "Whole tiles above the diagonal need no load at all: their program can leave it out.",
+        "Tiles that are completely above the diagonal do not need to load anything.",
         Budget(traffic=1.3),
     ),
     Exercise(
         "pad",
         "A border of zeros",
         CHAPTER,
-        "`z` is `x` with one row or column of zeros on each side: `rows + 2` by `columns + 2`. "
-        f"{_TILES} The grid covers `z`.",
+        "`z` is `x` with a border of zeros, one element wide: it has `rows + 2` rows of `columns + "
+        f"2` elements. {_TILES} The grid covers `z`.",
         _STUB.format(name="pad", arguments="x_ptr, z_ptr"),
         _pad_cases,
         _pad,
         (
-            "Element `(i, j)` of `z` is element `(i - 1, j - 1)` of `x`, where there is one.",
-            "`tl.load(pointers, mask=inside, other=0.0)` gives 0 where the mask is off.",
-            "Two masks: one for what lies in `x`, one for what lies in `z`.",
+            "Element `(i, j)` of `z` is element `(i - 1, j - 1)` of `x`, if `x` has that element.",
+            "`tl.load(pointers, mask=inside, other=0.0)` gives 0 where the mask is false.",
+            "You need two masks: one for elements inside `x`, and one for elements inside `z`.",
         ),
-        "The zeros come from the load itself: no branch, no second store.",
+        "The load itself supplies the zeros, without a branch or a second store.",
         Budget(traffic=2.0),
     ),
     Exercise(
         "gather_rows",
         "An embedding",
         CHAPTER,
-        "`z[i, :] = table[ids[i], :]`; rows have `width` elements, at most `BLOCK`. Program `p` "
-        "does row `p` of `z`.",
+        "`z[i, :] = table[ids[i], :]`. Rows have `width` elements, which is at most `BLOCK`. "
+        "Program `p` computes row `p` of `z`.",
         """@triton.jit
 def gather_rows(ids_ptr, table_ptr, z_ptr, width, BLOCK: tl.constexpr):
     ...
@@ -228,10 +245,10 @@ def gather_rows(ids_ptr, table_ptr, z_ptr, width, BLOCK: tl.constexpr):
         _gather,
         (
             "`tl.load(ids_ptr + tl.program_id(0))` is a single number.",
-            "The row begins at `table_ptr + id * width`.",
+            "The row starts at `table_ptr + id * width`.",
         ),
-        "With ids in int32 and a large table `id * width` leaves int32: `kernellab.check` tells "
-        "it as index-overflow; `id.to(tl.int64)` mends it.",
+        "With int32 ids and a large table, `id * width` overflows. `kernellab.check` reports this "
+        "as index-overflow; `id.to(tl.int64)` fixes it.",
         Budget(traffic=2.5),
     ),
 )

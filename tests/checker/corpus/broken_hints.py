@@ -26,7 +26,7 @@ def row_start_clean(x_ptr, out_ptr, stride, BLOCK: tl.constexpr):
 
 @triton.jit
 def block_of_rows(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    """The hints of many matrix products, which a size that is no multiple of the block breaks."""
+    """The hints of many matrix products, which a size that is not a multiple of a vector breaks."""
     pid = tl.program_id(0)
     lanes = tl.arange(0, BLOCK)
     offsets = (pid * BLOCK + lanes) % n
@@ -178,7 +178,7 @@ def tile_of_two(x_ptr, out_ptr, stride, ROWS: tl.constexpr, COLUMNS: tl.constexp
 PAIRS = [
     pair(row_start, row_start_clean, (4,), lambda: (normal(100), zeros(32), 20), BLOCK=8),
     Pair(
-        faulty=Launch(block_of_rows, (4,), lambda: (normal(100), zeros(128), 100), {"BLOCK": 32}),
+        faulty=Launch(block_of_rows, (4,), lambda: (normal(126), zeros(128), 126), {"BLOCK": 32}),
         clean=Launch(block_of_rows, (4,), lambda: (normal(96), zeros(128), 96), {"BLOCK": 32}),
     ),
     pair(groups, groups_clean, (1,), lambda: (normal(8), zeros(16)), BLOCK=16),

@@ -10,7 +10,7 @@ from tests.checker.launches import Launch, Pair, normal, pair, zeros
 
 
 @triton.jit
-def quantise(x_ptr, scale_ptr, q_ptr, stride, n, BLOCK: tl.constexpr):
+def quantize(x_ptr, scale_ptr, q_ptr, stride, n, BLOCK: tl.constexpr):
     row, lanes = tl.program_id(0), tl.arange(0, BLOCK)
     x = tl.load(x_ptr + row * stride + lanes, mask=lanes < n, other=0.0)
     scaled = x / tl.load(scale_ptr + row)
@@ -20,7 +20,7 @@ def quantise(x_ptr, scale_ptr, q_ptr, stride, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def quantise_clamped(x_ptr, scale_ptr, q_ptr, stride, n, BLOCK: tl.constexpr):
+def quantize_clamped(x_ptr, scale_ptr, q_ptr, stride, n, BLOCK: tl.constexpr):
     row, lanes = tl.program_id(0), tl.arange(0, BLOCK)
     x = tl.load(x_ptr + row * stride + lanes, mask=lanes < n, other=0.0)
     scaled = x / tl.load(scale_ptr + row)
@@ -91,12 +91,12 @@ def years() -> torch.Tensor:
 
 PAIRS = [
     pair(
-        quantise, quantise_clamped, (3,),
+        quantize, quantize_clamped, (3,),
         lambda: (normal(3, 100), normal(3, 100).abs().amax(1) / 200, zeros(3, 100, dtype=torch.int8), 100, 100), BLOCK=128,
     ),
     Pair(
-        faulty=Launch(quantise, (1,), lambda: (normal(1, 64) * 100, torch.ones(1), zeros(1, 64, dtype=torch.int8), 64, 64), {"BLOCK": 64}),
-        clean=Launch(quantise, (1,), lambda: (normal(1, 64) * 10, torch.ones(1), zeros(1, 64, dtype=torch.int8), 64, 64), {"BLOCK": 64}),
+        faulty=Launch(quantize, (1,), lambda: (normal(1, 64) * 100, torch.ones(1), zeros(1, 64, dtype=torch.int8), 64, 64), {"BLOCK": 64}),
+        clean=Launch(quantize, (1,), lambda: (normal(1, 64) * 10, torch.ones(1), zeros(1, 64, dtype=torch.int8), 64, 64), {"BLOCK": 64}),
     ),
     pair(pixels, pixels_clamped, (2,), lambda: (normal(128), zeros(128, dtype=torch.uint8)), BLOCK=64),
     pair(

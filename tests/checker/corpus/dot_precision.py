@@ -64,7 +64,7 @@ def covariance(x_ptr, out_ptr, n, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 
 @triton.jit
-def covariance_of_centred(x_ptr, out_ptr, n, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def covariance_of_centered(x_ptr, out_ptr, n, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     rows, columns = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
     x = tl.load(x_ptr + rows[:, None] * COLUMNS + columns[None, :])
     x = x - tl.sum(x, axis=0)[None, :] / n
@@ -105,5 +105,5 @@ PAIRS = [
         faulty=Launch(long_product, (1,), lambda: (shifted(16, 128), halves(128, 16), zeros(16, 16), 128), M_K_N),
         clean=Launch(long_product, (1,), lambda: (shifted(16, 2048), shifted(2048, 16), zeros(16, 16), 2048), M_K_N),
     ),
-    pair(covariance, covariance_of_centred, (1,), lambda: (shifted(64, 16), zeros(16, 16), 64), ROWS=64, COLUMNS=16),
+    pair(covariance, covariance_of_centered, (1,), lambda: (shifted(64, 16), zeros(16, 16), 64), ROWS=64, COLUMNS=16),
 ]  # fmt: skip

@@ -59,7 +59,7 @@ def to_eight_bits(x_ptr, out_ptr, BLOCK: tl.constexpr):
 
 @triton.jit
 def to_eight_bits_clean(x_ptr, out_ptr, BLOCK: tl.constexpr):
-    """Scaled by the largest, as quantisation does."""
+    """Scaled by the largest, as quantization does."""
     lanes = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + lanes)
     scale = tl.max(tl.abs(x), axis=0) / 448.0
@@ -69,7 +69,7 @@ def to_eight_bits_clean(x_ptr, out_ptr, BLOCK: tl.constexpr):
 
 @triton.jit
 def weights(x_ptr, v_ptr, out_ptr, M: tl.constexpr, K: tl.constexpr, N: tl.constexpr):
-    """Weights that are not normalised yet go into a product of fp16."""
+    """Weights that are not normalized yet go into a product of fp16."""
     m, k, n = tl.arange(0, M), tl.arange(0, K), tl.arange(0, N)
     x = tl.load(x_ptr + m[:, None] * K + k[None, :])
     weight = tl.exp(x)

@@ -152,7 +152,7 @@ def through_memory(x_ptr, ids_ptr, scratch_ptr, out_ptr, stride, n, BLOCK: tl.co
 
 @triton.jit
 def overwritten_memory(x_ptr, ids_ptr, scratch_ptr, out_ptr, stride, n, BLOCK: tl.constexpr):
-    """What is read was written afterwards; the checksum that wraps is nobody's index."""
+    """What is read was written afterwards; the checksum that wraps is no one's index."""
     lanes = tl.arange(0, BLOCK)
     checksum = tl.load(ids_ptr + lanes) * stride
     tl.store(scratch_ptr + lanes, checksum)

@@ -206,7 +206,7 @@ def packed_rows_clean(x_ptr, sizes_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + lanes, tl.load(x_ptr + (ends - sizes) % n))
 
 
-# Wrapping that harms nobody
+# Wrapping that harms no one
 
 
 @triton.jit

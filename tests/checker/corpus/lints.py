@@ -1,4 +1,4 @@
-"""Launches that are no fault of memory's, and most likely not what was meant: strides that nobody
+"""Launches that are no fault of memory's, and most likely not what was meant: strides that no one
 passes, floats in a tensor of integers, results that go nowhere.
 """
 

@@ -60,7 +60,7 @@ def embedding_gradient(token_ptr, grad_ptr, weight_ptr, rate, T: tl.constexpr, D
 
 @triton.jit
 def pooled(x_ptr, out_ptr, N: tl.constexpr):
-    """Pairs of neighbours go to one element."""
+    """Pairs of neighbors go to one element."""
     lanes = tl.arange(0, N)
     place = out_ptr + lanes // 2
     tl.store(place, tl.load(place) + tl.load(x_ptr + lanes))  # fault: lost-update

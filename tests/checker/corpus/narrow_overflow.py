@@ -63,19 +63,19 @@ def loudest_in_int32(left_ptr, right_ptr, out_ptr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def dequantise(q_ptr, zero_ptr, scale_ptr, out_ptr, GROUP: tl.constexpr):
+def dequantize(q_ptr, zero_ptr, scale_ptr, out_ptr, GROUP: tl.constexpr):
     group, lanes = tl.program_id(0), tl.arange(0, GROUP)
     q, zero = tl.load(q_ptr + group * GROUP + lanes), tl.load(zero_ptr + group)
-    centred = q - zero  # fault: integer-overflow
-    tl.store(out_ptr + group * GROUP + lanes, centred.to(tl.float32) * tl.load(scale_ptr + group))
+    centered = q - zero  # fault: integer-overflow
+    tl.store(out_ptr + group * GROUP + lanes, centered.to(tl.float32) * tl.load(scale_ptr + group))
 
 
 @triton.jit
-def dequantise_in_float(q_ptr, zero_ptr, scale_ptr, out_ptr, GROUP: tl.constexpr):
+def dequantize_in_float(q_ptr, zero_ptr, scale_ptr, out_ptr, GROUP: tl.constexpr):
     group, lanes = tl.program_id(0), tl.arange(0, GROUP)
     q, zero = tl.load(q_ptr + group * GROUP + lanes), tl.load(zero_ptr + group)
-    centred = q.to(tl.float32) - zero.to(tl.float32)
-    tl.store(out_ptr + group * GROUP + lanes, centred * tl.load(scale_ptr + group))
+    centered = q.to(tl.float32) - zero.to(tl.float32)
+    tl.store(out_ptr + group * GROUP + lanes, centered * tl.load(scale_ptr + group))
 
 
 @triton.jit
@@ -118,7 +118,7 @@ PAIRS = [
         lambda: (bytes_of(256, dtype=torch.int16), bytes_of(256, dtype=torch.int16), zeros(1, dtype=torch.int32)), BLOCK=256,
     ),
     pair(
-        dequantise, dequantise_in_float, (2,),
+        dequantize, dequantize_in_float, (2,),
         lambda: (bytes_of(2, 32), torch.tensor([100, -100], dtype=torch.int8), torch.ones(2), zeros(2, 32)), GROUP=32,
     ),
     Pair(

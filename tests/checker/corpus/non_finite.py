@@ -106,8 +106,8 @@ def deviation_clean(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + lanes, mask=lanes < n, other=0.0)
     mean = tl.sum(x, axis=0) / n
-    centred = tl.where(lanes < n, x - mean, 0.0)
-    spread = tl.sqrt(tl.sum(centred * centred, axis=0) / n)
+    centered = tl.where(lanes < n, x - mean, 0.0)
+    spread = tl.sqrt(tl.sum(centered * centered, axis=0) / n)
     tl.store(out_ptr + lanes, x - spread, mask=lanes < n)
 
 

@@ -183,7 +183,7 @@ def _he_ref(launch):
 twins(lambda: _he(False), lambda: _he(True), _he_ref)
 
 
-# atomic maximum over memory that nobody has set
+# atomic maximum over memory that no one has set
 @triton.jit
 def colmax(x, m, M, N, BM: tl.constexpr, BN: tl.constexpr, SET: tl.constexpr):
     c = tl.program_id(0) * BN + tl.arange(0, BN)
@@ -337,12 +337,7 @@ twins(lambda: _sx(2), lambda: _sx(4), lambda launch: {1: launch.args[0][:, torch
 
 @triton.jit
 def batched_desc(x, y, B_, M, N, sb, sm, BM: tl.constexpr, BN: tl.constexpr):
-    d = tl.make_tensor_descriptor(
-        x,  # fault: descriptor-alignment
-        shape=[B_, M, N],
-        strides=[sb, sm, 1],
-        block_shape=[1, BM, BN],
-    )
+    d = tl.make_tensor_descriptor(x, [B_, M, N], [sb, sm, 1], [1, BM, BN])  # fault: descriptor-alignment
     b = tl.program_id(0)
     t = d.load([b, 0, 0]).reshape(BM, BN)
     tl.store(y + b * BM + tl.arange(0, BM), tl.sum(t.to(tl.float32), 1))

@@ -137,7 +137,7 @@ def _tr2(ok):
 twins(lambda: _tr2(False), lambda: _tr2(True), lambda launch: {1: 1 + launch.args[0].float().sum(0) / 512}, 2e-2)
 
 
-# zero points of quantised operands
+# zero points of quantized operands
 @triton.jit
 def dequant(q, zp, s, o, N: tl.constexpr, OK: tl.constexpr):
     r = tl.program_id(0)

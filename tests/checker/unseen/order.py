@@ -66,9 +66,9 @@ twins(lambda: _lk(False), lambda: _lk(True), lambda launch: {3: launch.args[0].c
 
 # red-black update where black and red are mixed up
 @triton.jit
-def gauss_seidel(u, n, colour, B: tl.constexpr):
+def gauss_seidel(u, n, color, B: tl.constexpr):
     i = 1 + tl.program_id(0) * B + tl.arange(0, B)
-    m = (i < n - 1) & ((i % 2) == colour) if colour >= 0 else (i < n - 1)
+    m = (i < n - 1) & ((i % 2) == color) if color >= 0 else (i < n - 1)
     new = 0.5 * (tl.load(u + i - 1, m, 0.0) + tl.load(u + i + 1, m, 0.0))
     tl.store(u + i, new, m)  # fault: race
 

@@ -144,7 +144,7 @@ def of_the_users_own_library(x_ptr, N: tl.constexpr):
 def of_the_users_own(x_ptr, out_ptr, N: tl.constexpr):
     lanes = tl.arange(0, N)
     x = tl.load(x_ptr + lanes)
-    low, high = tl.inline_asm_elementwise("wonder.f32 $0, $1, $2;  // nobody knows", "=f,=f,f", [x], (tl.float32, tl.float32), is_pure=True, pack=1)  # fmt: skip
+    low, high = tl.inline_asm_elementwise("wonder.f32 $0, $1, $2;  // no one knows", "=f,=f,f", [x], (tl.float32, tl.float32), is_pure=True, pack=1)  # fmt: skip
     tl.store(out_ptr + lanes, low)
     tl.store(out_ptr + N + lanes, high)
 

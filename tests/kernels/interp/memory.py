@@ -142,7 +142,7 @@ def tallied(
     SCOPE: tl.constexpr,
     N: tl.constexpr,
 ):
-    """Colliding updates whose results nobody asks for, in every order and scope that memory knows."""
+    """Colliding updates whose results no one asks for, in every order and scope that memory knows."""
     lanes = tl.program_id(0) * N + tl.arange(0, N)
     where = x_ptr + tl.load(index_ptr + lanes)
     value = tl.load(value_ptr + lanes)

@@ -33,7 +33,7 @@ def tickets(count_ptr, ticket_ptr):
 
 
 @triton.jit
-def takes_from_its_neighbour(x_ptr):
+def takes_from_its_neighbor(x_ptr):
     """A race: a program reads what another one writes."""
     program = tl.program_id(0)
     if program > 0:

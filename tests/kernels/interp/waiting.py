@@ -8,7 +8,7 @@ import triton.language as tl
 
 @triton.jit
 def grid_barrier(count_ptr, x_ptr, out_ptr, PHASES: tl.constexpr):
-    """Between phases everybody waits for everybody: each program then reads what both neighbours wrote."""
+    """Between phases everybody waits for everybody: each program then reads what both neighbors wrote."""
     program, programs = tl.program_id(0), tl.num_programs(0)
     value = tl.load(x_ptr + program)
     for phase in range(PHASES):
@@ -140,7 +140,7 @@ def counts_its_waiting(flag_ptr, tries_ptr):
 
 @triton.jit
 def gives_up(flag_ptr, tries_ptr, n):
-    """Waits for what nobody does, n times at most."""
+    """Waits for what no one does, n times at most."""
     program = tl.program_id(0)
     tries = 0
     while (tl.load(flag_ptr, volatile=True) == 0) & (tries < n):  # WAITS: gives_up
@@ -214,7 +214,7 @@ def gives_up_beyond_the_end(flag_ptr, tries_ptr, n):
 
 @triton.jit
 def follows_links(next_ptr, out_ptr):
-    """A `while` on loaded values that waits for nobody."""
+    """A `while` on loaded values that waits for no one."""
     program = tl.program_id(0)
     node, steps = program, 0
     while node >= 0:

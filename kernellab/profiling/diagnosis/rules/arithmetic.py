@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
-from kernellab.compiler.modules.structure import kind, position_of
+from kernellab.compiler.modules.structure import kind, parents, position_of
 from kernellab.ir.types import bit_width, element_type, shape
 from kernellab.profiling.diagnosis import weights
 from kernellab.profiling.diagnosis.evidence import Evidence
@@ -36,25 +36,24 @@ def _worst(
 
 
 def _saved(evidence: Evidence, slots: float) -> float:
-    parts = evidence.parts
-    crowded = max(1.0, 8 / max(evidence.resident_warps, 1))
-    return parts.saved_by(issue=parts.issue - evidence.microseconds(slots) * crowded)
+    return evidence.costs.saved_by(issue=evidence.work.issue - slots)
 
 
 @rule("fp64-arithmetic")
 def double_arithmetic(evidence: Evidence) -> Iterator[CostFinding]:
     """Tiles that are computed in fp64."""
-    factor = weights.double_factor(evidence.compilation.target)
+    factor = weights.double_factor(evidence.gpu)
 
     def part(op: Operation) -> float:
         if not weights.is_double(op) or not shape(op.results[0].type):
             return 0.0
-        return 1 - 1 / (factor * weights.double_steps(op))
+        return 1 - 1 / (factor * weights.DOUBLE_STEPS.get(kind(op), 1.0))
 
     worst, slots, count = _worst(evidence, part)
     if worst is None:
         return
-    began = next((op for op in evidence.operations if _becomes_double(op)), worst)
+    made = evidence.of_kind("arith.extf", "arith.sitofp")
+    began = next((op for op in made if str(element_type(op.results[0].type)) == "f64"), worst)
     yield finding(
         "fp64-arithmetic",
         f"{count} operations on tiles are in fp64, at 1/{factor:g} of the rate of fp32 or less",
@@ -64,13 +63,6 @@ def double_arithmetic(evidence: Evidence) -> Iterator[CostFinding]:
         "that type, or a tensor that is stored so.",
         {"operations": count, "slower than fp32": factor, "issue slots": round(slots)},
         _SOURCE,
-    )
-
-
-def _becomes_double(op: Operation) -> bool:
-    return (
-        kind(op) in ("arith.extf", "arith.sitofp")
-        and str(element_type(op.results[0].type)) == "f64"
     )
 
 
@@ -113,9 +105,8 @@ def float_division(evidence: Evidence) -> Iterator[CostFinding]:
     def part(op: Operation) -> float:
         if kind(op) not in ("arith.divf", "tt.precise_divf") or not shape(op.results[0].type):
             return 0.0
-        if evidence.loop_of(op) is None or not _is_outside(op, evidence):
-            return 0.0
-        return 1 - 1 / 8
+        loop = evidence.loop_of(op)
+        return 1 - 1 / 8 if loop is not None and _is_outside(op.operands[1], loop.op) else 0.0
 
     worst, slots, count = _worst(evidence, part)
     if worst is None:
@@ -132,24 +123,14 @@ def float_division(evidence: Evidence) -> Iterator[CostFinding]:
     )
 
 
-def _is_outside(op: Operation, evidence: Evidence) -> bool:
-    """Whether an operation's divisor is made in front of the loop around it, or of one number."""
-    loop = evidence.loop_of(op)
-    made = op.operands[1].owner
-    if loop is None:
-        return False
-    for _ in range(6):
-        if not isinstance(made, Operation):
-            return made is not loop.op.regions[0].blocks[0]
-        around = made.parent_op()
-        while around is not None and around is not loop.op:
-            around = around.parent_op()
-        if around is None:
-            return True
+def _is_outside(value: SSAValue, loop: Operation) -> bool:
+    """Whether a value is made in front of a loop, or of one number that is."""
+    made = value.owner
+    while isinstance(made, Operation) and loop in parents(made):
         if kind(made) not in ("tt.splat", "tt.broadcast", "tt.expand_dims", "ttg.convert_layout"):
             return False
         made = made.operands[0].owner
-    return False
+    return made is not loop.regions[0].blocks[0]
 
 
 @rule("wide-integers")
@@ -161,7 +142,7 @@ def wide_integers(evidence: Evidence) -> Iterator[CostFinding]:
             return 0.0
         type = element_type(op.operands[0].type) if op.operands else None
         wide = type is not None and str(type) == "i64"
-        return 1 - 1 / weights.long_steps(op) if wide else 0.0
+        return 1 - 1 / weights.LONG_STEPS.get(kind(op), 1.0) if wide else 0.0
 
     worst, slots, count = _worst(evidence, part)
     if worst is None or bit_width(element_type(worst.operands[0].type)) < 64:

@@ -10,67 +10,82 @@ from kernellab.profiling.diagnosis import weights
 from kernellab.profiling.diagnosis.evidence import Evidence
 from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.profiling.diagnosis.rule import finding, rule
+from kernellab.profiling.estimates.calibration import CALIBRATION
 
 _SOURCE = "the sum of what its accesses and its arithmetic take, at the target's rates"
 _MOSTLY = 0.5
 
 _BOUNDS = {
-    "dram": ("memory-bound", "the bytes of DRAM"),
-    "cache": ("memory-bound", "the bytes of the second-level cache"),
-    "requests": ("memory-bound", "the requests of its loads and stores"),
-    "shared": ("shared-memory-bound", "the wavefronts of shared memory"),
-    "issue": ("compute-bound", "instructions outside of the tensor cores"),
-    "matrix": ("compute-bound", "matrix instructions"),
-    "latency": ("latency-bound", "waiting for loads, with too little else to do"),
+    "DRAM": ("memory-bound", "the bytes of DRAM"),
+    "L2": ("memory-bound", "the bytes of the L2 cache"),
+    "loads and stores (L1)": ("memory-bound", "the load and store units"),
+    "instruction issue": ("compute-bound", "instructions outside of the tensor cores"),
+    "integer and logic units": ("compute-bound", "integer and logic instructions"),
+    "floating-point units": ("compute-bound", "floating-point instructions"),
+    "special functions": ("compute-bound", "special functions and conversions"),
+    "tensor cores": ("compute-bound", "matrix instructions"),
+    "latency": ("latency-bound", "waiting for results, with too little else to do"),
+    "starting programs": ("latency-bound", "starting programs"),
     "atomics": ("memory-bound", "atomic updates that take turns"),
 }
 
 
-@rule("launch-bound", needs=("ttgir", "grid"))
+@rule("launch-bound")
 def launch_bound(evidence: Evidence) -> Iterator[CostFinding]:
     """The launch itself takes longer than what it does."""
-    parts = evidence.parts
-    share = parts.launch / parts.total
-    if share < _MOSTLY:
+    costs = evidence.costs
+    share = costs.launch / costs.microseconds
+    if evidence.grid is None or share < _MOSTLY:
         return
     yield finding(
         "launch-bound",
-        f"a launch takes about {parts.launch:g} us whatever it does, and this one has work for "
-        f"{parts.total - parts.launch:.2g} us",
+        f"a launch takes about {costs.launch:.2g} us whatever it does, and this one has work for "
+        f"{costs.microseconds - costs.launch:.2g} us",
         share,
         None,
-        "Do more in one launch: fuse it with its neighbours, or launch once for a whole batch; "
+        "Do more in one launch: fuse it with its neighbors, or launch once for a whole batch; "
         "a CUDA graph makes what stays cheaper.",
-        {"launch us": parts.launch, "work us": round(parts.total - parts.launch, 3)},
+        {
+            "launch us": round(costs.launch, 3),
+            "work us": round(costs.microseconds - costs.launch, 3),
+        },
         _SOURCE,
         severe_from=2.0,
     )
 
 
-@rule(
-    "memory-bound", "compute-bound", "latency-bound", "shared-memory-bound", needs=("ttgir", "grid")
-)
+@rule("memory-bound", "compute-bound", "latency-bound", "shared-memory-bound")
 def bound(evidence: Evidence) -> Iterator[CostFinding]:
     """Which resource takes longest."""
-    parts = evidence.parts
-    if parts.bound not in _BOUNDS:
+    costs = evidence.costs
+    kind, words = _BOUNDS[costs.bound]
+    if costs.bound == "loads and stores (L1)" and _is_shared_first(evidence):
+        kind, words = "shared-memory-bound", "the wavefronts of shared memory"
+    longest = costs.parts[costs.bound]
+    if evidence.grid is None or longest < costs.launch:
         return
-    kind, words = _BOUNDS[parts.bound]
-    longest = getattr(parts, parts.bound)
-    roof = max(parts.dram, parts.matrix, parts.launch)
+    roof = max(costs.parts["DRAM"], costs.parts["tensor cores"], costs.launch)
     yield finding(
         kind,
-        f"what takes longest is {words}: {longest:.3g} us of {parts.total:.3g}",
+        f"what takes longest is {words}: {longest:.3g} us of {costs.microseconds:.3g}",
         0.0,
         None,
         "",
         {
-            f"{parts.bound} us": round(longest, 3),
-            "together us": round(parts.total, 3),
+            f"{costs.bound} us": round(longest, 3),
+            "together us": round(costs.microseconds, 3),
             "DRAM and matrix units alone us": round(roof, 3),
         },
-        f"{_SOURCE}: weighed, not measured",
+        f"{_SOURCE}: estimated, not measured",
     )
+
+
+def _is_shared_first(evidence: Evidence) -> bool:
+    """Whether shared memory takes more of the load and store units than global memory."""
+    counts = evidence.costs.counts
+    wavefronts = CALIBRATION.wavefronts * counts.wavefronts
+    exchanged = CALIBRATION.lanes * counts.instructions.get("shared", 0.0)
+    return wavefronts + exchanged > CALIBRATION.lines * max(counts.lines, counts.sectors / 4)
 
 
 @rule("tma-unused")
@@ -80,14 +95,14 @@ def copy_engine_unused(evidence: Evidence) -> Iterator[CostFinding]:
     if not has_copy_engine(target):
         return
     copies = [
-        one
-        for one in evidence.accesses
-        if one.action == "async copy" and one.loop is not None and len(one.shape) == 2
+        access
+        for access in evidence.accesses
+        if access.action == "async copy" and access.loop is not None and len(access.shape) == 2
     ]
     newest = [op for op in evidence.dots if weights.generation(op) in ("wgmma", "tcgen05")]
     if not copies or not newest:
         return
-    instructions = sum(one.requests * 2 for one in copies)
+    instructions = sum(copy.requests * 2 for copy in copies)
     yield finding(
         "tma-unused",
         f"threads copy the operands of this product, about {instructions:,.0f} instructions an "

@@ -10,10 +10,10 @@ from dataclasses import replace
 from kernellab.compiler.modules.structure import kind
 from kernellab.ir.traits import DotLike, has
 from kernellab.profiling.diagnosis.evidence import Evidence, Loop
-from kernellab.profiling.diagnosis.parts import parts_of
 from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.profiling.diagnosis.rule import finding, rule
 from kernellab.profiling.diagnosis.traffic import Traffic
+from kernellab.profiling.diagnosis.work import work_of
 
 _SOURCE = "the TTGIR's loop, its trip count, and a load's latency"
 _STAGES = 4
@@ -26,10 +26,10 @@ _LEAST_ASYNC = 4
 def not_pipelined(evidence: Evidence) -> Iterator[CostFinding]:
     """A loop that begins a load and waits for it, each time."""
     for loop in evidence.loops.values():
-        loads = [one for one in evidence.loads_in(loop) if one.shape and not _is_ahead(one)]
+        loads = [load for load in evidence.loads_in(loop) if load.shape and not _is_ahead(load)]
         if not loads or evidence.is_asynchronous(loop.op) or loop.turns < _FEW_TURNS:
             continue
-        if all(evidence.is_fixed(one) for one in loads):
+        if all(evidence.is_fixed(load) for load in loads):
             continue  # that they are in the loop at all is another finding
         products = any(has(op, DotLike) for op in loop.op.walk())
         why, advice = _why_not(evidence, loop, loads, products)
@@ -37,7 +37,7 @@ def not_pipelined(evidence: Evidence) -> Iterator[CostFinding]:
             continue
         waiting = evidence.waiting_cycles - evidence.waiting_in(loop)
         waiting += evidence.waiting_in(loop, stages=_STAGES)
-        cost = evidence.parts.saved_by(latency=waiting * evidence.waves * evidence.peaks.cycle)
+        cost = evidence.costs.saved_by(latency=waiting)
         yield finding(
             "loop-not-pipelined",
             f"each iteration of this loop waits for its own loads: {why}",
@@ -54,9 +54,9 @@ def not_pipelined(evidence: Evidence) -> Iterator[CostFinding]:
         )
 
 
-def _is_ahead(one: Traffic) -> bool:
+def _is_ahead(load: Traffic) -> bool:
     """Whether what is loaded is first used in a later iteration."""
-    users = [use.operation for result in one.op.results for use in result.uses]
+    users = [use.operation for result in load.op.results for use in result.uses]
     return bool(users) and all(kind(user) in ("scf.yield", "ttg.local_store") for user in users)
 
 
@@ -82,18 +82,19 @@ def _why_not(
         return ("sm_75 has no asynchronous copies", "Load the next iteration's tiles by hand.")
     if any(kind(op) in ("scf.for", "scf.while") for op in loop.op.walk() if op is not loop.op):
         return "", ""  # the inner loop is the one that counts
-    narrow = [one for one in loads if one.width * one.element_bytes < _LEAST_ASYNC]
+    narrow = [load for load in loads if load.width * load.element_bytes < _LEAST_ASYNC]
     if products and narrow:
-        one = narrow[0]
+        load = narrow[0]
         return (
-            f"a thread takes {one.width * one.element_bytes} bytes of {one.argument or 'a tile'} "
-            f"at once, and an asynchronous copy takes at least {_LEAST_ASYNC}",
+            f"a thread takes {load.width * load.element_bytes} bytes of "
+            f"{load.argument or 'a tile'} at once, and an asynchronous copy takes at least "
+            f"{_LEAST_ASYNC}",
             "Let the loads be wider: pass pointers, sizes and strides that are multiples of 16, "
             "and masks that compare with such; or promise it with tl.multiple_of.",
         )
     if not products:
         return (
-            "it has no matrix product, and Triton pipelines other loops only where they ask for it",
+            "it has no tl.dot, and Triton pipelines other loops only on request",
             "Write for i in tl.range(..., num_stages=3), or let each iteration load more.",
         )
     return (
@@ -115,7 +116,7 @@ def too_few_stages(evidence: Evidence) -> Iterator[CostFinding]:
             continue
         waiting = evidence.waiting_cycles - evidence.waiting_in(loop)
         waiting += evidence.waiting_in(loop, stages=_STAGES)
-        cost = evidence.parts.saved_by(latency=waiting * evidence.waves * evidence.peaks.cycle)
+        cost = evidence.costs.saved_by(latency=waiting)
         if cost <= 0:
             continue
         yield finding(
@@ -141,8 +142,8 @@ def _fits(evidence: Evidence, stages: int) -> bool:
     if resources is None or evidence.occupancy is None:
         return False
     wanted = resources.shared_bytes * stages // max(evidence.stages, 1)
-    found = evidence.compilation.occupancy(shared_bytes=wanted)
-    return found.blocks >= min(evidence.blocks, evidence.per_sm)
+    occupancy = evidence.compilation.occupancy(shared_bytes=wanted)
+    return occupancy.blocks >= min(evidence.blocks, evidence.per_sm)
 
 
 @rule("loop-invariant-load")
@@ -150,27 +151,28 @@ def invariant_load(evidence: Evidence) -> Iterator[CostFinding]:
     """Loads in a loop that take the same each time."""
     for loop in evidence.loops.values():
         loads = evidence.loads_in(loop)
-        same = [one for one in loads if evidence.is_fixed(one) and not one.by_engine]
+        same = [load for load in loads if evidence.is_fixed(load) and not load.by_engine]
         if not same or loop.turns < 2:
             continue
         left = 1 / loop.turns
-        waited = 0.0 if len(same) < len(loads) else evidence.waiting_in(loop) * (1 - left)
-        fewer = {id(one): replace(one, times=one.times * left) for one in same}
-        slots = sum(2 * one.requests * one.times * (1 - left) for one in same)
-        found = parts_of(
+        requests = sum(load.requests for load in same) / sum(load.requests for load in loads)
+        waited = evidence.waiting_in(loop) * (1 - left) * requests
+        fewer = {id(load): replace(load, times=load.times * left) for load in same}
+        slots = sum(2 * load.requests * load.times * (1 - left) for load in same)
+        after = work_of(
             evidence.with_accesses(
-                [fewer.get(id(one), one) for one in evidence.accesses], evidence.issue_slots - slots
+                [fewer.get(id(access), access) for access in evidence.accesses],
+                evidence.issue_slots - slots,
             )
         )
-        parts = evidence.parts
-        cost = parts.saved_by(
-            cache=found.cache,
-            dram=found.dram,
-            requests=found.requests,
-            issue=found.issue,
-            latency=parts.latency - waited * evidence.waves * evidence.peaks.cycle,
+        cost = evidence.costs.saved_by(
+            cache=after.cache,
+            dram=after.dram,
+            requests=after.requests,
+            issue=after.issue,
+            latency=evidence.work.latency - waited,
         )
-        names = ", ".join(dict.fromkeys(one.argument for one in same if one.argument))
+        names = ", ".join(dict.fromkeys(load.argument for load in same if load.argument))
         of_what = f" of {names}" if names else ""
         plural = "this load" if len(same) == 1 else f"{len(same)} loads"
         yield finding(
@@ -184,7 +186,7 @@ def invariant_load(evidence: Evidence) -> Iterator[CostFinding]:
             {
                 "argument": names,
                 "iterations": loop.turns if loop.is_known else f"{loop.turns} assumed",
-                "bytes each time": round(sum(one.bytes for one in same)),
+                "bytes each time": round(sum(load.bytes for load in same)),
             },
             "the TTGIR: nothing that its address and mask are made of changes in the loop",
         )

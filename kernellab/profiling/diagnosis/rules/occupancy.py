@@ -1,11 +1,12 @@
-"""Few warps on a multiprocessor, so that nobody works while they wait; and what limits them."""
+"""Too few warps on a multiprocessor to keep its units busy, and what limits them; registers that
+do not suffice.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from kernellab.profiling.diagnosis.evidence import Evidence
-from kernellab.profiling.diagnosis.parts import parts_of
 from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.profiling.diagnosis.rule import finding, rule
 
@@ -22,7 +23,7 @@ _ADVICE = {
 }
 
 
-@rule("low-occupancy", "too-many-stages", needs=("ttgir", "occupancy"))
+@rule("low-occupancy", "too-many-stages")
 def low_occupancy(evidence: Evidence) -> Iterator[CostFinding]:
     """Few warps are resident, by registers or shared memory, and the launch has more of them."""
     now, resources = evidence.occupancy, evidence.resources
@@ -36,6 +37,8 @@ def low_occupancy(evidence: Evidence) -> Iterator[CostFinding]:
         and evidence.stages > _FEW_STAGES
         and any(evidence.is_asynchronous(loop) for loop in evidence.loops)
     )
+    if not staged and any(evidence.is_asynchronous(loop) for loop in evidence.loops):
+        return  # the stages of its loops hide what other programs would
     if staged:
         fewer = resources.shared_bytes * _FEW_STAGES // evidence.stages
         blocks = evidence.compilation.occupancy(shared_bytes=fewer).blocks
@@ -43,9 +46,7 @@ def low_occupancy(evidence: Evidence) -> Iterator[CostFinding]:
             return
     else:
         blocks = min(int(now.blocks * _ENOUGH / now.fraction), evidence.per_sm)
-    found = parts_of(evidence.with_blocks(blocks))
-    exposed = found.exposed if staged else evidence.parts.exposed
-    cost = evidence.parts.saved_by(latency=found.latency, issue=found.issue, exposed=exposed)
+    cost = evidence.costs.saved_by(resident=blocks)
     evident = {
         "occupancy": f"{now.fraction:.0%}",
         "warps on a multiprocessor": now.warps,
@@ -70,10 +71,42 @@ def low_occupancy(evidence: Evidence) -> Iterator[CostFinding]:
     yield finding(
         "low-occupancy",
         f"{now.warps} of {now.most_warps} warps are on a multiprocessor at once, limited by "
-        f"{', '.join(now.limited_by)}: while they wait, nobody works",
+        f"{', '.join(now.limited_by)}: its units are idle while they wait",
         cost,
         None,
         _ADVICE.get(limit, "Let each program take less of what limits it."),
         evident,
         "the binary's resources and the occupancy calculator",
+    )
+
+
+@rule("spills")
+def spills(evidence: Evidence) -> Iterator[CostFinding]:
+    """Values that went to local memory, by the lines that move most of them."""
+    resources = evidence.resources
+    if resources is None or not resources.spills:
+        return
+    cost = evidence.costs.saved_without_spills(evidence.spill_slots)
+    worst = [place for place, _ in evidence.spilled_bytes.most_common(3) if place is not None]
+    yield finding(
+        "spills",
+        f"each thread stores {resources.spills:,} bytes to local memory, because its "
+        f"{resources.registers} registers do not suffice",
+        cost,
+        worst[0] if worst else None,
+        "Give each thread less to hold: more num_warps for this tile, a smaller tile, or a loop "
+        "over parts of it"
+        + (
+            f"; maxnreg={evidence.compilation.options['maxnreg']} asks for this few registers: "
+            "leave it out."
+            if evidence.compilation.options.get("maxnreg")
+            else "."
+        ),
+        {
+            "bytes spilled": resources.spills,
+            "bytes loaded back": resources.spill_loads,
+            "registers": resources.registers,
+            "lines": ", ".join(str(place.line) for place in worst),
+        },
+        "the binary's resources; the lines of its accesses to local memory",
     )

@@ -1,18 +1,18 @@
-"""Matrix products that do not run on the tensor cores, or not on the newest of their
-instructions.
-"""
+"""Matmuls that do not run on the tensor cores, or not on their newest instructions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from kernellab.compiler.modules.structure import integer, kind, position_of
 from kernellab.ir.tt import INPUT_PRECISIONS
 from kernellab.ir.types import bit_width, element_type, shape
 from kernellab.profiling.diagnosis import weights
 from kernellab.profiling.diagnosis.evidence import Evidence
+from kernellab.profiling.diagnosis.makers import maker
 from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.profiling.diagnosis.rule import finding, rule
 
@@ -28,11 +28,17 @@ def no_tensor_cores(evidence: Evidence) -> Iterator[CostFinding]:
         if weights.generation(op):
             continue
         slots = evidence.scalar_slots(op) * evidence.times(op)
-        parts = evidence.parts
-        matrix = weights.flops(op) / evidence.peaks.matrix * 2 * evidence.times(op)
-        cost = parts.saved_by(
-            issue=parts.issue - evidence.microseconds(slots),
-            matrix=parts.matrix + matrix * evidence.per_sm * evidence.peaks.cycle,
+        work = evidence.work
+        matrix = weights.flops(op) / evidence.gpu.tensor * evidence.times(op)
+        operand_bytes = sum(
+            prod(shape(operand.type)) * bit_width(element_type(operand.type)) / 8
+            for operand in op.operands[:2]
+        )
+        operands = operand_bytes / 128 * evidence.times(op)
+        cost = evidence.costs.saved_by(
+            issue=work.issue - slots,
+            matrix=work.matrix + matrix,
+            shared=min(work.shared, operands),
         )
         element = str(element_type(op.operands[0].type))
         why, advice = _why_scalar(op, element, evidence)
@@ -72,7 +78,7 @@ def _why_scalar(op: Operation, element: str, evidence: Evidence) -> tuple[str, s
 
 @rule("no-tensor-cores")
 def sum_of_products(evidence: Evidence) -> Iterator[CostFinding]:
-    """A matrix product written as a sum of a broadcast product."""
+    """A matmul written as the sum of a broadcast product."""
     for op in evidence.of_kind("tt.reduce"):
         source = op.operands[0]
         if (
@@ -84,22 +90,28 @@ def sum_of_products(evidence: Evidence) -> Iterator[CostFinding]:
         made = source.owner
         assert isinstance(made, Operation)
         slots = sum(
-            evidence.slots_of(one) * evidence.times(one)
-            for one in (made, *_makers(made))
-            if one.results
+            evidence.slots_of(maker) * evidence.times(maker)
+            for maker in (made, *(operand.owner for operand in made.operands))
+            if isinstance(maker, Operation) and maker.results
         )
         slots += evidence.registers(source) * evidence.warps * evidence.times(op)
-        slots += sum(
-            one.shuffled_bytes / (4 * evidence.lanes) * evidence.times(op)
-            for one in evidence.conversions
-            if evidence.operation_of(one) is op
+        shuffled = sum(
+            evidence.moves_of(conversion) * evidence.times(op)
+            for conversion in evidence.conversions
+            if evidence.operation_of(conversion) is op
         )
-        parts = evidence.parts
+        slots += shuffled
+        m, n, k = shape(source.type)[-3:]
+        tiles = (m * n + n * k + m * k) * 4 / 128 * evidence.times(op)
         yield finding(
             "no-tensor-cores",
-            f"this sum over products of a broadcast {shape(source.type)} tile is a matrix product, "
+            f"this sum over products of a broadcast {shape(source.type)} tile is a matmul, "
             "and runs on ordinary multiply-adds",
-            parts.saved_by(issue=parts.issue - evidence.microseconds(slots)),
+            evidence.costs.saved_by(
+                issue=evidence.work.issue - slots,
+                moves=evidence.work.moves - shuffled,
+                shared=min(evidence.work.shared, tiles),
+            ),
             position_of(op),
             "Write it as tl.dot(a, b), which runs on tensor cores, with tiles of at least 16 along "
             "M, N and K.",
@@ -113,25 +125,16 @@ def _is_broadcast_product(value: SSAValue) -> bool:
     op = value.owner
     if not isinstance(op, Operation) or kind(op) != "arith.mulf":
         return False
-    missing = [_broadcast_along(one) for one in op.operands]
+    missing = [_broadcast_along(operand) for operand in op.operands]
     return bool(missing[0] and missing[1] and missing[0] != missing[1])
 
 
 def _broadcast_along(value: SSAValue) -> tuple[int, ...]:
-    for _ in range(8):
-        if not isinstance(value, OpResult):
-            return ()
-        if kind(value.op) == "tt.broadcast":
-            before, after = shape(value.op.operands[0].type), shape(value.type)
-            return tuple(d for d, (a, b) in enumerate(zip(before, after)) if a != b)
-        if kind(value.op) not in ("ttg.convert_layout", "arith.extf", "arith.truncf"):
-            return ()
-        value = value.op.operands[0]
-    return ()
-
-
-def _makers(op: Operation) -> list[Operation]:
-    return [one.owner for one in op.operands if isinstance(one.owner, Operation)]
+    made = maker(value, "ttg.convert_layout", "arith.extf", "arith.truncf")
+    if made is None or kind(made) != "tt.broadcast":
+        return ()
+    before, after = shape(made.operands[0].type), shape(made.results[0].type)
+    return tuple(d for d, (a, b) in enumerate(zip(before, after)) if a != b)
 
 
 @rule("older-matrix-instruction")
@@ -144,11 +147,10 @@ def older_matrix_instruction(evidence: Evidence) -> Iterator[CostFinding]:
         if newest is None or used in ("", newest) or element == "f64":
             continue
         cycles = evidence.dot_cycles(op) * evidence.times(op)
-        parts, peaks = evidence.parts, evidence.peaks
-        faster = cycles * (1 - peaks.older_matrix / peaks.matrix)
-        cost = parts.saved_by(
-            matrix=parts.matrix - faster * evidence.per_sm * peaks.cycle,
-            shared=parts.shared - evidence.operand_wavefronts * evidence.per_sm * peaks.cycle,
+        work = evidence.work
+        cost = evidence.costs.saved_by(
+            matrix=work.matrix - cycles * (1 - evidence.gpu.by_warps),
+            shared=work.shared - evidence.operand_wavefronts,
         )
         why, advice = _why_older(op, element, evidence)
         yield finding(
@@ -194,17 +196,15 @@ def _why_older(op: Operation, element: str, evidence: Evidence) -> tuple[str, st
 def widened_product(evidence: Evidence) -> Iterator[CostFinding]:
     """Operands that were loaded in 16 bits and made fp32 for the product."""
     for op in evidence.dots:
-        narrow = [_widened_from(one) for one in op.operands[:2]]
+        narrow = [_widened_from(operand) for operand in op.operands[:2]]
         if not all(narrow):
             continue
         cycles = (evidence.dot_cycles(op) or evidence.scalar_slots(op) / 4) * evidence.times(op)
-        parts = evidence.parts
-        scalar = not evidence.dot_cycles(op)
-        saved = cycles * 0.5 * evidence.per_sm * evidence.peaks.cycle
+        work, costs = evidence.work, evidence.costs
         cost = (
-            parts.saved_by(issue=parts.issue - saved)
-            if scalar
-            else parts.saved_by(matrix=parts.matrix - saved, shared=parts.shared / 2)
+            costs.saved_by(matrix=work.matrix - cycles / 2, shared=work.shared / 2)
+            if evidence.dot_cycles(op)
+            else costs.saved_by(issue=work.issue - 2 * cycles)
         )
         yield finding(
             "widened-product",
@@ -222,19 +222,14 @@ def _widened_from(value: SSAValue) -> str:
     """The narrower type that a product's operand had, through layouts and shared memory; "" for
     none.
     """
-    for _ in range(12):
-        if not isinstance(value, OpResult) or not value.op.operands:
-            return ""
-        if kind(value.op) == "arith.extf":
-            before = str(element_type(value.op.operands[0].type))
-            return before if before in ("f16", "bf16") else ""
-        if kind(value.op) not in (
-            "ttg.convert_layout", "ttg.local_alloc", "ttg.local_load", "tt.trans",
-            "ttg.memdesc_trans", "tt.reshape",
-        ):  # fmt: skip
-            return ""
-        value = value.op.operands[0]
-    return ""
+    made = maker(
+        value, "ttg.convert_layout", "ttg.local_alloc", "ttg.local_load", "tt.trans",
+        "ttg.memdesc_trans", "tt.reshape",
+    )  # fmt: skip
+    if made is None or kind(made) != "arith.extf":
+        return ""
+    before = str(element_type(made.operands[0].type))
+    return before if before in ("f16", "bf16") else ""
 
 
 def _sizes(op: Operation) -> dict[str, int]:

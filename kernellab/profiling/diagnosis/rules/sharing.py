@@ -8,9 +8,9 @@ from math import prod
 from kernellab.ir.types import shape
 from kernellab.profiling.diagnosis import weights
 from kernellab.profiling.diagnosis.evidence import Evidence
-from kernellab.profiling.diagnosis.parts import parts_of
 from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.profiling.diagnosis.rule import finding, rule
+from kernellab.profiling.diagnosis.work import work_of
 
 _OFTEN = 8
 """Programs that load the same, from which on it is worth saying."""
@@ -20,32 +20,31 @@ _CROWD = 16
 """Updates of one element, likewise."""
 
 
-@rule("repeated-loads", needs=("ttgir", "grid"))
+@rule("repeated-loads")
 def repeated_loads(evidence: Evidence) -> Iterator[CostFinding]:
     """Many programs load the same, and the second-level cache is what the launch waits for."""
     shared = [
-        one
-        for one in evidence.accesses
-        if one.reads and one.repeats >= _OFTEN and not evidence.is_fixed(one)
+        access
+        for access in evidence.accesses
+        if access.reads and access.repeats >= _OFTEN and not evidence.is_fixed(access)
     ]
-    if not shared:
+    if evidence.grid is None or not shared:
         return
-    parts = evidence.parts
-    moved = sum(one.sectors * one.times for one in shared) * 32 * evidence.programs
-    again = moved / evidence.peaks.cache * 1e6
-    lines = sum(max(one.lines, 2 * one.requests) * one.times for one in shared)
+    work = evidence.work
+    moved = sum(access.sectors * access.times for access in shared) * 32 * evidence.programs
+    lines = sum(max(access.lines, 2 * access.requests) * access.times for access in shared)
     less = _avoidable(evidence)
-    cost = parts.saved_by(
-        cache=parts.cache - again * less,
-        requests=parts.requests - lines * less * evidence.per_sm * evidence.peaks.cycle,
-        shared=parts.shared * (1 - less) if _on_newest(evidence) else parts.shared,
-        latency=parts.latency * (1 - less) if evidence.dots else parts.latency,
+    cost = evidence.costs.saved_by(
+        cache=work.cache - moved / evidence.programs * less,
+        requests=work.requests - lines * less,
+        shared=work.shared * (1 - less) if _on_newest(evidence) else work.shared,
+        latency=work.latency * (1 - less) if evidence.dots else work.latency,
     )
     if cost <= 0:
         return
-    worst = max(shared, key=lambda one: one.sectors * one.times)
+    worst = max(shared, key=lambda access: access.sectors * access.times)
     products = bool(evidence.dots)
-    names = ", ".join(dict.fromkeys(one.argument for one in shared if one.argument))
+    names = ", ".join(dict.fromkeys(access.argument for access in shared if access.argument))
     yield finding(
         "repeated-loads",
         f"each element of {names or 'what is loaded'} is loaded by {worst.repeats:,.0f} programs: "
@@ -69,8 +68,8 @@ def repeated_loads(evidence: Evidence) -> Iterator[CostFinding]:
 
 
 def _on_newest(evidence: Evidence) -> bool:
-    """Whether shared memory is read as often as tiles ask: an older matrix instruction, whose
-    operands go through registers, is a finding of its own.
+    """Whether matmuls read shared memory only once per tile. Older instructions, whose operands go
+    through registers, are a separate finding.
     """
     older = evidence.compilation.target.arch in ("90", "100", "103")
     return bool(evidence.dots) and not (
@@ -95,24 +94,26 @@ def _avoidable(evidence: Evidence) -> float:
 @rule("atomic-contention")
 def contended_atomics(evidence: Evidence) -> Iterator[CostFinding]:
     """Atomics that take turns because they go to the same elements."""
-    for one in evidence.accesses:
-        if not one.is_atomic:
+    for access in evidence.accesses:
+        if not access.is_atomic:
             continue
-        updates = prod(one.shape or (1,)) * one.times * evidence.programs
-        different = evidence.different_of(one)
-        in_turns = one.repeated_sectors > 0 or updates / different >= _CROWD
+        updates = prod(access.shape or (1,)) * access.times * evidence.programs
+        different = evidence.different_of(access)
+        in_turns = access.repeated_sectors > 0 or updates / different >= _CROWD
         if not in_turns:
             continue
-        parts = evidence.parts
-        alone = [each for each in evidence.accesses if each is not one]
-        better = parts_of(evidence.with_accesses(alone))
-        cost = parts.saved_by(atomics=better.atomics, cache=better.cache, requests=better.requests)
+        alone = [each for each in evidence.accesses if each is not access]
+        after = work_of(evidence.with_accesses(alone))
+        cost = evidence.costs.saved_by(
+            atomics=after.atomics, cache=after.cache, requests=after.requests
+        )
         yield finding(
             "atomic-contention",
             f"{updates:,.0f} atomic updates go to about {different:,.0f} element"
-            f"{'' if different == 1 else 's'} of {one.argument or 'memory'}, and take turns there",
+            f"{'' if different == 1 else 's'} of {access.argument or 'memory'}, and take turns "
+            "there",
             cost,
-            one.position,
+            access.position,
             "Combine what one program adds to an element first (tl.sum, tl.max, tl.histogram), so "
             "that it takes one atomic; let fewer programs do more each; or write partial results "
             "and add them up in a second kernel.",
@@ -121,5 +122,5 @@ def contended_atomics(evidence: Evidence) -> Iterator[CostFinding]:
                 "different elements": round(different),
                 "programs": evidence.programs,
             },
-            one.source,
+            access.source,
         )

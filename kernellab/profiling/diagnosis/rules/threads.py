@@ -1,5 +1,5 @@
-"""Threads with little or nothing to do: tiles smaller than the program's threads, single elements,
-a few bytes at a time.
+"""Multiprocessors and threads with little or nothing to do: few programs, tiles smaller than the
+program's threads, single elements, a few bytes at a time.
 """
 
 from __future__ import annotations
@@ -7,12 +7,79 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from kernellab.compiler.modules.structure import position_of
 from kernellab.errors import SourcePosition
 from kernellab.ir.types import shape
 from kernellab.profiling.diagnosis.evidence import Evidence
-from kernellab.profiling.diagnosis.parts import begins, load_latency
-from kernellab.profiling.diagnosis.records import CostFinding
+from kernellab.profiling.diagnosis.records import SEVERE, CostFinding
 from kernellab.profiling.diagnosis.rule import finding, rule
+from kernellab.profiling.diagnosis.work import LOAD_LATENCY
+
+_OF_GRID = "the launch's grid, and a usual GPU of the target"
+_WASTE = 0.1
+"""Of the SMs' time, in the last round, that is worth saying."""
+
+
+@rule("few-programs")
+def few_programs(evidence: Evidence) -> Iterator[CostFinding]:
+    """Fewer programs than multiprocessors: the others have nothing to do."""
+    programs, sms = evidence.programs, evidence.gpu.multiprocessors
+    if evidence.grid is None or programs >= sms:
+        return
+    cost = evidence.costs.saved_dividing(sms / programs)
+    yield finding(
+        "few-programs",
+        f"{programs:,} program{'' if programs == 1 else 's'} on {sms} multiprocessors: "
+        f"{1 - programs / sms:.0%} of the GPU has nothing to do",
+        cost,
+        _line(evidence),
+        "Divide the work among more programs: smaller tiles; another axis of the grid; what one "
+        "program loops over, split into parts whose results are combined afterwards (split-K).",
+        {"programs": programs, "multiprocessors": sms, "grid": str(evidence.grid)},
+        _OF_GRID,
+        severe_from=SEVERE if evidence.costs.launch < evidence.costs.microseconds / 2 else 2.0,
+    )
+
+
+@rule("tail-wave")
+def tail_wave(evidence: Evidence) -> Iterator[CostFinding]:
+    """The last round of programs leaves most multiprocessors idle."""
+    programs, sms, work = evidence.programs, evidence.gpu.multiprocessors, evidence.work
+    share = programs / sms / evidence.per_sm
+    if evidence.grid is None or programs < sms or 1 - share < _WASTE:
+        return
+    in_waves = programs / evidence.slots / evidence.waves if programs > evidence.slots else 1.0
+    cost = evidence.costs.saved_by(
+        requests=work.requests * share,
+        shared=work.shared * share,
+        issue=work.issue * share,
+        matrix=work.matrix * share,
+        latency=work.latency * in_waves,
+    )
+    yield finding(
+        "tail-wave",
+        f"{programs:,} programs on {sms} multiprocessors: the busiest has {evidence.per_sm}, "
+        f"and on average there are {programs / sms:.2f}",
+        cost,
+        _line(evidence),
+        "Let the number of programs be a multiple of the multiprocessors, or much larger: other "
+        "tile sizes, or a persistent kernel with one program a multiprocessor that loops over "
+        "tiles.",
+        {
+            "programs": programs,
+            "multiprocessors": sms,
+            "at most on one": evidence.per_sm,
+            "on average": round(programs / sms, 2),
+        },
+        _OF_GRID,
+    )
+
+
+def _line(evidence: Evidence) -> SourcePosition | None:
+    """The line where the kernel reads its program id."""
+    positions = (position_of(op) for op in evidence.of_kind("tt.get_program_id"))
+    return next((position for position in positions if position is not None), None)
+
 
 _SOURCE = "the TTGIR's tiles, and num_warps"
 _ENOUGH = 16
@@ -33,20 +100,20 @@ def idle_threads(evidence: Evidence) -> Iterator[CostFinding]:
     if largest <= 1 or largest * 2 > evidence.threads or evidence.dots:
         return
     share = largest / evidence.threads
-    parts = evidence.parts
+    work = evidence.work
     wanted = max(largest // evidence.lanes, 1)
     # With fewer warps a program, more programs are on a multiprocessor at once.
-    fits = 1 / share
+    fits = evidence.blocks
     if evidence.compilation.can_answer("occupancy"):
-        more = evidence.compilation.occupancy(warps=wanted).blocks
-        fits = min(more / evidence.blocks, max(evidence.programs / evidence.slots, 1.0), 1 / share)
-    cost = parts.saved_by(
-        latency=parts.latency / max(fits, 1.0),
-        issue=parts.issue * share,
-        shared=parts.shared * share,
-        requests=parts.requests * share,
+        fits = max(evidence.compilation.occupancy(warps=wanted).blocks, fits)
+    cost = evidence.costs.saved_by(
+        warps=wanted,
+        resident=fits,
+        issue=work.issue * share,
+        shared=work.shared * share,
+        requests=work.requests * share,
     )
-    place = next((one.position for one in evidence.accesses if one.shape), None)
+    place = next((access.position for access in evidence.accesses if access.shape), None)
     yield finding(
         "idle-threads",
         f"the largest tile has {largest:,} elements, and a program {evidence.threads:,} threads: "
@@ -64,19 +131,19 @@ def scalar_work(evidence: Evidence) -> Iterator[CostFinding]:
     """A loop that loads single elements: every thread does the same."""
     for loop in evidence.loops.values():
         loads = evidence.loads_in(loop)
-        single = [one for one in loads if not one.shape and not one.by_engine]
+        single = [load for load in loads if not load.shape and not load.by_engine]
         if not single or len(single) < len(loads) or loop.turns < _FEW_TURNS:
             continue
         if evidence.computes_tiles(loop):
             continue
-        parts = evidence.parts
+        work = evidence.work
         turns = loop.times * loop.turns
         waited = evidence.waiting_in(loop)
         few = min(evidence.lanes, loop.turns)
-        cost = parts.saved_by(
-            latency=parts.latency - waited * (1 - 1 / few) * evidence.waves * evidence.peaks.cycle,
-            issue=parts.issue / few,
-            requests=parts.requests / few,
+        cost = evidence.costs.saved_by(
+            latency=work.latency - waited * (1 - 1 / few),
+            issue=work.issue / few,
+            requests=work.requests / few,
         )
         yield finding(
             "scalar-work",
@@ -102,13 +169,13 @@ def small_tile(evidence: Evidence) -> Iterator[CostFinding]:
     for place, each, turns, waited, what in _waits(evidence):
         if each >= _ENOUGH or each <= 0:
             continue
-        parts = evidence.parts
-        saved = waited * (1 - each / _ENOUGH)
-        fewer = 0.0 if turns > 1 else begins(evidence) * (1 - each / _ENOUGH)
-        fixed = parts.issue * 0.3 if turns > 1 else parts.issue * 0.2
-        cost = parts.saved_by(
-            latency=parts.latency - saved * evidence.waves * evidence.peaks.cycle - fewer,
-            issue=parts.issue - fixed,
+        work, costs = evidence.work, evidence.costs
+        cost = (
+            costs.saved_by(
+                latency=work.latency - waited * (1 - each / _ENOUGH), issue=work.issue * 0.7
+            )
+            if turns > 1
+            else costs.saved_dividing(each / _ENOUGH, path=False)
         )
         yield finding(
             "small-tile",
@@ -130,13 +197,17 @@ def small_tile(evidence: Evidence) -> Iterator[CostFinding]:
 def _waits(evidence: Evidence) -> Iterator[tuple[SourcePosition | None, float, float, float, str]]:
     """Where a program waits for loads: the line, bytes a thread, iterations, cycles, words."""
     for loop in evidence.loops.values():
-        loads = [one for one in evidence.loads_in(loop) if one.shape]
+        loads = [load for load in evidence.loads_in(loop) if load.shape]
         if loads and loop.turns >= _FEW_TURNS and not evidence.is_asynchronous(loop.op):
-            each = sum(one.bytes for one in loads) / evidence.threads
+            each = sum(load.bytes for load in loads) / evidence.threads
             waited = evidence.waiting_in(loop)
             yield loads[0].position, each, loop.turns, waited, "each iteration of this loop"
-    outside = [one for one in evidence.accesses if one.reads and one.loop is None and one.shape]
-    in_loops = any(one.reads and one.loop is not None for one in evidence.accesses)
+    outside = [
+        access
+        for access in evidence.accesses
+        if access.reads and access.loop is None and access.shape
+    ]
+    in_loops = any(access.reads and access.loop is not None for access in evidence.accesses)
     if outside and not in_loops and evidence.waves > 1:
-        each = sum(one.bytes for one in outside) / evidence.threads
-        yield outside[0].position, each, 1, float(load_latency()), "a program"
+        each = sum(access.bytes for access in outside) / evidence.threads
+        yield outside[0].position, each, 1, LOAD_LATENCY, "a program"

@@ -1,1 +1,1 @@
-"""Profiles as files: our own form, Proton's, speedscope's, Chrome's."""
+"""Profiles as files: our own form, Proton's, Chrome's, and speedscope's to write."""

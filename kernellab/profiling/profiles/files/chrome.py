@@ -5,17 +5,19 @@ the tree that they nest in.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy
 
 from kernellab.common.saved_files import BadFile, json_in, text_in
 from kernellab.common.saved_json import Misfit
-from kernellab.profiling.profiles.files.nesting import Interval, nested
 from kernellab.profiling.profiles.profile import Profile
-from kernellab.profiling.profiles.records import Events, ScopeKind
+from kernellab.profiling.profiles.records import COUNT, TIME, Events, GrowingScope, Scope, ScopeKind
+from kernellab.profiling.profiles.trees import MOST_LEVELS
 
 _MOST_MICROSECONDS = 1e12
 """Of a time: it is counted in nanoseconds, in 64 bits."""
@@ -31,11 +33,11 @@ def chrome_in(content: bytes, measured_by: str) -> Profile:
     """The profile in the bytes of a file: complete events, and those that begin and end.
 
     Raises:
-        BadFile: they are no JSON, or more than any trace.
-        Misfit: they are no trace.
+        BadFile: they are not JSON, or larger than any trace.
+        Misfit: they are not a trace.
     """
-    found = json_in(text_in(content), len(content))
-    given = found.get("traceEvents") if isinstance(found, dict) else found
+    document = json_in(text_in(content), len(content))
+    given = document.get("traceEvents") if isinstance(document, dict) else document
     if not isinstance(given, list):
         raise Misfit("traceEvents should be a list")
     intervals = list(_intervals(given))
@@ -43,34 +45,60 @@ def chrome_in(content: bytes, measured_by: str) -> Profile:
     return Profile(measured_by, nested(intervals), notes=notes, events=_events(intervals))
 
 
-@dataclass
-class _Track:
-    """Events of one thread that began and have not ended."""
+@dataclass(frozen=True)
+class Interval:
+    """An event that lasts, in nanoseconds."""
 
-    begun: list[tuple[str, int]] = field(default_factory=list)
+    name: str
+    track: tuple[int, int]
+    """Process and thread: events of two nest in none of the other's."""
+    start: int
+    end: int
+    kind: ScopeKind = "scope"
+
+
+def nested(intervals: Iterable[Interval]) -> Scope:
+    """The tree of intervals: those of one name in one scope add up. A scope's own time is what none
+    of those in it have.
+    """
+    root = GrowingScope("ROOT", "root")
+    ordered = sorted(
+        intervals, key=lambda interval: (interval.track, interval.start, -interval.end)
+    )
+    for _, track in groupby(ordered, lambda interval: interval.track):
+        above: list[tuple[Interval, GrowingScope]] = []
+        for interval in track:
+            while (above and above[-1][0].end < interval.end) or len(above) > MOST_LEVELS - 10:
+                above.pop()
+            inside = above[-1][1] if above else root
+            scope = inside.child(interval.name, interval.kind)
+            scope.add({TIME: interval.end - interval.start, COUNT: 1})
+            if above:
+                inside.add({TIME: interval.start - interval.end})
+            above.append((interval, scope))
+    return root.grown()
 
 
 def _intervals(given: list[Any]) -> Iterator[Interval]:
-    tracks: dict[tuple[int, int], _Track] = {}
+    begun: defaultdict[tuple[int, int], list[tuple[str, int]]] = defaultdict(list)
     numbers: dict[str, int] = {}
-    for one in given:
-        if not isinstance(one, dict) or one.get("ph") not in ("X", "B", "E"):
+    for event in given:
+        if not isinstance(event, dict) or event.get("ph") not in ("X", "B", "E"):
             continue
         where = tuple(
-            numbers.setdefault(f"{name} {one.get(name)!s:.100}", len(numbers))
+            numbers.setdefault(f"{name} {event.get(name)!s:.100}", len(numbers))
             for name in ("pid", "tid")
         )
-        place = _number(one.get("pid"), where[0]), _number(one.get("tid"), where[1])
-        name, start = str(one.get("name", ""))[:1000], _nanoseconds(one.get("ts"))
-        track = tracks.setdefault(place, _Track())
-        kind: ScopeKind = "kernel" if one.get("cat") == "kernel" else "scope"
-        if one["ph"] == "X":
-            yield Interval(name, place, start, start + _nanoseconds(one.get("dur", 0)), kind)
-        elif one["ph"] == "B":
-            track.begun.append((name, start))
-        elif track.begun:
-            name, begun = track.begun.pop()
-            yield Interval(name, place, begun, max(start, begun), kind)
+        place = _number(event.get("pid"), where[0]), _number(event.get("tid"), where[1])
+        name, start = str(event.get("name", ""))[:1000], _nanoseconds(event.get("ts"))
+        kind: ScopeKind = "kernel" if event.get("cat") == "kernel" else "scope"
+        if event["ph"] == "X":
+            yield Interval(name, place, start, start + _nanoseconds(event.get("dur", 0)), kind)
+        elif event["ph"] == "B":
+            begun[place].append((name, start))
+        elif begun[place]:
+            name, first = begun[place].pop()
+            yield Interval(name, place, first, max(start, first), kind)
 
 
 def _number(value: Any, otherwise: int) -> int:
@@ -82,7 +110,7 @@ def _nanoseconds(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise Misfit("ts and dur of an event should be numbers")
     if abs(value) > _MOST_MICROSECONDS * 1000:
-        raise BadFile("is damaged: an event is of no sane time")
+        raise BadFile("is damaged: the time of an event is out of range")
     return round(value * 1000)
 
 
@@ -90,17 +118,9 @@ def _events(intervals: list[Interval]) -> Events | None:
     if not intervals:
         return None
     places: Mapping[str, int] = {
-        name: place for place, name in enumerate(dict.fromkeys(one.name for one in intervals))
+        name: place
+        for place, name in enumerate(dict.fromkeys(interval.name for interval in intervals))
     }
-    columns = [
-        numpy.array(column, numpy.int64)
-        for column in (
-            [one.track[0] for one in intervals],
-            [one.track[1] for one in intervals],
-            [places[one.name] for one in intervals],
-            [one.start for one in intervals],
-            [one.end for one in intervals],
-        )
-    ]
-    program, warp, scope, start, end = columns
+    rows = [(*each.track, places[each.name], each.start, each.end) for each in intervals]
+    program, warp, scope, start, end = numpy.array(rows, numpy.int64).T
     return Events(program, warp, scope, start, end, tuple(places), "ns")

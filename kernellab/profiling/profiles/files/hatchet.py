@@ -1,11 +1,12 @@
-"""Proton's profiles: the JSON that llnl-hatchet reads as a literal, a list of trees, in which the
-devices stand second.
+"""Proton's profiles: the JSON that llnl-hatchet reads as a literal, a list of trees, the second
+of which has the devices.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -43,37 +44,34 @@ def hatchet_in(content: bytes, measured_by: str) -> Profile:
     """The profile in the bytes of a file.
 
     Raises:
-        BadFile: they are no JSON, or more than any profile.
-        Misfit: they are no profile.
+        BadFile: they are not JSON, or larger than any profile.
+        Misfit: they are not a profile.
     """
-    found = json_in(text_in(content), len(content))
-    trees = found if isinstance(found, list) else []
-    roots = [one for one in trees if isinstance(one, dict) and "frame" in one]
-    others = [one for one in trees if isinstance(one, dict) and "frame" not in one]
+    document = json_in(text_in(content), len(content))
+    trees = document if isinstance(document, list) else []
+    roots = [tree for tree in trees if isinstance(tree, dict) and "frame" in tree]
+    others = [tree for tree in trees if isinstance(tree, dict) and "frame" not in tree]
     if not roots:
         raise Misfit("it should be a list with a tree of frames")
-    scopes = [_scope(one, 0, None) for one in roots]
-    kept = [one for one in scopes if one is not None]
-    if len(roots) == 1 and kept:
-        root = kept[0]
-    else:
-        root = Scope("ROOT", "root", {}, tuple(kept))
-    root = Scope(root.name, "root", _without_zeros(root.metrics), root.children, root.labels)
+    scopes = [_scope(root, 0, None) for root in roots]
+    kept = [scope for scope in scopes if scope is not None]
+    several = len(roots) > 1 or not kept
+    root = Scope("ROOT", "root", {}, tuple(kept)) if several else kept[0]
+    # Proton writes 0 in the root for all metrics that add up.
+    metrics = {name: number for name, number in root.metrics.items() if number}
+    root = replace(root, kind="root", metrics=metrics)
     said = roots[0]["frame"].get("measured_by")  # in files that this lab wrote
     measured_by = said if isinstance(said, str) and said else measured_by
     machine = Machine(devices=tuple(_devices(others[0] if others else {})))
     return Profile(measured_by, root, machine, line_records=tuple(_lines(root)))
 
 
-def _without_zeros(metrics: Mapping[str, float]) -> dict[str, float]:
-    """The root's own metrics: Proton writes 0 for all that add up."""
-    return {name: number for name, number in metrics.items() if number}
-
-
 def _scope(node: Any, level: int, above: ScopeKind | None) -> Scope | None:
     """A node and all below it; None for what is Proton's own."""
     if level > MOST_LEVELS:
-        raise BadFile(f"is no sane file: its scopes are nested deeper than {MOST_LEVELS} levels")
+        raise BadFile(
+            f"is not a valid profile: its scopes are nested deeper than {MOST_LEVELS} levels"
+        )
     if not isinstance(node, dict) or not isinstance(node.get("frame"), dict):
         raise Misfit("a node of its tree should be an object with a frame")
     name, given = node["frame"].get("name", ""), node.get("metrics", {})
@@ -84,8 +82,8 @@ def _scope(node: Any, level: int, above: ScopeKind | None) -> Scope | None:
         return None
     metrics, labels = _metrics(given)
     kind: ScopeKind = "root" if level == 0 else _kind(name, metrics, labels, above)
-    found = (_scope(one, level + 1, kind) for one in inner)
-    children = tuple(one for one in found if one is not None)
+    scopes = (_scope(node, level + 1, kind) for node in inner)
+    children = tuple(scope for scope in scopes if scope is not None)
     if level and not children and (inner or not (metrics or labels)):
         return None  # as proton-viewer: nothing was measured in it
     return Scope(name, kind, metrics, children, labels)
@@ -106,7 +104,7 @@ def _metrics(given: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]
     numbers: dict[str, float] = {}
     labels: dict[str, str] = {}
     for name, value in given.items():
-        if isinstance(value, list) and value and all(isinstance(one, Real) for one in value):
+        if isinstance(value, list) and value and all(isinstance(item, Real) for item in value):
             value = sum(value)
         if isinstance(value, bool) or value is None or isinstance(value, list | dict):
             continue
@@ -121,11 +119,11 @@ def _metrics(given: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]
 
 
 def _devices(given: Mapping[str, Any]) -> list[Device]:
-    found = []
+    listed = []
     for kind, devices in given.items():
         for index, facts in devices.items() if isinstance(devices, dict) else ():
             if isinstance(facts, dict):
-                found.append(
+                listed.append(
                     Device(
                         kind,
                         index,
@@ -136,7 +134,7 @@ def _devices(given: Mapping[str, Any]) -> list[Device]:
                         ),
                     )
                 )
-    return found
+    return listed
 
 
 def _whole(value: Any) -> int:
@@ -145,19 +143,19 @@ def _whole(value: Any) -> int:
 
 def _lines(root: Scope) -> list[ProfiledLine]:
     """What was sampled of kernels' lines, those of one line of one kernel together."""
-    found: dict[tuple[str, str, int], dict[str, float]] = {}
+    lines: dict[tuple[str, str, int], dict[str, float]] = {}
     whole: dict[str, float] = {}
     for kernel in root.walk():
         if kernel.kind != "kernel":
             continue
-        for one in kernel.walk():
-            place = _PLACE.fullmatch(one.name)
-            if one is kernel or place is None or SAMPLES not in one.metrics:
+        for scope in kernel.walk():
+            place = _PLACE.fullmatch(scope.name)
+            if scope is kernel or place is None or SAMPLES not in scope.metrics:
                 continue
-            total = found.setdefault((kernel.name, place["file"], int(place["line"])), {})
-            for name, number in one.metrics.items():
+            total = lines.setdefault((kernel.name, place["file"], int(place["line"])), {})
+            for name, number in scope.metrics.items():
                 total[name] = total.get(name, 0) + number
-            whole[kernel.name] = whole.get(kernel.name, 0) + one.metrics[SAMPLES]
+            whole[kernel.name] = whole.get(kernel.name, 0) + scope.metrics[SAMPLES]
     return [
         ProfiledLine(
             file=file,
@@ -167,5 +165,5 @@ def _lines(root: Scope) -> list[ProfiledLine]:
             kernel=kernel,
             metrics=metrics,
         )
-        for (kernel, file, line), metrics in found.items()
+        for (kernel, file, line), metrics in lines.items()
     ]

@@ -1,4 +1,4 @@
-"""Our own files of profiles."""
+"""Profiles from files: our own form, Proton's, Chrome's."""
 
 from __future__ import annotations
 
@@ -6,34 +6,38 @@ import base64
 import binascii
 import json
 import zlib
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Literal, cast
 
 import numpy
 
 from kernellab.common.saved_files import BadFile, check_version, gunzipped, json_in, text_in
 from kernellab.common.saved_json import Misfit, SavedData
+from kernellab.common.saved_records import Count, RecordReader
 from kernellab.errors import ArchiveError
+from kernellab.profiling.profiles.files.chrome import chrome_in, is_chrome
+from kernellab.profiling.profiles.files.hatchet import hatchet_in, is_hatchet
 from kernellab.profiling.profiles.files.writing import COLUMNS, FORMAT, VERSION
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import (
-    Device,
+    PROTON,
     Events,
     Machine,
     Perturbation,
     ProfiledKernel,
     ProfiledLine,
     Scope,
-    ScopeKind,
 )
 from kernellab.profiling.profiles.trees import MOST_LEVELS
+
+_READER = RecordReader()
 
 _BEGINNING = 512
 """Bytes of a file that say what it is."""
 
 
-def is_of_profiles(content: bytes) -> bool:
-    """Whether the bytes of a file begin as those of our own profiles do."""
+def _is_own(content: bytes) -> bool:
     try:
         start = zlib.decompressobj(wbits=31).decompress(content[:_BEGINNING], _BEGINNING)
     except zlib.error:
@@ -41,61 +45,58 @@ def is_of_profiles(content: bytes) -> bool:
     return start.startswith(json.dumps({"format": FORMAT})[:-1].encode())
 
 
-def profile_in(content: bytes, file: Path) -> Profile:
-    """The profile that the bytes of a file hold.
+def profile_in(content: bytes, file: Path) -> Profile | None:
+    """Return the profile that the bytes of a file hold, whoever wrote it; None if they hold none.
 
     Raises:
         ArchiveError: it is damaged, or of another version.
     """
     try:
-        plain = json_in(text_in(gunzipped(content)), len(content))
-        data = SavedData(plain)
-        data["version"]
-        check_version(str(file), plain, VERSION)
-        return _profile(data["profile"])
+        if _is_own(content):
+            return _own(content, file)
+        if is_hatchet(content):
+            return replace(hatchet_in(content, PROTON), name=file.name)
+        if is_chrome(content):
+            return replace(chrome_in(content, "a trace in Chrome's form"), name=file.name)
     except BadFile as error:
         raise ArchiveError(f"{str(file)!r} {error}.") from error
     except Misfit as error:
-        raise ArchiveError(f"{str(file)!r} is no whole profile: {error}.") from error
+        raise ArchiveError(f"{str(file)!r} is not a complete profile: {error}.") from error
+    return None
+
+
+def _own(content: bytes, file: Path) -> Profile:
+    plain = json_in(text_in(gunzipped(content)), len(content))
+    data = SavedData(plain)
+    data["version"]
+    check_version(str(file), plain, VERSION)
+    return _profile(data["profile"])
 
 
 def _profile(data: SavedData) -> Profile:
-    events = None if data["events"].is_null() else _events(data["events"])
-    perturbation = data["perturbation"]
+    read = _READER.read
+    scopes = [
+        (_READER.record(Scope, item, ["in"]), read(Count | None, item["in"]))
+        for item in data["scopes"].items()
+    ]
     return Profile(
         measured_by=data["measured_by"].text(),
-        root=tree_of([_flat(one) for one in data["scopes"].items()], data["scopes"]),
-        machine=_machine(data["machine"]),
-        kernels=tuple(map(_kernel, data["kernels"].items())),
-        notes=tuple(one.text() for one in data["notes"].items()),
-        line_records=tuple(map(_line, data["lines"].items())),
-        events=events,
-        perturbation=None if perturbation.is_null() else _perturbation(perturbation),
+        root=tree_of(scopes, data["scopes"]),
+        machine=read(Machine, data["machine"]),
+        kernels=read(tuple[ProfiledKernel, ...], data["kernels"]),
+        notes=read(tuple[str, ...], data["notes"]),
+        line_records=read(tuple[ProfiledLine, ...], data["lines"]),
+        events=None if data["events"].is_null() else _events(data["events"]),
+        perturbation=read(Perturbation | None, data["perturbation"]),
         name=data["name"].text(),
     )
-
-
-# The tree
-
-
-def _flat(data: SavedData) -> tuple[Scope, int | None]:
-    kind: ScopeKind = data["kind"].one_of(*get_args(ScopeKind))
-    inside = None if data["in"].is_null() else data["in"].count()
-    labels = data["labels"]
-    scope = Scope(
-        data["name"].text(),
-        kind,
-        numbers_in(data["metrics"]),
-        labels={name: labels[name].text() for name in labels.names()},
-    )
-    return scope, inside
 
 
 def tree_of(flat: list[tuple[Scope, int | None]], data: SavedData) -> Scope:
     """The tree of scopes of which each names the place of the one that it is in: one before it.
 
     Raises:
-        Misfit: they are no tree, or one that is too deep.
+        Misfit: they are not a tree, or the tree is too deep.
     """
     if not flat or flat[0][1] is not None:
         raise data.misfit("a list that begins with the root")
@@ -110,106 +111,23 @@ def tree_of(flat: list[tuple[Scope, int | None]], data: SavedData) -> Scope:
         children[inside].append(place)
     made: list[Scope] = [flat[0][0]] * len(flat)
     for place in reversed(range(len(flat))):
-        one = flat[place][0]
+        node = flat[place][0]
         inner = tuple(made[child] for child in children[place])
-        made[place] = Scope(one.name, one.kind, one.metrics, inner, one.labels)
+        made[place] = Scope(node.name, node.kind, node.metrics, inner, node.labels)
     return made[0]
 
 
-def numbers_in(data: SavedData) -> dict[str, float]:
-    """Names with a number each."""
-    return {name: data[name].number() for name in data.names()}
-
-
-# What is beside it
-
-
-def _machine(data: SavedData) -> Machine:
-    versions = data["versions"]
-    return Machine(
-        data["target"].text(),
-        data["device"].text(),
-        {name: versions[name].text() for name in versions.names()},
-        tuple(map(_device, data["devices"].items())),
-    )
-
-
-def _device(data: SavedData) -> Device:
-    return Device(
-        data["kind"].text(),
-        data["index"].text(),
-        data["arch"].text(),
-        data["multiprocessors"].count(),
-        data["clock_khz"].count(),
-        data["memory_clock_khz"].count(),
-        data["bus_bits"].count(),
-    )
-
-
-def _kernel(data: SavedData) -> ProfiledKernel:
-    options = data["options"]
-    return ProfiledKernel(
-        name=data["name"].text(),
-        launches=data["launches"].count(),
-        options={name: _value(options[name]) for name in options.names()},
-        code=data["code"].text(),
-        file=data["file"].text(),
-        line=data["line"].count(),
-    )
-
-
-def _value(data: SavedData) -> Any:
-    value = data.plain()
-    if isinstance(value, list | dict):
-        raise data.misfit("a number, a text, true, false or null")
-    return value
-
-
-def _line(data: SavedData) -> ProfiledLine:
-    return ProfiledLine(
-        file=data["file"].text(),
-        line=data["line"].count(),
-        operation=data["operation"].text(),
-        share=data["share"].number(0),
-        cycles=None if data["cycles"].is_null() else data["cycles"].number(),
-        executions=_count(data["executions"]),
-        warps=_count(data["warps"]),
-        programs=_count(data["programs"]),
-        scope=data["scope"].integer(-1),
-        kernel=data["kernel"].text(),
-        metrics=numbers_in(data["metrics"]),
-    )
-
-
-def _count(data: SavedData) -> int | None:
-    return None if data.is_null() else data.count()
-
-
-def _perturbation(data: SavedData) -> Perturbation:
-    counts = {
-        name: _count(data[name])
-        for name in (
-            "shared_before", "shared_after", "registers_before", "registers_after",
-            "events_kept", "events_lost",
-        )
-    }  # fmt: skip
-    return Perturbation(
-        data["plain_us"].number(0),
-        data["instrumented_us"].number(0),
-        data["method"].text(),
-        **counts,
-    )
-
-
 def _events(data: SavedData) -> Events:
-    names = tuple(one.text() for one in data["names"].items())
+    names = tuple(item.text() for item in data["names"].items())
     columns = program, warp, scope, start, end = [_column(data[name]) for name in COLUMNS]
-    if len({len(one) for one in columns}) != 1:
+    if len({len(column) for column in columns}) != 1:
         raise data.misfit("columns of one length")
     if len(scope) and not (scope.min() >= 0 and scope.max() < len(names)):
         raise data.misfit("events of the scopes that it names")
-    if any(len(one) and max(-int(one.min()), int(one.max())) > _LATEST for one in columns):
-        raise data.misfit("events of sane times")
+    if any(
+        len(column) and max(-int(column.min()), int(column.max())) > _LATEST for column in columns
+    ):
+        raise data.misfit("events with times in range")
     unit = cast(Literal["cycles", "ns"], data["unit"].one_of("cycles", "ns"))
     return Events(program, warp, scope, start, end, names, unit)
 

@@ -16,7 +16,7 @@ import numpy
 from kernellab.common.saved_json import kernellab_version, save_whole, saved_path
 from kernellab.errors import ArchiveError
 from kernellab.profiling.profiles.metrics import SECONDS, base
-from kernellab.profiling.profiles.records import Device, Events, ProfileRecord, Scope
+from kernellab.profiling.profiles.records import Events, ProfileRecord, Scope
 from kernellab.profiling.profiles.timeline import Timeline, chrome_trace
 
 FORMAT = "kernellab.profile"
@@ -52,12 +52,12 @@ def plain(record: ProfileRecord) -> dict[str, Any]:
     """A profile in types that JSON has; compilations stay where they are."""
     kernels = [
         {
-            field.name: getattr(one, field.name)
-            for field in dataclasses.fields(one)
+            field.name: getattr(kernel, field.name)
+            for field in dataclasses.fields(kernel)
             if field.name not in ("compile", "options")
         }
-        | {"options": {name: _plain_value(value) for name, value in one.options.items()}}
-        for one in record.kernels
+        | {"options": {name: _plain_value(value) for name, value in kernel.options.items()}}
+        for kernel in record.kernels
     ]
     return {
         "name": record.name,
@@ -66,7 +66,7 @@ def plain(record: ProfileRecord) -> dict[str, Any]:
         "kernels": kernels,
         "notes": list(record.notes),
         "scopes": _scopes(record.root),
-        "lines": [dataclasses.asdict(one) for one in record.line_records],
+        "lines": [dataclasses.asdict(line) for line in record.line_records],
         "events": None if record.events is None else _events(record.events),
         "perturbation": (
             None if record.perturbation is None else dataclasses.asdict(record.perturbation)
@@ -81,22 +81,22 @@ def _plain_value(value: Any) -> Any:
 
 def _scopes(root: Scope) -> list[dict[str, Any]]:
     """The tree as a list, each scope with the place of the one it is in: trees may be deep."""
-    found: list[dict[str, Any]] = []
+    nodes: list[dict[str, Any]] = []
     waiting: list[tuple[Scope, int | None]] = [(root, None)]
     while waiting:
-        one, inside = waiting.pop()
-        place = len(found)
-        found.append(
+        scope, inside = waiting.pop()
+        place = len(nodes)
+        nodes.append(
             {
-                "name": one.name,
-                "kind": one.kind,
+                "name": scope.name,
+                "kind": scope.kind,
                 "in": inside,
-                "metrics": dict(one.metrics),
-                "labels": dict(one.labels),
+                "metrics": dict(scope.metrics),
+                "labels": dict(scope.labels),
             }
         )
-        waiting += [(child, place) for child in reversed(one.children)]
-    return found
+        waiting += [(child, place) for child in reversed(scope.children)]
+    return nodes
 
 
 def _events(events: Events) -> dict[str, Any]:
@@ -114,14 +114,20 @@ def _events(events: Events) -> dict[str, Any]:
 
 def _hatchet(record: ProfileRecord) -> bytes:
     """The list that Proton writes and llnl-hatchet reads: the tree, and the devices."""
-    names = dict.fromkeys(name for one in record.root.walk() for name in one.metrics)
+    names = dict.fromkeys(name for scope in record.root.walk() for name in scope.metrics)
     tree = _literal(record.root)
-    # Metrics that add up stand in the root, by which proton-viewer knows them.
+    # proton-viewer reads from the root which metrics add up.
     tree["metrics"] = {**dict.fromkeys(names, 0), **tree["metrics"]}
     tree["frame"] |= {"name": "ROOT", "measured_by": record.measured_by}  # not Proton's own
     devices: dict[str, dict[str, Any]] = {}
-    for one in record.machine.devices:
-        devices.setdefault(one.kind, {})[one.index] = _device(one)
+    for device in record.machine.devices:
+        devices.setdefault(device.kind, {})[device.index] = {
+            "arch": device.arch,
+            "num_sms": device.multiprocessors,
+            "clock_rate": device.clock_khz,
+            "memory_clock_rate": device.memory_clock_khz,
+            "bus_width": device.bus_bits,
+        }
     return json.dumps([tree, devices], indent=1).encode()
 
 
@@ -134,22 +140,12 @@ def _literal(scope: Scope) -> dict[str, Any]:
     }
 
 
-def _device(one: Device) -> dict[str, Any]:
-    return {
-        "arch": one.arch,
-        "num_sms": one.multiprocessors,
-        "clock_rate": one.clock_khz,
-        "memory_clock_rate": one.memory_clock_khz,
-        "bus_width": one.bus_bits,
-    }
-
-
 # speedscope's
 
 
 def _speedscope(record: ProfileRecord) -> bytes:
     """A profile for each metric that adds up: stacks, as wide as each has of it."""
-    names = dict.fromkeys(name for one in record.root.walk() for name in one.metrics)
+    names = dict.fromkeys(name for scope in record.root.walk() for name in scope.metrics)
     frames: dict[str, int] = {}
     profiles = [_stacks(record.root, name, frames) for name in names]
     data = {
@@ -157,7 +153,7 @@ def _speedscope(record: ProfileRecord) -> bytes:
         "name": record.name or record.measured_by,
         "exporter": f"kernellab {kernellab_version()}",
         "shared": {"frames": [{"name": name} for name in frames]},
-        "profiles": [one for one in profiles if one["samples"]],
+        "profiles": [profile for profile in profiles if profile["samples"]],
     }
     return json.dumps(data).encode()
 
@@ -188,13 +184,9 @@ def _stacks(root: Scope, metric: str, frames: dict[str, int]) -> dict[str, Any]:
 # Chrome's
 
 
-def _chrome(record: ProfileRecord) -> bytes:
-    return chrome_trace(Timeline.of(record).events).encode()
-
-
 _FORMS: Mapping[str, Callable[[ProfileRecord], bytes]] = {
     ".hatchet": _hatchet,
     ".speedscope.json": _speedscope,
-    ".trace.json": _chrome,
+    ".trace.json": lambda record: chrome_trace(Timeline.of(record).events).encode(),
 }
 """The end of a file's name -> what writes it."""

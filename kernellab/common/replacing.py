@@ -1,0 +1,70 @@
+"""Replace attributes of other packages' modules, classes and objects for a while."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+Replacement = tuple[Any, str, Any]
+"""A module, class or object, the name of an attribute, and its value for a while."""
+
+_ABSENT = object()
+
+
+@contextmanager
+def replaced(owner: Any, **attributes: Any) -> Iterator[None]:
+    """While active, attributes of `owner` have these values; attributes that it does not have are
+    left out.
+    """
+    known = [(owner, name, value) for name, value in attributes.items() if hasattr(owner, name)]
+    with all_replaced(known):
+        yield
+
+
+@contextmanager
+def all_replaced(replacements: Iterable[Replacement]) -> Iterator[None]:
+    """While active, attributes have other values. An attribute that another library replaces
+    meanwhile keeps the value from that library.
+    """
+    with ExitStack() as stack:
+        for owner, name, value in replacements:
+            stack.callback(_put_back, owner, name, vars(owner).get(name, _ABSENT), value)
+            setattr(owner, name, value)
+        yield
+
+
+def _put_back(owner: Any, name: str, original: Any, value: Any) -> None:
+    if vars(owner).get(name, _ABSENT) is not value:
+        return
+    if original is _ABSENT:  # it was inherited, or new
+        delattr(owner, name)
+    else:
+        setattr(owner, name, original)
+
+
+class WhileAnyThread:
+    """A context that is active while any thread is inside.
+
+    Args:
+        begin: makes the context to enter.
+    """
+
+    def __init__(self, begin: Callable[[], Any]) -> None:
+        self._begin = begin
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._active = ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._active.enter_context(self._begin())
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._active.close()

@@ -1,0 +1,177 @@
+"""A function of torch, run with residues in place of floats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy
+import torch
+
+from kernellab.equality import residues
+from kernellab.equality.launches import ExactTensors
+from kernellab.equality.torch_operations import ALONG_AXES, CREATES, FUNCTIONS, MOVES
+from kernellab.errors import UnsupportedOperation
+from kernellab.torch_api.decompositions import changes_an_argument, decomposition_of
+from kernellab.torch_api.emulation import OperationMode
+
+
+def run_exactly(function: Callable[[], Any], tensors: ExactTensors) -> list[torch.Tensor]:
+    """Call a function of torch; return what stands for the tensors that it returns.
+
+    Raises:
+        UnsupportedOperation: an operation on floats that has no law, or a decision of Python on a
+            float.
+    """
+    mode = _ExactMode(tensors)
+    with numpy.errstate(all="ignore"), mode:
+        results = [result.detach() for result in tensors_returned(function())]
+    return [mode.exact(result) for result in results]
+
+
+def tensors_returned(result: Any) -> Iterator[torch.Tensor]:
+    """The tensors that a function returns, alone or in a tuple, a list or a dict."""
+    if isinstance(result, torch.Tensor):
+        yield result
+    elif isinstance(result, dict):
+        for item in result.values():
+            yield from tensors_returned(item)
+    elif isinstance(result, tuple | list):
+        for item in result:
+            yield from tensors_returned(item)
+
+
+class _ExactMode(OperationMode):
+    """Runs each operation on floats, for the shapes, and its counterpart on residues."""
+
+    def __init__(self, tensors: ExactTensors) -> None:
+        super().__init__()
+        self._tensors = tensors
+
+    def exact(self, tensor: torch.Tensor) -> torch.Tensor:
+        """What stands for a tensor: residues for floats."""
+        if self._tensors.has(tensor):
+            return self._tensors.of(tensor, "")
+        if not tensor.is_floating_point():
+            return tensor
+        made = torch.from_numpy(numpy.atleast_1d(residues.of_floats(_numbers(tensor))))
+        return self._tensors.put(tensor, made.reshape(tensor.shape))
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = func.overloadpacket.__name__
+        if name in CREATES or not any(map(self._tensors.has, _floats_in((args, kwargs)))):
+            return func(*args, **kwargs)  # constants
+        if changes_an_argument(func):
+            return self._in_place(name, func, args, kwargs)
+        if name in FUNCTIONS or name in MOVES:
+            return self._result(name, func, args, kwargs)
+        decomposed = decomposition_of(func)
+        if decomposed is not None:
+            with self:
+                result = decomposed(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        result = func(*args, **kwargs)
+        if all(self._tensors.has(tensor) for tensor in tensors_returned(result)):
+            return result  # a view, of memory that residues stand for already
+        raise UnsupportedOperation(
+            f"torch's operation {name!r} has no exact form here.",
+            advice="Write it by operations such as sums, products and exponentials.",
+        )
+
+    def _result(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
+        result = func(*args, **kwargs)
+        exact = self._exact_result(name, func, args, kwargs)
+        if isinstance(result, torch.Tensor):
+            result, exact = (result,), (exact,)
+        for tensor, value in zip(result, exact, strict=True):
+            if tensor.is_floating_point():
+                self._tensors.put(tensor, value)
+            else:
+                tensor.copy_(value)
+        return result if len(result) > 1 else result[0]
+
+    def _exact_result(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
+        if name in ("_to_copy", "convert_element_type"):
+            dtype = kwargs.get("dtype") or (args[1] if args[1:] else torch.float32)
+            if dtype.is_floating_point:
+                return _converted(self.exact(args[0])).clone()
+            if dtype == torch.bool:
+                return _as_tensor(residues.compare("une", self._operand(args[0]), residues.ZERO))
+            raise UnsupportedOperation("A float becomes an integer, whose value no residue has.")
+        if name in MOVES:
+            return _as_tensor(func(*self._moved(args), **self._moved(kwargs)))
+        has_axes = name in ALONG_AXES
+        operands = [
+            value if has_axes and n else self._operand(value) for n, value in enumerate(args)
+        ]
+        options = {key: value for key, value in kwargs.items() if key != "dtype"}
+        if not has_axes:
+            options = {key: self._operand(value) for key, value in options.items()}
+        result = FUNCTIONS[name](*operands, **options)
+        return tuple(map(_as_tensor, result)) if isinstance(result, tuple) else _as_tensor(result)
+
+    def _operand(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return _converted(self.exact(value)).numpy()
+        return _number(value) if isinstance(value, int | float) else value
+
+    def _moved(self, value: Any) -> Any:
+        """Arguments of an operation that moves elements, with residues for floats."""
+        if isinstance(value, torch.Tensor):
+            return self.exact(value)
+        if isinstance(value, float):
+            return complex(_number(value))
+        if isinstance(value, list | tuple):
+            return type(value)(self._moved(item) for item in value)
+        if isinstance(value, dict):
+            return {key: self._moved(item) for key, item in value.items()}
+        return value
+
+    def _in_place(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
+        target = kwargs.get("out", args[0])
+        plain = name.removesuffix("_")
+        rest = {key: value for key, value in kwargs.items() if key != "out"}
+        given = args[1:2] if plain in ("copy", "fill") else args
+        if plain == "zero":
+            given = (0.0,)
+        elif plain not in FUNCTIONS and plain not in MOVES:
+            raise UnsupportedOperation(f"torch's operation {name!r} has no exact form here.")
+        exact_target = self.exact(target)
+        if plain in ("copy", "fill", "zero"):
+            value = self._operand(given[0])
+            exact = torch.as_tensor(value)
+        else:
+            out_of_place = getattr(torch.ops.aten, plain)
+            overload = getattr(out_of_place, func._overloadname, out_of_place.default)
+            exact = self._exact_result(plain, overload, given, rest)
+        exact_target.copy_(exact)
+        return target
+
+
+def _number(value: Any) -> Any:
+    made = residues.of_float(value) if isinstance(value, float) else residues.of_integers(value)
+    return numpy.asarray(made)[()]
+
+
+def _converted(exact: torch.Tensor) -> torch.Tensor:
+    """Integers as residues."""
+    if exact.is_complex():
+        return exact
+    return _as_tensor(residues.of_integers(exact.numpy()))
+
+
+def _as_tensor(value: Any) -> torch.Tensor:
+    if isinstance(value, torch.Tensor):
+        return value
+    array = numpy.asarray(value)
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
+
+
+def _numbers(tensor: torch.Tensor) -> Any:
+    return tensor.detach().float().numpy()
+
+
+def _floats_in(arguments: tuple[Any, dict[str, Any]]) -> Iterator[torch.Tensor]:
+    return (tensor for tensor in tensors_returned(arguments) if tensor.is_floating_point())

@@ -1,0 +1,403 @@
+"""How operations on floats are lowered where residues stand for floats; all others are lowered as
+ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import builtin
+from xdsl.ir import Operation, SSAValue
+
+from kernellab.equality import residues
+from kernellab.interpreter.codegen.emitter import Emitter
+from kernellab.interpreter.codegen.expressions import (
+    Expression,
+    given,
+    numerics,
+    numpy,
+    products,
+    shared_memory,
+    tiles,
+)
+from kernellab.interpreter.codegen.registry import RULES, Rule
+from kernellab.interpreter.lowering.common import TOKEN, store_shared, where
+from kernellab.interpreter.lowering.tt import several, single_combiner
+from kernellab.interpreter.lowering.ttng import arrive_at, operand_tile, zero_unless
+from kernellab.ir import amdg, arith, cf, math, scf, tt, ttg, ttng, ub
+from kernellab.ir.operation import operation_name
+from kernellab.ir.traits import MovesElements, has
+from kernellab.ir.types import ResidueType, dtype, element_type, is_pointer, shape
+
+Lower = Callable[[Any, Emitter], Any]
+
+
+def rule_of(op: Operation) -> Rule | None:
+    """The rule for an operation; of one on floats that has no law and moves no elements, a rule
+    that raises UnsupportedOperation.
+    """
+    if isinstance(op, tt.PrintOp):
+        return Rule(_print_nothing, pure=False, rounds=False)
+    values = (*op.operands, *op.results)
+    if not any(map(_has_residues, values)) and not isinstance(op, arith.CmpFOp):
+        return RULES.get(type(op))
+    lower = _LOWERINGS.get(type(op))
+    if lower is not None:
+        return Rule(lower, pure=RULES[type(op)].pure, rounds=False)
+    return RULES.get(type(op)) if _only_moves(op) else Rule(_refuse, pure=False, rounds=False)
+
+
+def _print_nothing(op: Operation, value: Emitter) -> None:
+    """Residues say nothing to a reader."""
+
+
+def _refuse(op: Operation, value: Emitter) -> None:
+    raise value.unsupported(f"an exact form of {operation_name(op)}")
+
+
+def _has_residues(value: SSAValue) -> bool:
+    try:
+        return not is_pointer(value.type) and dtype(value.type) == residues.PAIR
+    except KeyError:  # a type without elements
+        return False
+
+
+def _only_moves(op: Operation) -> bool:
+    match op:
+        case tt.AtomicRMWOp() | amdg.BufferAtomicRMWOp():
+            return tt.ATOMIC_OPERATIONS[op.operation.value.data] in ("fadd", "exchange")
+        case tt.DescriptorReduceOp() | ttng.AsyncTmaReduceOp():
+            return tt.REDUCE_KINDS[op.kind.value.data] == "add"
+    return isinstance(op, _MOVE) or has(op, MovesElements)
+
+
+_MOVE = (
+    arith.SelectOp,
+    ub.PoisonOp,
+    scf.YieldOp,
+    scf.ConditionOp,
+    scf.ForOp,
+    scf.IfOp,
+    scf.WhileOp,
+    cf.BranchOp,
+    cf.ConditionalBranchOp,
+    tt.ReturnOp,
+    tt.ReduceReturnOp,
+    tt.ScanReturnOp,
+    tt.MapElementwiseOp,
+    tt.MapElementwiseReturnOp,
+    tt.LoadOp,
+    tt.StoreOp,
+    tt.AtomicLoadOp,
+    tt.AtomicStoreOp,
+    tt.MakeTensorDescOp,
+    tt.DescriptorLoadOp,
+    tt.DescriptorStoreOp,
+    tt.DescriptorGatherOp,
+    tt.DescriptorScatterOp,
+    ttg.LocalAllocOp,
+    ttg.LocalDeallocOp,
+    ttg.LocalLoadOp,
+    ttg.LocalStoreOp,
+    ttg.LocalGatherOp,
+    ttg.LocalScatterOp,
+    ttg.AsyncCopyGlobalToLocalOp,
+    ttg.MemDescIndexOp,
+    ttg.MemDescSubsliceOp,
+    ttg.MemDescTransOp,
+    ttg.MemDescReshapeOp,
+    ttg.WarpSpecializeOp,
+    ttg.WarpSpecializePartitionsOp,
+    ttg.WarpYieldOp,
+    ttg.WarpReturnOp,
+    ttng.WarpGroupDotWaitOp,
+    ttng.TmemAllocOp,
+    ttng.TmemLoadOp,
+    ttng.TmemStoreOp,
+    ttng.TmemSubsliceOp,
+    ttng.TmemCopyOp,
+    ttng.WaitBarrierOp,
+    ttng.AsyncTmaCopyGlobalToLocalOp,
+    ttng.AsyncTmaCopyLocalToGlobalOp,
+    ttng.AsyncTmaGatherOp,
+    ttng.AsyncTmaScatterOp,
+    ttng.ReinterpretTensorDescriptorOp,
+    amdg.BufferLoadOp,
+    amdg.BufferLoadToLocalOp,
+    amdg.BufferStoreOp,
+)
+"""Operations that pass elements on, or do so in their regions."""
+
+_LOWERINGS: dict[type[Operation], Lower] = {}
+
+
+def _lowers(*operations: type[Operation]) -> Callable[[Lower], Lower]:
+    def register(lower: Lower) -> Lower:
+        _LOWERINGS.update(dict.fromkeys(operations, lower))
+        return lower
+
+    return register
+
+
+def _calls(function: Callable[..., Any], value: Emitter) -> Expression:
+    return value.constant(function, hint=function.__name__.strip("<>"))
+
+
+# Constants and conversions
+
+
+@_lowers(arith.ConstantOp)
+def _constant(op: arith.ConstantOp, value: Emitter) -> Expression:
+    rank = len(shape(op.result.type))
+    match op.value:
+        case builtin.FloatAttr():
+            number = residues.of_float(op.value.value.data, dtype(op.value.type))
+            made = np.asarray(number, residues.PAIR)[()]
+        case builtin.DenseIntOrFPElementsAttr():
+            numbers = np.frombuffer(op.value.data.data, dtype(op.value.type))
+            alike = (numbers == numbers[0]).all()
+            made = residues.of_floats(numbers[:1] if alike else numbers)
+            made = made.reshape((1,) * rank if alike else op.value.get_shape())
+        case _:
+            raise value.unsupported(f"a constant written as {op.value}")
+    return value.constant(made, hint="constant")
+
+
+@_lowers(arith.SIToFPOp)
+def _from_signed(op: arith.SIToFPOp, value: Emitter) -> Expression:
+    made = _calls(residues.of_integers, value)(value[op.operand])
+    is_boolean = dtype(op.operand.type).kind == "b"
+    return _calls(residues.negative, value)(made) if is_boolean else made
+
+
+@_lowers(arith.UIToFPOp)
+def _from_unsigned(op: arith.UIToFPOp, value: Emitter) -> Expression:
+    return _calls(residues.of_integers, value)(numerics.unsigned(value[op.operand]))
+
+
+@_lowers(arith.ExtFOp, arith.TruncFOp, tt.FpToFpOp)
+def _convert(op: arith.ExtFOp, value: Emitter) -> Expression:
+    return value[op.operand]
+
+
+@_lowers(arith.BitcastOp, tt.BitcastOp)
+def _from_bits(op: arith.BitcastOp, value: Emitter) -> Expression:
+    """The bits of a float are known where they come from an integer."""
+    if _has_residues(op.operand):
+        if _has_residues(op.result):
+            return value[op.operand]
+        raise value.unsupported("the bits of a float, which residues do not have")
+    floats = numerics.reinterpret(value[op.operand], _floats_of(op.result, value))
+    return _calls(residues.of_floats, value)(floats)
+
+
+@_lowers(ttg.Fp4ToFpOp)
+def _from_fp4(op: ttg.Fp4ToFpOp, value: Emitter) -> Expression:
+    axis = op.axis.value.data - value.rank(op.operand)
+    tile = tiles.full(value[op.operand], value.shape(op.operand))
+    return _calls(residues.of_floats, value)(products.unpack_fp4(tile, axis))
+
+
+def _floats_of(result: SSAValue, value: Emitter) -> Expression:
+    """The dtype of the floats that a value's residues stand for."""
+    kind = element_type(result.type)
+    assert isinstance(kind, ResidueType)
+    return value.constant(dtype(kind.stands_for), hint="floats")
+
+
+# Arithmetic
+
+_FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
+    arith.AddFOp: residues.add,
+    arith.SubFOp: residues.subtract,
+    arith.MulFOp: residues.multiply,
+    arith.DivFOp: residues.divide,
+    tt.PreciseDivFOp: residues.divide,
+    tt.ApproxDivFOp: residues.divide,
+    arith.NegFOp: residues.negative,
+    arith.MaxNumFOp: residues.maximum,
+    arith.MinNumFOp: residues.minimum,
+    arith.MaximumFOp: residues.maximum_or_nan,
+    arith.MinimumFOp: residues.minimum_or_nan,
+    math.FmaOp: residues.fused_multiply_add,
+    math.AbsFOp: residues.absolute,
+    math.ExpOp: residues.exp,
+    math.Exp2Op: residues.exp2,
+    math.LogOp: residues.log,
+    math.Log2Op: residues.log2,
+    math.SqrtOp: residues.square_root,
+    tt.PreciseSqrtOp: residues.square_root,
+    math.TanhOp: residues.tanh,
+    math.IsNaNOp: residues.is_nan,
+    math.IsInfOp: np.isinf,
+}
+
+
+@_lowers(*_FUNCTIONS)
+def _function(op: Operation, value: Emitter) -> Expression:
+    function = _FUNCTIONS[type(op)]
+    return _calls(function, value)(*(value[operand] for operand in op.operands))
+
+
+_NAMES: dict[type[Operation], str] = {
+    math.RsqrtOp: "rsqrt",
+    math.ExpM1Op: "expm1",
+    math.Log10Op: "log10",
+    math.Log1pOp: "log1p",
+    math.CeilOp: "ceil",
+    math.FloorOp: "floor",
+    math.TruncOp: "trunc",
+    math.RoundEvenOp: "rint",
+    math.CosOp: "cos",
+    math.SinOp: "sin",
+    math.TanOp: "tan",
+    math.ErfOp: "erf",
+    math.PowFOp: "pow",
+    math.Atan2Op: "atan2",
+    math.CopySignOp: "copysign",
+    arith.RemFOp: "fmod",
+}
+
+
+@_lowers(*_NAMES)
+def _named_function(op: Operation, value: Emitter) -> Expression:
+    operands = (value[operand] for operand in op.operands)
+    return _calls(residues.function, value)(_NAMES[type(op)], *operands)
+
+
+@_lowers(tt.ExternElementwiseOp)
+def _device_function(op: tt.ExternElementwiseOp, value: Emitter) -> Expression:
+    if not all(map(_has_residues, (*op.sources, op.result))):
+        raise value.unsupported(f"{op.symbol.data!r} of floats and integers where exact values run")
+    name = residues.plain_name(op.symbol.data)
+    return _calls(residues.function, value)(name, *(value[source] for source in op.sources))
+
+
+@_lowers(tt.ClampFOp)
+def _clamp(op: tt.ClampFOp, value: Emitter) -> Expression:
+    keeps_nan = bool(op.propagate_nan is not None and op.propagate_nan.value.data)
+    names = ("maximum_or_nan", "minimum_or_nan") if keeps_nan else ("maximum", "minimum")
+    raised = _calls(getattr(residues, names[0]), value)(value[op.x], value[op.low])
+    return _calls(getattr(residues, names[1]), value)(raised, value[op.high])
+
+
+@_lowers(arith.CmpFOp)
+def _compare(op: arith.CmpFOp, value: Emitter) -> Expression:
+    predicate = arith.FLOAT_PREDICATES[op.predicate.value.data]
+    return _calls(residues.compare, value)(predicate, value[op.lhs], value[op.rhs])
+
+
+# Along an axis
+
+
+@_lowers(tt.ReduceOp)
+def _reduce(op: tt.ReduceOp, value: Emitter) -> Any:
+    tile_shape = value.shape(op.sources[0])
+    axis = op.axis.value.data - len(tile_shape)
+    combiner = single_combiner(op.combine)
+    if combiner in _REDUCTIONS:
+        tile = tiles.full(value[op.sources[0]], tile_shape)
+        function, keywords = _REDUCTIONS[combiner]
+        return _calls(function, value)(tile, axis, **keywords)
+    combine = value.combine_function(op.combine)
+    sources = tuple(value[source] for source in op.sources)
+    active = given(active=value.active_programs())
+    return several(op, tiles.reduce(combine, sources, axis, tile_shape, **active), value)
+
+
+_REDUCTIONS: dict[Any, tuple[Callable[..., Any], dict[str, bool]]] = {
+    arith.AddFOp: (residues.total, {}),
+    arith.MaxNumFOp: (residues.extreme, {"largest": True}),
+    arith.MinNumFOp: (residues.extreme, {"largest": False}),
+}
+
+
+@_lowers(tt.ScanOp)
+def _scan(op: tt.ScanOp, value: Emitter) -> Any:
+    tile_shape = value.shape(op.sources[0])
+    axis = op.axis.value.data - len(tile_shape)
+    reverse = bool(op.reverse.value.data)
+    if single_combiner(op.combine) is arith.AddFOp:
+        tile = tiles.full(value[op.sources[0]], tile_shape)
+        return _calls(residues.running_total, value)(tile, axis, reverse)
+    combine = value.combine_function(op.combine)
+    sources = tuple(value[source] for source in op.sources)
+    active = given(active=value.active_programs())
+    return several(op, tiles.scan(combine, sources, axis, tile_shape, reverse, **active), value)
+
+
+# Matmuls
+
+
+@_lowers(tt.DotOp)
+def _dot(op: tt.DotOp, value: Emitter) -> Expression:
+    a, b, c = (tiles.full(value[v], value.shape(v)) for v in (op.a, op.b, op.c))
+    return _calls(residues.matmul, value)(a, b, c)
+
+
+@_lowers(tt.DotScaledOp)
+def _dot_scaled(op: tt.DotScaledOp, value: Emitter) -> Expression:
+    a = _scaled(op.a, op.a_scale, op.a_format, op.a_k_pack, -1, value)
+    b = _scaled(op.b, op.b_scale, op.b_format, op.b_k_pack, -2, value)
+    return _calls(residues.matmul, value)(a, b, tiles.full(value[op.c], value.shape(op.c)))
+
+
+def _scaled(
+    operand: SSAValue, scale: SSAValue | None, format: Any, packed: Any, axis: int, value: Emitter
+) -> Expression:
+    """An operand of `tl.dot_scaled`: numbers times the scales of their groups along `axis`."""
+    tile = tiles.full(value[operand], value.shape(operand))
+    if tt.SCALED_FORMATS[format.value.data] == "e2m1":
+        along = axis if packed.value.data else -3 - axis
+        tile = _calls(residues.of_floats, value)(products.unpack_fp4(tile, along))
+    if scale is None:
+        return tile
+    factors = tiles.full(value[scale], value.shape(scale))
+    if axis == -2:
+        factors = numpy.swapaxes(factors, -1, -2)
+    return _calls(residues.scaled, value)(tile, factors, axis)
+
+
+@_lowers(ttng.WarpGroupDotOp)
+def _warp_group_dot(op: ttng.WarpGroupDotOp, value: Emitter) -> Expression:
+    c = tiles.full(value[op.c], value.shape(op.c))
+    if op.use_c is not None:
+        c = zero_unless(op.use_c, c, op.c, value)
+    return _calls(residues.matmul, value)(operand_tile(op.a, value), operand_tile(op.b, value), c)
+
+
+@_lowers(ttng.Tcgen5MmaOp)
+def _matrix_product(op: ttng.Tcgen5MmaOp, value: Emitter) -> Expression:
+    with where(op.predicate, value):
+        _accumulate(op, operand_tile(op.a, value), operand_tile(op.b, value), value)
+    return TOKEN
+
+
+@_lowers(ttng.Tcgen5MmaScaledOp)
+def _scaled_matrix_product(op: ttng.Tcgen5MmaScaledOp, value: Emitter) -> Expression:
+    with where(op.predicate, value):
+        a = _with_scale(op.a, op.a_scale, op.a_type, -1, value)
+        b = _with_scale(op.b, op.b_scale, op.b_type, -2, value)
+        _accumulate(op, a, b, value)
+    return TOKEN
+
+
+def _with_scale(
+    operand: SSAValue, scale: SSAValue, format: Any, axis: int, value: Emitter
+) -> Expression:
+    tile, factors = operand_tile(operand, value), operand_tile(scale, value)
+    if tt.SCALED_FORMATS[format.value.data] == "e2m1":
+        tile = _calls(residues.of_floats, value)(products.unpack_fp4(tile, axis))
+    if axis == -2:
+        factors = numpy.swapaxes(factors, -1, -2)
+    return _calls(residues.scaled, value)(tile, factors, axis)
+
+
+def _accumulate(
+    op: ttng.Tcgen5MmaOp | ttng.Tcgen5MmaScaledOp, a: Expression, b: Expression, value: Emitter
+) -> None:
+    accumulator = zero_unless(op.use_d, shared_memory.operand(value[op.d]), op.d, value)
+    store_shared(op.d, _calls(residues.matmul, value)(a, b, accumulator), value)
+    arrive_at(op.barriers, op.barrier_predicates, value)

@@ -1,0 +1,541 @@
+"""Arithmetic on residues, which stand for floats where two computations are compared.
+
+A value is a pair: a residue modulo the prime P, and one modulo the prime R, where P = 2R + 1.
+Both are fields, so `+`, `-`, `*` and `/` obey the laws of the real numbers, and every finite
+constant has a place: sums in any order, fused multiply-adds, and products of sums give the same
+residues. 2 has order R modulo P, so `exp2(x)` is 2 to the power of x's residue modulo R, and
+`exp2(a + b) = exp2(a) * exp2(b)`; `log2` is the inverse, a discrete logarithm. An exponential has
+no residue modulo R, and a logarithm none modulo P: NaN stands for one that is not known.
+docs/equality.md says what follows from equal and from different residues.
+
+A pair is one complex128: the real part has the residue modulo P, the imaginary part that modulo R,
+both as integers around 0. Infinities are those of the floats, in both parts; NaN has none. So
+arrays of pairs are moved, masked and merged by the same code as floats.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from fractions import Fraction
+from typing import Any
+
+import numpy
+
+Array = numpy.ndarray[Any, Any]
+Value = Any
+"""An array of pairs, or one pair as a NumPy scalar."""
+
+P = 1_048_343
+R = 524_171
+"""The largest primes below 2**20 with P = 2R + 1. P is 7 modulo 8, so 2 is a square modulo P, and
+its order is R."""
+
+PAIR = numpy.dtype(numpy.complex128)
+
+FLOAT32 = numpy.dtype(numpy.float32)
+
+_MODULI = numpy.array([P, R], numpy.float64)
+_RECIPROCALS = 1 / _MODULI
+_LONGEST_PRODUCT = 2**13
+"""Products summed before they are reduced: (P / 2)**2 * 2**13 < 2**53, so float64 is exact."""
+
+
+# What is not decided
+
+_uninterpreted: ContextVar[set[str] | None] = ContextVar("_uninterpreted", default=None)
+
+
+@contextmanager
+def uninterpreted_noted() -> Iterator[set[str]]:
+    """Collect the names of the functions that have no law here: equal arguments give equal
+    results, and nothing else is known of them.
+    """
+    names: set[str] = set()
+    token = _uninterpreted.set(names)
+    try:
+        yield names
+    finally:
+        _uninterpreted.reset(token)
+
+
+def _note(name: str) -> None:
+    names = _uninterpreted.get()
+    if names is not None:
+        names.add(name)
+
+
+# Pairs
+
+
+def _parts(value: Value) -> Array:
+    """The two residues of each pair along a last axis."""
+    array = numpy.asarray(value, PAIR)
+    return numpy.ascontiguousarray(array).view(numpy.float64).reshape(*array.shape, 2)
+
+
+def _pairs(parts: Array) -> Value:
+    return parts.view(PAIR)[..., 0][()]
+
+
+def pair(first: Any, second: Any) -> Value:
+    """Pairs of residues modulo P and modulo R."""
+    first, second = numpy.broadcast_arrays(first, second)
+    parts = numpy.empty((*first.shape, 2))
+    parts[..., 0], parts[..., 1] = first, second
+    return _pairs(parts)
+
+
+def _reduced(parts: Array) -> Array:
+    """Integers of less than 2**40 as residues around 0."""
+    with numpy.errstate(invalid="ignore"):  # infinity less infinity
+        quotient = parts * _RECIPROCALS
+        numpy.rint(quotient, out=quotient)
+        quotient *= _MODULI
+        result = numpy.subtract(parts, quotient, out=quotient)
+    if not numpy.isfinite(result).all():
+        infinite = numpy.isinf(parts)
+        if infinite.any():
+            result[infinite] = parts[infinite]
+    return result
+
+
+def reduced(value: Value) -> Value:
+    """Pairs of integers of less than 2**53 as residues. The second step puts right what the first
+    rounds to the wrong side.
+    """
+    return _pairs(_reduced(_reduced(_parts(value))))
+
+
+def drawn(shape: tuple[int, ...], generator: numpy.random.Generator) -> Value:
+    """Pairs that are equally likely."""
+    first = generator.integers(-(P // 2), P // 2, shape, endpoint=True)
+    second = generator.integers(-(R // 2), R // 2, shape, endpoint=True)
+    return pair(first.astype(numpy.float64), second.astype(numpy.float64))
+
+
+def of_integers(value: Any) -> Value:
+    """Integers as pairs."""
+    array = numpy.asarray(value)
+    if array.dtype.kind == "b":
+        array = array.astype(numpy.int64)
+    wide = array.astype(object) if array.dtype == numpy.uint64 else array.astype(numpy.int64)
+    parts = numpy.stack([(wide % P), (wide % R)], axis=-1).astype(numpy.float64)
+    return _pairs(_reduced(parts))
+
+
+def of_float(number: float, kind: numpy.dtype = FLOAT32) -> complex:
+    """A constant: the shortest decimal fraction that its type rounds to it, so that 0.1 is a tenth
+    in every floating-point type. float64 counts as float32, and ln(2) is the reciprocal of log2(e).
+    """
+    if numpy.isnan(number):
+        return complex(numpy.nan, numpy.nan)
+    if numpy.isinf(number):
+        return complex(number, number)
+    with numpy.errstate(over="ignore"):
+        narrow = numpy.float32(number)
+    if abs(narrow) == _LN2:
+        return complex(multiply(_inverse_of_log2_e(), complex(*[numpy.sign(number)] * 2)))
+    if kind == numpy.float64 and numpy.isfinite(narrow) and (narrow or not number):
+        kind = FLOAT32
+    return of_fraction(_shortest_decimal(number, kind))
+
+
+_LN2 = numpy.float32(numpy.log(2))
+
+
+def _shortest_decimal(number: float, kind: numpy.dtype) -> Fraction:
+    value = kind.type(number)
+    for digits in range(1, 18):
+        text = f"{float(value):.{digits}g}"
+        if kind.type(float(text)) == value:
+            return Fraction(text)
+    return Fraction(float(value))
+
+
+def of_fraction(number: Fraction) -> complex:
+    """A rational number whose denominator is not a multiple of P or R."""
+    residues = []
+    for modulus in (P, R):
+        residue = number.numerator * pow(number.denominator, -1, modulus) % modulus
+        residues.append(float(residue - modulus if residue > modulus // 2 else residue))
+    return complex(*residues)
+
+
+def of_floats(values: Array) -> Value:
+    """Constants; each different one is looked up once."""
+    different, places = numpy.unique(values.astype(numpy.float64), return_inverse=True)
+    made = numpy.array([of_float(float(number), values.dtype) for number in different], PAIR)
+    return made[places].reshape(values.shape)
+
+
+@functools.cache
+def _log2_e() -> complex:
+    return of_float(float(numpy.log2(numpy.e)))
+
+
+@functools.cache
+def _inverse_of_log2_e() -> Value:
+    return inverse(_log2_e())
+
+
+# Arithmetic
+
+
+def add(a: Value, b: Value) -> Value:
+    """a + b."""
+    return _pairs(_reduced(_parts(a + b)))
+
+
+def subtract(a: Value, b: Value) -> Value:
+    """a - b."""
+    return _pairs(_reduced(_parts(a - b)))
+
+
+def negative(a: Value) -> Value:
+    """-a."""
+    return -numpy.asarray(a, PAIR)[()] + 0.0
+
+
+def multiply(a: Value, b: Value) -> Value:
+    """a * b."""
+    a, b = _parts(a), _parts(b)
+    rank = max(a.ndim, b.ndim)
+    a, b = (_with_rank(operand, rank) for operand in (a, b))
+    return _pairs(_reduced(a * b))
+
+
+def _with_rank(parts: Array, rank: int) -> Array:
+    return parts.reshape((1,) * (rank - parts.ndim) + parts.shape)
+
+
+def divide(a: Value, b: Value) -> Value:
+    """a / b; by zero, as floats do."""
+    return multiply(a, inverse(b))
+
+
+def inverse(a: Value) -> Value:
+    """1 / a."""
+    a = numpy.asarray(a, PAIR)
+    first, second = _looked_up(_inverses(P), a.real), _looked_up(_inverses(R), a.imag)
+    of_infinity = numpy.isinf(a.real)
+    if of_infinity.any():
+        first, second = (numpy.where(of_infinity, 0.0, part) for part in (first, second))
+    return pair(first, second)
+
+
+def fused_multiply_add(a: Value, b: Value, c: Value) -> Value:
+    """a * b + c."""
+    return add(multiply(a, b), c)
+
+
+def square_root(a: Value) -> Value:
+    """The root r of a, or of -a if that is the square, which is a square itself: roots of products
+    are products of roots.
+    """
+    a = numpy.asarray(a, PAIR)
+    roots = _looked_up(_roots(P), a.real), _looked_up(_roots(R), a.imag)
+    infinite = a.real == numpy.inf
+    if infinite.any():
+        roots = tuple(numpy.where(infinite, numpy.inf, part) for part in roots)  # type: ignore[assignment]
+    return pair(*roots)
+
+
+def exp2(a: Value) -> Value:
+    """2 ** a. It has no residue modulo R."""
+    a = numpy.asarray(a, PAIR)
+    first = _looked_up(_powers_of_two(), a.imag)
+    unknown = numpy.isnan(a.imag) & numpy.isfinite(a.real)
+    if unknown.any():
+        _note("the exponential of an exponential")
+        first = numpy.where(unknown, _scrambled("exp2", a.real), first)
+    infinite = numpy.isinf(a.real)
+    if not infinite.any():
+        return pair(first, numpy.nan)
+    first = numpy.where(infinite, numpy.maximum(a.real, 0), first)
+    second = numpy.where(infinite, first, numpy.nan)
+    return pair(first, second)
+
+
+def log2(a: Value) -> Value:
+    """The logarithm of a, or of -a if that is the power of 2. It has no residue modulo P."""
+    a = numpy.asarray(a, PAIR)
+    second = _looked_up(_logarithms(), a.real)
+    unknown = numpy.isnan(a.real) & numpy.isfinite(a.imag)
+    if unknown.any():
+        _note("the logarithm of a logarithm")
+        second = numpy.where(unknown, _scrambled("log2", a.imag), second)
+    infinite = (a.real == 0) | numpy.isinf(a.real)
+    if not infinite.any():
+        return pair(numpy.nan, second)
+    limits = numpy.where(a.real == 0, -numpy.inf, numpy.where(a.real > 0, numpy.inf, numpy.nan))
+    second = numpy.where(infinite, limits, second)
+    return pair(numpy.where(infinite, limits, numpy.nan), second)
+
+
+def exp(a: Value) -> Value:
+    """e ** a."""
+    return exp2(multiply(a, _log2_e()))
+
+
+def log(a: Value) -> Value:
+    """The natural logarithm of a."""
+    return multiply(log2(a), _inverse_of_log2_e())
+
+
+def tanh(a: Value) -> Value:
+    """(e ** 2a - 1) / (e ** 2a + 1)."""
+    power = exp(add(a, a))
+    return divide(subtract(power, ONE), add(power, ONE))
+
+
+ONE = complex(1, 1)
+ZERO = complex(0, 0)
+
+FUNCTIONS: dict[str, Callable[..., Value]] = {
+    "exp": exp,
+    "exp2": exp2,
+    "exp10": lambda a: exp2(multiply(a, of_float(float(numpy.log2(10))))),
+    "expm1": lambda a: subtract(exp(a), ONE),
+    "log": log,
+    "log2": log2,
+    "log10": lambda a: multiply(log2(a), inverse(of_float(float(numpy.log2(10))))),
+    "log1p": lambda a: log(add(a, ONE)),
+    "sqrt": square_root,
+    "rsqrt": lambda a: inverse(square_root(a)),
+    "rcp": inverse,
+    "tanh": tanh,
+    "abs": lambda a: absolute(a),
+    "fabs": lambda a: absolute(a),
+    "fma": fused_multiply_add,
+    "fmax": lambda a, b: maximum(a, b),
+    "fmin": lambda a, b: minimum(a, b),
+}
+"""Functions that obey laws, by their names in libdevice and NumPy. All others are uninterpreted."""
+
+
+def function(name: str, *operands: Value) -> Value:
+    """The function of this name: by its laws, or without any, so that it only keeps equal arguments
+    equal.
+    """
+    if name in FUNCTIONS:
+        return FUNCTIONS[name](*operands)
+    _note(name)
+    operands = numpy.broadcast_arrays(*operands)
+    first = second = numpy.zeros(operands[0].shape)
+    for operand in operands:
+        first = _scrambled(name, operand.real + 3.0 * first)
+        second = _scrambled(f"{name}, modulo R", operand.imag + 3.0 * second, R)
+    return pair(first, second)
+
+
+def plain_name(symbol: str) -> str:
+    """The name of a function of a device library: "exp" for __nv_expf and __ocml_exp_f32."""
+    name = re.sub(r"^__(nv_(fast_)?|ocml_)", "", symbol)
+    name = re.sub(r"(_f(16|32|64)|(?<=[a-z0-9])f)$", "", name)
+    return re.sub(r"^(fsqrt|fadd|fsub|fmul|fdiv|frcp|fmaf?)_r[nzdu]$", r"\1", name)
+
+
+def _scrambled(name: str, residues: Array, modulus: int = P) -> Array:
+    """A pseudorandom function of residues (Steele, Lea and Flood's SplitMix64)."""
+    known = numpy.isfinite(residues)
+    seed = int.from_bytes(name.encode()[:8].ljust(8), "little")
+    bits = numpy.where(known, residues, 0).astype(numpy.int64).view(numpy.uint64)
+    bits = bits * numpy.uint64(0x9E3779B97F4A7C15) + numpy.uint64(seed)
+    bits = (bits ^ bits >> numpy.uint64(30)) * numpy.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ bits >> numpy.uint64(27)) * numpy.uint64(0x94D049BB133111EB)
+    bits ^= bits >> numpy.uint64(31)
+    made = (bits % numpy.uint64(modulus)).astype(numpy.float64) - modulus // 2
+    return numpy.where(known, made, numpy.nan)
+
+
+# Order
+
+
+def order_key(a: Value) -> Any:
+    """What comparisons compare: the residue modulo P, or modulo R if only that is known."""
+    a = numpy.asarray(a, PAIR)
+    if not numpy.isnan(a.real).any():
+        return a.real
+    return numpy.where(numpy.isnan(a.real), a.imag, a.real)
+
+
+def is_nan(a: Value) -> Any:
+    """Where neither residue is known."""
+    return numpy.isnan(order_key(a))
+
+
+def maximum(a: Value, b: Value) -> Value:
+    """The larger one; of NaN and a number, the number."""
+    return _chosen(order_key(a) >= order_key(b), is_nan(b), a, b)
+
+
+def minimum(a: Value, b: Value) -> Value:
+    """The smaller one; of NaN and a number, the number."""
+    return _chosen(order_key(a) <= order_key(b), is_nan(b), a, b)
+
+
+def maximum_or_nan(a: Value, b: Value) -> Value:
+    """The larger one; NaN if one is."""
+    return _chosen(order_key(a) >= order_key(b), is_nan(a), a, b)
+
+
+def minimum_or_nan(a: Value, b: Value) -> Value:
+    """The smaller one; NaN if one is."""
+    return _chosen(order_key(a) <= order_key(b), is_nan(a), a, b)
+
+
+def _chosen(goes_before: Array, also: Array, a: Value, b: Value) -> Value:
+    chosen: Any = numpy.where(goes_before | also, a, b)
+    return chosen[()]
+
+
+def compare(predicate: str, a: Value, b: Value) -> Any:
+    """A comparison by MLIR's name: "olt" is false where one is NaN, "ult" is true there."""
+    if predicate in ("true", "false"):
+        return numpy.bool_(predicate == "true")
+    of_a, of_b = order_key(a), order_key(b)
+    unordered = numpy.isnan(of_a) | numpy.isnan(of_b)
+    if predicate in ("ord", "uno"):
+        return unordered if predicate == "uno" else ~unordered
+    holds = _RELATIONS[predicate[1:]](of_a, of_b)
+    return holds | unordered if predicate[0] == "u" else holds & ~unordered
+
+
+_RELATIONS = {
+    "eq": numpy.equal,
+    "ne": numpy.not_equal,
+    "lt": numpy.less,
+    "le": numpy.less_equal,
+    "gt": numpy.greater,
+    "ge": numpy.greater_equal,
+}
+
+
+def absolute(a: Value) -> Value:
+    """a or -a, whichever is not below 0."""
+    a = numpy.asarray(a, PAIR)
+    result: Any = numpy.where(order_key(a) < 0, negative(a), a)
+    return result[()]
+
+
+# Along an axis
+
+
+def total(a: Array, axis: Any) -> Value:
+    """The sum along an axis, or along several."""
+    return reduced(numpy.asarray(a, PAIR).sum(axis))
+
+
+def running_total(a: Array, axis: int, reverse: bool = False) -> Value:
+    """Sums of each element and all before it along an axis."""
+    ordered = numpy.flip(a, axis) if reverse else a
+    sums = reduced(numpy.cumsum(ordered, axis))
+    return numpy.flip(sums, axis) if reverse else sums
+
+
+def extreme(a: Array, axis: int, *, largest: bool) -> Value:
+    """The largest or the smallest element along an axis; NaN only if all are."""
+    key = order_key(a)
+    worst = -numpy.inf if largest else numpy.inf
+    key = numpy.where(numpy.isnan(key), worst, key)
+    place = numpy.expand_dims((numpy.argmax if largest else numpy.argmin)(key, axis), axis)
+    return numpy.take_along_axis(numpy.asarray(a), place, axis).squeeze(axis)[()]
+
+
+def matmul(a: Array, b: Array, c: Value = ZERO) -> Value:
+    """a @ b + c over the last two axes."""
+    a, b = numpy.asarray(a, PAIR), numpy.asarray(b, PAIR)
+    result = _plane_product(a.real, b.real, P), _plane_product(a.imag, b.imag, R)
+    return add(pair(*result), c)
+
+
+def scaled(values: Array, scale: Array, axis: int) -> Value:
+    """Numbers times the scales of their groups along a negative axis: floats, or e8m0 exponents as
+    bytes, of which 0xFF is NaN.
+    """
+    if scale.dtype.kind == "i":
+        exponents = scale.view(numpy.uint8).astype(numpy.float64) - 127
+        powers = numpy.where(exponents == 128, numpy.nan, numpy.exp2(exponents))
+        scale = numpy.asarray(of_floats(powers))
+    return multiply(values, numpy.repeat(scale, values.shape[axis] // scale.shape[axis], axis))
+
+
+def _plane_product(a: Array, b: Array, modulus: int) -> Any:
+    if _is_unknown(a) or _is_unknown(b):
+        batch = numpy.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        return numpy.full((*batch, a.shape[-2], b.shape[-1]), numpy.nan)
+    a, b = numpy.ascontiguousarray(a), numpy.ascontiguousarray(b)
+    result: Any = 0.0
+    for start in range(0, a.shape[-1], _LONGEST_PRODUCT):
+        part = slice(start, start + _LONGEST_PRODUCT)
+        product = numpy.matmul(a[..., part], b[..., part, :])
+        for _ in range(2):
+            product = product - modulus * numpy.rint(product / modulus)
+        result = result + product
+    return result - modulus * numpy.rint(result / modulus)
+
+
+def _is_unknown(plane: Array) -> bool:
+    return plane.size > 0 and bool(numpy.isnan(plane.flat[0])) and bool(numpy.isnan(plane).all())
+
+
+# Tables. A negative residue counts from the end, which is where its representative is.
+
+
+def _looked_up(table: Array, residues: Array) -> Any:
+    known = numpy.isfinite(residues)
+    if known.all():
+        return table[residues.astype(numpy.int64)]
+    entries = table[numpy.where(known, residues, 0).astype(numpy.int64)]
+    return numpy.where(known, entries, numpy.nan)
+
+
+def _power(base: Array, exponent: int, modulus: int) -> Array:
+    """Powers of integers by squaring."""
+    result = numpy.ones_like(base)
+    while exponent:
+        if exponent & 1:
+            result = result * base % modulus
+        base = base * base % modulus
+        exponent >>= 1
+    return result
+
+
+def _around_zero(residues: Array, modulus: int) -> Array:
+    return numpy.where(residues > modulus // 2, residues - modulus, residues).astype(numpy.float64)
+
+
+@functools.cache
+def _inverses(modulus: int) -> Array:
+    table = _around_zero(_power(numpy.arange(modulus), modulus - 2, modulus), modulus)
+    table[0] = numpy.inf
+    return table
+
+
+@functools.cache
+def _roots(modulus: int) -> Array:
+    """x ** ((m + 1) / 4): a square root of x or of -x, as the modulus m is 3 modulo 4."""
+    return _around_zero(_power(numpy.arange(modulus), (modulus + 1) // 4, modulus), modulus)
+
+
+@functools.cache
+def _powers_of_two() -> Array:
+    powers = numpy.ones(1, numpy.int64)
+    while len(powers) < R:
+        step = pow(2, len(powers), P)
+        powers = numpy.concatenate([powers, powers * step % P])
+    return _around_zero(powers[:R], P)
+
+
+@functools.cache
+def _logarithms() -> Array:
+    powers = _powers_of_two().astype(numpy.int64)
+    table = numpy.full(P, -numpy.inf)
+    exponents = _around_zero(numpy.arange(R), R)
+    table[powers] = exponents
+    table[-powers] = exponents
+    return table

@@ -1,0 +1,267 @@
+"""What a process that runs other people's Python may not do: start processes, use the network, look
+into other processes, write files outside of its folder, or use more time and memory than its share.
+
+Linux enforces it: limits of resources (setrlimit(2)), a filter of system calls (seccomp(2)) and a
+ruleset for files (landlock(7)). None of the three needs privileges. On a system that has no
+seccomp or no Landlock, what these would refuse is allowed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import platform
+import resource
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+MEMORY = 2 << 30
+"""The most bytes of address space that a confined process may map beyond what it starts with."""
+
+_FILE_BYTES = 16 << 20
+_OPEN_FILES = 256
+
+
+def confine(folder: str, seconds: float) -> None:
+    """Confine this process, for good, with all that it starts.
+
+    Args:
+        folder: the only folder where it may write files.
+        seconds: the processor time that it may use.
+    """
+    _limit_resources(seconds)
+    _permit_no_new_privileges()
+    _restrict_files(folder)
+    _install(_filter(_CONFINED, _ERRNO | errno.EPERM))
+
+
+def end_on_process_calls() -> None:
+    """From now on, end this process with SIGSYS where it tries to start another or to use the
+    network; before, such a call failed with EPERM.
+    """
+    _install(_filter(_ENDED, _KILL))
+
+
+def _limit_resources(seconds: float) -> None:
+    whole = max(1, int(seconds) + 1)
+    for kind, limit in (
+        (resource.RLIMIT_CPU, whole),
+        (resource.RLIMIT_AS, _mapped_bytes() + MEMORY),
+        (resource.RLIMIT_FSIZE, _FILE_BYTES),
+        (resource.RLIMIT_NOFILE, _OPEN_FILES),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        _, most = resource.getrlimit(kind)
+        limit = limit if most == resource.RLIM_INFINITY else min(limit, most)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(kind, (limit, limit))
+
+
+def _mapped_bytes() -> int:
+    with contextlib.suppress(OSError, ValueError), open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+    return MEMORY
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _permit_no_new_privileges() -> None:
+    _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2
+
+
+# Files
+
+
+def _restrict_files(folder: str) -> None:
+    """Allow writing below `folder` and to the devices that swallow output, and nowhere else; a
+    process under a ruleset cannot look into the memory of one that is not.
+    """
+    version = _libc.syscall(_LANDLOCK_CREATE, None, 0, 1)
+    if version < 1:
+        return
+    rights = _WRITES
+    if version >= 2:
+        rights |= _RENAME
+    if version >= 3:
+        rights |= _TRUNCATE
+    handled = ctypes.create_string_buffer(struct.pack("=Q", rights), 8)
+    ruleset = _libc.syscall(_LANDLOCK_CREATE, handled, 8, 0)
+    if ruleset < 0:
+        return
+    try:
+        for path, allowed in ((folder, rights), ("/dev/null", rights & (_WRITE | _TRUNCATE))):
+            with _path(path) as below:
+                rule = ctypes.create_string_buffer(struct.pack("=Qi", allowed, below), 12)
+                _libc.syscall(_LANDLOCK_ADD, ruleset, 1, rule, 0)
+        _libc.syscall(_LANDLOCK_RESTRICT, ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+@contextlib.contextmanager
+def _path(path: str) -> Iterator[int]:
+    descriptor = os.open(path, getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+_LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
+_WRITE = 1 << 1
+_RENAME, _TRUNCATE = 1 << 13, 1 << 14
+_WRITES = _WRITE | 0b1_1111_1111 << 4
+"""LANDLOCK_ACCESS_FS_WRITE_FILE, and REMOVE_DIR to MAKE_SYM (linux/landlock.h)."""
+
+
+# System calls
+
+
+@dataclass(frozen=True)
+class _Machine:
+    """A processor's numbers of system calls.
+
+    Attributes:
+        audit: its AUDIT_ARCH (linux/audit.h).
+        calls: the numbers of calls that a confined process is refused.
+        clone, kill, tgkill, prlimit: those that are refused for some arguments only.
+    """
+
+    audit: int
+    calls: Mapping[str, int]
+    clone: int
+    kill: int
+    tgkill: int
+    prlimit: int
+
+
+_NEW_CALLS = {
+    "pidfd_send_signal": 424, "io_uring_setup": 425, "open_tree": 428, "move_mount": 429,
+    "fsopen": 430, "pidfd_open": 434, "pidfd_getfd": 438, "mount_setattr": 442,
+}  # fmt: skip
+"""Calls that have the same number on every processor."""
+
+_MACHINES = {
+    "x86_64": _Machine(
+        0xC000003E,
+        {
+            "fork": 57, "vfork": 58, "execve": 59, "execveat": 322, "socket": 41,
+            "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "tkill": 200,
+            "rt_sigqueueinfo": 129, "rt_tgsigqueueinfo": 297, "setrlimit": 160,
+            "mount": 165, "umount2": 166, "pivot_root": 155, "chroot": 161, "unshare": 272,
+            "setns": 308, "bpf": 321, "perf_event_open": 298, "userfaultfd": 323,
+            "add_key": 248, "request_key": 249, "keyctl": 250, "open_by_handle_at": 304,
+            "init_module": 175, "finit_module": 313, "delete_module": 176, "reboot": 169,
+            "kexec_load": 246, "swapon": 167, "swapoff": 168, **_NEW_CALLS,
+        },
+        clone=56, kill=62, tgkill=234, prlimit=302,
+    ),
+    "aarch64": _Machine(
+        0xC00000B7,
+        {
+            "execve": 221, "execveat": 281, "socket": 198,
+            "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271, "tkill": 130,
+            "rt_sigqueueinfo": 138, "rt_tgsigqueueinfo": 240, "setrlimit": 164,
+            "mount": 40, "umount2": 39, "pivot_root": 41, "chroot": 51, "unshare": 97,
+            "setns": 268, "bpf": 280, "perf_event_open": 241, "userfaultfd": 282,
+            "add_key": 217, "request_key": 218, "keyctl": 219, "open_by_handle_at": 265,
+            "init_module": 105, "finit_module": 273, "delete_module": 106, "reboot": 142,
+            "kexec_load": 104, "swapon": 224, "swapoff": 225, **_NEW_CALLS,
+        },
+        clone=220, kill=129, tgkill=131, prlimit=261,
+    ),
+}  # fmt: skip
+
+_CONFINED = frozenset(name for machine in _MACHINES.values() for name in machine.calls)
+_ENDED = frozenset({"fork", "vfork", "execve", "execveat", "socket", "ptrace", "tkill"})
+_CLONE3 = 435
+
+_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+"""What a filter returns (linux/seccomp.h)."""
+_LOAD, _EQUAL, _ANY_BIT, _GREATER, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x06
+"""Instructions of a filter (linux/bpf_common.h); `_GREATER` includes equality."""
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
+"""Where the struct seccomp_data has them; an argument has 8 bytes, the lower half first."""
+_CLONE_THREAD = 0x00010000
+_X32 = 0x40000000
+"""On x86-64, the second set of numbers begins here."""
+
+
+def _filter(names: frozenset[str], refusal: int) -> bytes | None:
+    """Return a filter that gives `refusal` for these calls, for starting a process, and for a
+    signal to another process; None for a processor whose numbers are not known.
+    """
+    machine = _MACHINES.get(platform.machine())
+    if machine is None:
+        return None
+    refuse = _instruction(_RETURN, refusal)
+    program = [
+        _instruction(_LOAD, _ARCHITECTURE),
+        _instruction(_EQUAL, machine.audit, skip_if=1),
+        _instruction(_RETURN, _KILL),
+        _instruction(_LOAD, _NUMBER),
+        _instruction(_GREATER, _X32, skip_unless=1),
+        refuse,
+        # The caller takes the error for an older kernel, and calls clone, whose flags are seen.
+        _instruction(_EQUAL, _CLONE3, skip_unless=1),
+        _instruction(_RETURN, _ERRNO | errno.ENOSYS),
+    ]
+    for name in sorted(names & machine.calls.keys()):
+        program += [_instruction(_EQUAL, machine.calls[name], skip_unless=1), refuse]
+    program += [
+        _instruction(_EQUAL, machine.clone, skip_unless=4),
+        _instruction(_LOAD, _ARGUMENTS),
+        _instruction(_ANY_BIT, _CLONE_THREAD, skip_if=1),
+        refuse,
+        _instruction(_RETURN, _ALLOW),
+    ]
+    for call in (machine.kill, machine.tgkill):
+        program += [
+            _instruction(_EQUAL, call, skip_unless=4),
+            _instruction(_LOAD, _ARGUMENTS),
+            _instruction(_EQUAL, os.getpid(), skip_if=1),
+            refuse,
+            _instruction(_RETURN, _ALLOW),
+        ]
+    program += [
+        _instruction(_EQUAL, machine.prlimit, skip_unless=5),
+        _instruction(_LOAD, _ARGUMENTS + 2 * 8),  # the new limit; a null pointer is a query
+        _instruction(_EQUAL, 0, skip_unless=2),
+        _instruction(_LOAD, _ARGUMENTS + 2 * 8 + 4),
+        _instruction(_EQUAL, 0, skip_if=1),
+        _instruction(_RETURN, _ERRNO | errno.EPERM),
+        _instruction(_RETURN, _ALLOW),
+    ]
+    return b"".join(program)
+
+
+def _instruction(code: int, value: int, *, skip_if: int = 0, skip_unless: int = 0) -> bytes:
+    """Return a struct sock_filter: a jump skips so many instructions if its test holds, or if it
+    does not.
+    """
+    return struct.pack("=HBBI", code, skip_if, skip_unless, value)
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
+
+
+def _install(program: bytes | None) -> None:
+    if program is None:
+        return
+    instructions = ctypes.create_string_buffer(program, len(program))
+    address = ctypes.cast(instructions, ctypes.c_void_p)
+    _libc.prctl(
+        _PR_SET_SECCOMP,
+        _SECCOMP_MODE_FILTER,
+        ctypes.byref(_Program(len(program) // 8, address)),
+        0,
+        0,
+    )

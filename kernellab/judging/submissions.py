@@ -1,0 +1,231 @@
+"""Other people's kernels as objects of this process, which never runs their Python."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from kernellab import triton_api
+from kernellab.common.worker import Worker
+from kernellab.compiler.specialization.binding import bind
+from kernellab.errors import Diagnostic, KernelLabError, WorkerError
+from kernellab.judging.code import Code
+from kernellab.judging.confined import Call, Request, calls_of
+from kernellab.judging.serving import Outcome
+from kernellab.records import Target
+
+_worker = Worker("The judge")
+
+_GRACE = 20.0
+"""Seconds that the clean process has beyond those of the confined one."""
+
+
+def start_worker() -> None:
+    """Start the clean process in the background, which takes some seconds."""
+
+    def start() -> None:
+        with suppress(KernelLabError):  # the first answer says what is wrong
+            wait_for_worker()
+
+    threading.Thread(target=start, daemon=True).start()
+
+
+def wait_for_worker() -> None:
+    """Return when the clean process is ready."""
+    _worker.call("kernellab.judging.serving:ready")
+
+
+class Refused(KernelLabError):
+    """A kernel that the front end refused in another process."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        """Raise `diagnostic` here."""
+        super().__init__(
+            diagnostic.what,
+            advice=diagnostic.advice,
+            position=diagnostic.position,
+            why=diagnostic.why,
+        )
+        self._diagnostic = diagnostic
+
+    @property
+    def diagnostic(self) -> Diagnostic:
+        """What the front end said."""
+        return self._diagnostic
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A kernel that was compiled in a confined process.
+
+    Attributes:
+        kernel: what everything here takes for a kernel; None if there is none.
+        instead: what there is in place of a kernel.
+        problem: what kept the code from running to its end, or the kernel from compiling at all.
+    """
+
+    kernel: Any = None
+    instead: str = ""
+    problem: Diagnostic | None = None
+
+
+def submit(
+    code: Code,
+    launches: Sequence[Mapping[str, Any]],
+    target: Target,
+    *,
+    seconds: float,
+    debug_info: bool = False,
+) -> Submission:
+    """Compile other people's kernel for launches, in a confined process.
+
+    Args:
+        code: the kernel, or the texts that define it.
+        launches: the arguments of each by parameter; the process learns numbers and dtypes, and no
+            contents of tensors.
+        target: the GPU to compile for.
+        seconds: how long all of it may take.
+        debug_info: whether the kernel can be traced afterwards.
+
+    Raises:
+        WorkerLost: no process could be started.
+    """
+    calls = _distinct(calls_of(launches))
+    request = Request(code, tuple(calls), target, debug_info)
+    try:
+        outcome: Outcome = _worker.call(
+            "kernellab.judging.serving:compile_confined", request, seconds,
+            seconds=seconds + _GRACE,
+        )  # fmt: skip
+    except WorkerError as error:
+        if not error.died:
+            raise
+        return Submission(problem=_problem("invalid-module", _INVALID))
+    if outcome.answer is None:
+        return Submission(problem=_problem(*_ENDINGS[outcome.ending], words=outcome.words))
+    return _read(outcome.answer, calls, launches, request)
+
+
+def variants(
+    code: Code,
+    sources: Sequence[str],
+    launches: Sequence[Mapping[str, Any]],
+    target: Target,
+    *,
+    seconds: float,
+) -> list[Any]:
+    """Compile variants of other people's kernel for launches, in one confined process.
+
+    Args:
+        code, launches, target, seconds: as for `submit`.
+        sources: of each variant the source that Triton compiles in place of the kernel's own.
+
+    Returns:
+        For each source what everything here takes for a kernel, or None if there is none.
+
+    Raises:
+        WorkerLost: no process could be started.
+    """
+    calls = _distinct(calls_of(launches))
+    request = Request(code, tuple(calls), target, sources=tuple(sources))
+    none: list[Any] = [None] * len(sources)
+    try:
+        outcome: Outcome = _worker.call(
+            "kernellab.judging.serving:compile_confined", request, seconds,
+            seconds=seconds + _GRACE,
+        )  # fmt: skip
+    except WorkerError as error:
+        if not error.died:
+            raise
+        return none
+    answers = (outcome.answer or {}).get("variants", [])
+    if len(answers) != len(sources):
+        return none
+    return [each and _read(each, calls, launches, request).kernel for each in answers]
+
+
+def _distinct(calls: Sequence[Call]) -> list[Call]:
+    """Return the calls without repetitions."""
+    return list({repr(sorted(call.items())): call for call in calls}.values())
+
+
+_INVALID = "its compiled module is not one that Triton's front end makes"
+_ENDINGS: Mapping[str, tuple[str, str, str]] = {
+    "out-of-time": (
+        "no-end",
+        "its Python did not end in time",
+        "Check the loops that run while the kernel compiles, such as tl.static_range.",
+    ),
+    "refused-call": (
+        "refused-call",
+        "its Python tried to start or signal a process, or to use the network, while the kernel "
+        "compiled",
+        "A kernel computes on its arguments: take the call out.",
+    ),
+    "ended": (
+        "ended-process",
+        "its Python ended the process that compiled it ({words})",
+        "Take out what exits, or what uses more memory than the process may.",
+    ),
+}
+
+
+def _problem(kind: str, what: str, advice: str = "", words: str = "") -> Diagnostic:
+    return Diagnostic("error", kind, f"the code was not compiled: {what.format(words=words)}",
+                      advice=advice)  # fmt: skip
+
+
+def _read(
+    answer: Mapping[str, Any],
+    calls: Sequence[Call],
+    launches: Sequence[Mapping[str, Any]],
+    request: Request,
+) -> Submission:
+    """Return the submission that a confined process described."""
+    try:
+        if "problem" in answer:
+            return Submission(problem=Diagnostic.from_json(answer["problem"]))
+        if "instead" in answer:
+            return Submission(instead=str(answer["instead"]))
+        kernel = triton_api.given_kernel(answer["functions"])
+        modules = answer["modules"]
+        for launch in launches:
+            (call,) = calls_of([launch])
+            _give(kernel, launch, modules[calls.index(call)], modules, request.target)
+        return Submission(kernel)
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError):
+        return Submission(problem=_problem("invalid-module", _INVALID))
+
+
+def _give(
+    kernel: Any,
+    launch: Mapping[str, Any],
+    module: Mapping[str, Any],
+    modules: Sequence[Mapping[str, Any]],
+    target: Target,
+) -> None:
+    """Give a kernel the module that was made for a launch."""
+    if "same_as" in module:
+        module = modules[module["same_as"]]
+    if "error" in module:
+        made: triton_api.GivenModule | KernelLabError = Refused(
+            Diagnostic.from_json(module["error"])
+        )
+    else:
+        made = triton_api.GivenModule(
+            str(module["text"]),
+            str(module.get("debug_text", "")),
+            triton_api.records_from_json(module.get("records", ()), kernel),
+        )
+    try:
+        specialization = bind(kernel, (), launch, target).specialization
+    except KernelLabError:
+        return  # its parameters are not those of the launch, as a run says
+    if isinstance(made, triton_api.GivenModule) and not triton_api.entry_fits(
+        made.text, specialization
+    ):
+        made = Refused(_problem("invalid-module", _INVALID))
+    triton_api.give_module(kernel, specialization, made)

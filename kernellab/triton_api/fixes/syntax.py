@@ -1,0 +1,290 @@
+"""Rules for Python that a kernel cannot have."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import replace
+
+from kernellab.triton_api.fixes.refusal import Fix, Refusal, is_pointer, is_tile, kind_of
+from kernellab.triton_api.fixes.rules import rule
+from kernellab.triton_api.fixes.shapes import element_of_tile
+
+
+@rule(r"unsupported AST node type: (\w+)")
+def _statement(_: Refusal, match: re.Match[str]) -> Fix | None:
+    what, advice = _STATEMENTS.get(match[1], ("", ""))
+    if not what:
+        return None
+    return Fix(f"a kernel cannot have {what}.", advice)
+
+
+_OWN_VALUES = "Use one variable a value, or a tuple."
+_STATEMENTS = {
+    "Break": (
+        "break",
+        "Put the condition into the loop's own: while (k < n) & (found == 0), or let further "
+        "turns change nothing, by tl.where or a mask.",
+    ),
+    "Continue": ("continue", "Put what follows it under an if with the opposite condition."),
+    "Try": (
+        "try: nothing is raised in it",
+        "Look at the values before the launch; tl.device_assert checks them in the kernel.",
+    ),
+    "Raise": ("raise", "Use tl.device_assert(condition, message), or tl.static_assert."),
+    "Lambda": ("lambda", "Write a separate function with @triton.jit above it, and call that."),
+    "Dict": ("a dict", _OWN_VALUES),
+    "DictComp": ("a dict", _OWN_VALUES),
+    "Set": ("a set", _OWN_VALUES),
+    "SetComp": ("a set", _OWN_VALUES),
+    "GeneratorExp": ("a generator", "Write a loop, for k in range(n)."),
+    "ClassDef": ("a class in it", "Put it at the top of the module."),
+    "Global": ("global", "Return the value, or store it: a kernel changes no variables outside."),
+    "Nonlocal": ("nonlocal", "Return the value: a kernel changes no variables outside."),
+    "Import": ("an import in it", "Put it at the top of the module."),
+    "ImportFrom": ("an import in it", "Put it at the top of the module."),
+    "Delete": ("del", "Leave it out: registers are the compiler's to free."),
+    "Yield": ("yield", "Store the values, or return a tuple."),
+    "Match": ("match", "Write if and elif."),
+    "NamedExpr": (":=", "Assign on a separate line."),
+    "Starred": ("a starred expression here", "Write the values one by one."),
+    "AsyncFor": ("async", "The compiler makes a kernel's loads asynchronous."),
+}
+
+
+@rule(r"Boolean value of Tensor with more than one value is ambiguous")
+def _if_tile(refused: Refusal, _: re.Match[str]) -> Fix:
+    return _tile_as_condition(refused)
+
+
+@rule(r"'constexpr' object has no attribute 'handle'")
+def _while_constant(refused: Refusal, _: re.Match[str]) -> Fix | None:
+    """`while True:`."""
+    if not isinstance(refused.node, ast.While):
+        return None
+    return Fix(
+        "a while goes on as long as a value that the kernel computes says so, and this condition "
+        "is a constant.",
+        "Write what ends the loop as its condition: while k < n:, where the loop changes k.",
+        replaces=True,
+    )
+
+
+@rule(r"Ternary expression with dynamic condition has inconsistent types")
+def _ternary(refused: Refusal, _: re.Match[str]) -> Fix | None:
+    node = refused.node
+    if not isinstance(node, ast.IfExp):
+        conditionals = [node for node in refused.around() if isinstance(node, ast.IfExp)]
+        node = conditionals[0] if conditionals else None
+    if not isinstance(node, ast.IfExp):
+        return None
+    parts = [refused.text(part, 32) for part in (node.test, node.body, node.orelse)]
+    written = f"tl.where({', '.join(parts)})" if all(parts) else "tl.where(condition, a, b)"
+    return Fix(
+        "a if condition else b takes one of two values of one type and shape.",
+        f"Write {written}, which chooses for every element.",
+    )
+
+
+def _tile_as_condition(refused: Refusal) -> Fix:
+    test = getattr(refused.node, "test", None)
+    tiles = [
+        f"{node.id} is {kind_of(refused.scope[node.id])}"
+        for node in (ast.walk(test) if isinstance(test, ast.AST) else ())
+        if isinstance(node, ast.Name) and is_tile(refused.scope.get(node.id))
+    ]
+    held = f" ({tiles[0]})" if tiles else ""
+    return Fix(
+        f"an if decides for the whole program, and its condition is a tile{held}.",
+        f"Write {_chosen(refused)}, which chooses for every element; or reduce the condition to "
+        "one value, by tl.max or tl.sum.",
+    )
+
+
+def _chosen(refused: Refusal) -> str:
+    """The `tl.where` that does what an `if` around one assignment was meant to do."""
+    node = refused.node
+    if not isinstance(node, ast.If) or not (test := refused.text(node.test, 32)):
+        return "x = tl.where(condition, a, b)"
+    then, otherwise = _assigned(refused, node.body), _assigned(refused, node.orelse)
+    if then and not node.orelse:
+        return f"{then[0]} = tl.where({test}, {then[1]}, {then[0]})"
+    if then and otherwise and then[0] == otherwise[0]:
+        return f"{then[0]} = tl.where({test}, {then[1]}, {otherwise[1]})"
+    return f"x = tl.where({test}, a, b)"
+
+
+def _assigned(refused: Refusal, body: list[ast.stmt]) -> tuple[str, str] | None:
+    """The variable and the value, as it is written, of a body that assigns once."""
+    if len(body) != 1 or not isinstance(body[0], ast.Assign):
+        return None
+    (target, *more), value = body[0].targets, refused.text(body[0].value, 40)
+    return (target.id, value) if isinstance(target, ast.Name) and value and not more else None
+
+
+@rule(r"simultaneous multiple comparison is not supported")
+def _chained(refused: Refusal, _: re.Match[str]) -> Fix:
+    comparisons = [n for n in refused.nodes() if isinstance(n, ast.Compare) and len(n.ops) > 1]
+    parts: list[str] = []
+    if comparisons:
+        values = [comparisons[0].left, *comparisons[0].comparators]
+        texts = [refused.text(value) for value in values]
+        signs = [_SIGNS.get(type(op), "") for op in comparisons[0].ops]
+        if all(texts) and all(signs):
+            pairs = zip(texts, signs, texts[1:], strict=False)
+            parts = [f"({left} {sign} {right})" for left, sign, right in pairs]
+    written = " & ".join(parts) or "(a < b) & (b < c)"
+    return Fix("a kernel compares two values at a time.", f"Write {written}.")
+
+
+_SIGNS: dict[type[ast.cmpop], str] = {
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+}
+
+
+@rule(r"__setitem__ is not supported in triton")
+def _assigned_element(refused: Refusal, _: re.Match[str]) -> Fix:
+    statement = refused.statement()
+    targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
+    target = targets[0]
+    name = refused.text(target.value, 24) if isinstance(target, ast.Subscript) else ""
+    index = refused.text(target.slice, 16) if isinstance(target, ast.Subscript) else ""
+    value = refused.scope.get(name)
+    if value is not None and not is_tile(value):
+        return Fix(
+            f"{name} is {kind_of(value)}, and [] does not store.",
+            f"Write tl.store({name} + {index or 'offset'}, value).",
+        )
+    name = name if name.isidentifier() else "x"
+    return Fix(
+        f"elements of a tile cannot be assigned ({name} is one).",
+        f"Write {name} = tl.where(offsets == {index or 'k'}, value, {name}), with the offsets of "
+        "its lanes.",
+    )
+
+
+@rule(r"`_semantic` argument must be provided outside of JIT functions")
+def _read_element(refused: Refusal, _: re.Match[str]) -> Fix | None:
+    """x_ptr[i], or x[i] of a tile, which Triton takes for a call of a method."""
+    element = next((node for node in refused.nodes() if isinstance(node, ast.Subscript)), None)
+    name = refused.text(element.value, 24) if element is not None else ""
+    value = refused.scope.get(name)
+    if element is not None and is_tile(value):
+        return replace(element_of_tile(name), replaces=True)
+    if element is None or not is_pointer(value):
+        return None
+    place = f"{name} + {refused.text(element.slice, 16) or 'offsets'}"
+    kind = kind_of(value)
+    if (target := _stored_element(refused)) is not None:
+        stored = f"tl.store({' + '.join(_parts(target))}, value)"
+        return Fix(
+            f"{name} is {kind}, and [] neither loads nor stores.",
+            f"Write tl.load({place}) for {refused.text(element)}, and {stored} for the assignment.",
+            True,
+        )
+    if (update := _update(refused)) is not None:
+        sign, by = update
+        advice = f"Write tl.store({place}, tl.load({place}) {sign} {by})"
+        if sign == "+":
+            advice += f"; where several lanes or programs add, tl.atomic_add({place}, {by})"
+        return Fix(f"{name} is {kind}, and [] neither loads nor stores.", f"{advice}.", True)
+    return Fix(f"{name} is {kind}, and [] does not load.", f"Write tl.load({place}).", True)
+
+
+def _update(refused: Refusal) -> tuple[str, str] | None:
+    """The sign and the right side of `x_ptr[i] += 1`, of which Triton makes an assignment."""
+    line = refused.text(refused.statement(), 80)
+    match = re.fullmatch(r"[^=]+\]\s*([-+*/%&|^]|//|<<|>>)=\s*(.+)", line)
+    return None if match is None else (match[1], match[2])
+
+
+def _stored_element(refused: Refusal) -> str | None:
+    """The left side of `z_ptr[i] = value`; None for another statement."""
+    line = refused.text(refused.statement(), 80)
+    match = re.fullmatch(r"(\w+\[[^=\]]+\])\s*=\s*[^=].*", line)
+    return None if match is None else match[1]
+
+
+def _parts(element: str) -> tuple[str, str]:
+    """The pointer and the index of `z_ptr[i]`."""
+    pointer, _, index = element.rstrip("]").partition("[")
+    return pointer, index
+
+
+@rule(r"^ValueError: '(append|extend|insert|pop|remove|clear|sort)' is not in list")  # Triton 3.6
+@rule(r"'tuple' object has no attribute '?(append|extend|insert|pop|remove|clear|sort)\b")
+def _grown_list(refused: Refusal, match: re.Match[str]) -> Fix:
+    method = next((node for node in refused.nodes() if isinstance(node, ast.Attribute)), None)
+    name = refused.text(method.value, 24) if method is not None else ""
+    name = name if name.isidentifier() else "values"
+    return Fix(
+        f"{name} is a tuple in a kernel, and has no {match[1]}: how long it is, is compiled in.",
+        f"Write {name} = {name} + [value], outside of loops or in tl.static_range.",
+        replaces=True,
+    )
+
+
+@rule(r"type of return operand \d+ .*doesn't match function result type")
+@rule(r"failed to legalize operation 'tt\.return'")
+def _returned_value(refused: Refusal, _: re.Match[str]) -> Fix | None:
+    tree = ast.walk(refused.function.parse())
+    given = next((node.value for node in tree if isinstance(node, ast.Return) and node.value), None)
+    if given is None:
+        return None
+    value = refused.text(given) or "value"
+    return Fix(
+        f"a kernel returns nothing, and this one returns {value}.",
+        f"Store it in a tensor of the launch: tl.store(out_ptr + offsets, {value}), without the "
+        "return.",
+        replaces=True,
+    )
+
+
+@rule(r"nested function definitions? (?:is|are) not|^StopIteration\(\)")
+def _nested_function(refused: Refusal, _: re.Match[str]) -> Fix | None:
+    node = refused.node
+    inner = [n for n in ast.walk(refused.function.parse()) if isinstance(n, ast.FunctionDef)][1:]
+    if not inner and not isinstance(node, ast.FunctionDef):
+        return None
+    name = inner[0].name if inner else "it"
+    return Fix(
+        f"a kernel cannot define a function, {name}, in itself.",
+        f"Put {name} at the top of the module with @triton.jit above it.",
+        replaces=True,
+    )
+
+
+@rule(
+    r"Only `range` and `static_range` iterators"
+    r"|^AttributeError: '\w+' object has no attribute 'func'"
+)
+def _iterator(refused: Refusal, _: re.Match[str]) -> Fix | None:
+    loop = refused.statement()
+    if not isinstance(loop, ast.For):
+        return None
+    over = refused.text(loop.iter)
+    return Fix(
+        f"a for goes over range, tl.range and tl.static_range, and not over {over or 'this'}.",
+        "Write for k in range(n), and compute the values from k (a tuple may be indexed in "
+        "tl.static_range).",
+        replaces=True,
+    )
+
+
+@rule(r"AST (?:binary|boolean|comparison|unary) operator '(\w+)' is not")
+@rule(r"^AttributeError: '(MatMult|In|NotIn|Pow)' object has no attribute '__name__'")
+def _operator(_: Refusal, match: re.Match[str]) -> Fix:
+    # Triton 3.6 to 3.8 fail over the name of the operator.
+    words = {
+        "Pow": ("**", "Write products (x * x)."),
+        "MatMult": ("@", "Write tl.dot(a, b)."),
+        "In": ("in", "Compare with ==, joined by |."),
+        "NotIn": ("not in", "Compare with !=, joined by &."),
+    }
+    sign, advice = words.get(match[1], (match[1], "Write it by +, -, *, /, //, %, &, | and ^."))
+    return Fix(f"a kernel has no operator {sign}.", advice, replaces=True)

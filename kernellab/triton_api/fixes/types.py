@@ -1,0 +1,374 @@
+"""Rules for values of a type that an operation does not take."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+import triton.language as tl
+
+from kernellab.errors.suggestions import nearest
+from kernellab.triton_api.fixes.refusal import (
+    Fix,
+    Refusal,
+    is_pointer,
+    is_tile,
+    kind_of,
+    scalar_of,
+)
+from kernellab.triton_api.fixes.rules import rule
+
+
+@rule(r"invalid operands of type (?P<one>\S+) and (?P<other>\S+)")
+@rule(r"^TypeError: unexpected type (?P<one>\S+) and (?P<other>\S+)")
+def _operands(refused: Refusal, match: re.Match[str]) -> Fix | None:
+    if not isinstance(refused.node, (ast.BinOp, ast.Compare, ast.AugAssign, ast.Call)):
+        return None
+    named = refused.names()
+    pointers = [name for name in named if is_pointer(refused.scope.get(name))]
+    if not pointers:
+        return _bits(refused)
+    node, sides = refused.node, (match["one"], match["other"])
+    is_float = any(side.startswith(("fp", "triton.language.float", "float")) for side in sides)
+    others = [name for name in named if name not in pointers and _is_float(refused, name)]
+    right = getattr(node, "right", None)
+    added = refused.names(right) if isinstance(right, ast.AST) else []
+    pointer = next((name for name in added if name in pointers), pointers[0])
+    is_moved = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and is_float
+    if is_moved and pointer not in added:
+        what = others[0] if others else "the offset"
+        return Fix(
+            f"{what} is {_kind(refused, what, 'a float')}, and an address moves by whole elements.",
+            "Compute offsets in integers (// for /), or convert them: .to(tl.int32).",
+        )
+    return _pointer_as_number(refused, pointer)
+
+
+def _bits(refused: Refusal) -> Fix | None:
+    """`x ^ 2`, `x & y` of floats."""
+    operator = getattr(refused.node, "op", None)
+    sign, instead = _OF_BITS.get(type(operator), ("", ""))
+    floats = [name for name in refused.names() if _is_float(refused, name)]
+    if not sign or not floats:
+        return None
+    held = f"{floats[0]} is {kind_of(refused.scope[floats[0]])}"
+    return Fix(f"{sign} works on the bits of integers, and {held}.", instead.format(floats[0]))
+
+
+_COMPARED = "Between conditions, compare first: (a > 0) {} (b > 0)."
+_OF_BITS: dict[type, tuple[str, str]] = {
+    ast.BitXor: ("^", "A power is a product: {0} * {0}."),
+    ast.BitAnd: ("&", _COMPARED.format("&")),
+    ast.BitOr: ("|", _COMPARED.format("|")),
+    ast.LShift: ("<<", "Multiply by a power of two: {0} * 4.0."),
+    ast.RShift: (">>", "Divide by a power of two: {0} / 4.0."),
+}
+
+
+@rule(r"(?:^|TypeError: )(\w+)\(\) missing \d+ required positional arguments?: (.+)$")
+def _too_few(refused: Refusal, match: re.Match[str]) -> Fix | None:
+    """`tl.arange(BLOCK)`, `tl.program_id()`."""
+    name = match[1]
+    if name == "arange":
+        end = refused.text(getattr(refused.node, "args", [None])[0]) or "BLOCK"
+        return Fix("a range of lanes has a beginning and an end.", f"Write tl.arange(0, {end}).")
+    if name in ("program_id", "num_programs"):
+        return Fix("a grid has up to three axes.", f"Write tl.{name}(0) for the first.")
+    if match[2] == "'dtype'":  # of tl.zeros on Triton 3.6: `_missing_argument` says more
+        return None
+    taken = ", ".join(_parameters(getattr(tl, name, None)))
+    return Fix("", f"tl.{name} takes {taken}.") if taken else None
+
+
+def _pointer_as_number(refused: Refusal, pointer: str) -> Fix:
+    """An address where a number is due: arguments in the wrong order, or a load left out."""
+    numbers = [
+        name
+        for name in refused.function.arg_names
+        if _looks_like_pointer(name) and not is_pointer(refused.scope.get(name, refused))
+        if name in refused.scope
+    ]
+    reason = f"{pointer} is {kind_of(refused.scope[pointer])}, and is used here as a number."
+    order = ", ".join(refused.function.arg_names)
+    if numbers and refused.is_parameter(pointer):
+        return Fix(
+            f"{reason[:-1]}; {numbers[0]} is {kind_of(refused.scope[numbers[0]])}.",
+            f"The launch gives its arguments in another order than {order}.",
+        )
+    offsets = " + offsets" if refused.is_parameter(pointer) else ""
+    advice = f"Load what it points to: tl.load({pointer}{offsets}, mask=...)."
+    if refused.is_parameter(pointer) and not _looks_like_pointer(pointer):
+        advice += f" Or the launch gives a tensor for {pointer}: the order is {order}."
+    return Fix(reason, advice)
+
+
+def _looks_like_pointer(name: str) -> bool:
+    return name.lower().endswith(("ptr", "pointer", "_p"))
+
+
+def _is_float(refused: Refusal, name: str) -> bool:
+    scalar = scalar_of(refused.scope.get(name))
+    return scalar is not None and bool(scalar.is_floating())
+
+
+def _kind(refused: Refusal, name: str, otherwise: str) -> str:
+    return kind_of(refused.scope[name]) if name in refused.scope else otherwise
+
+
+@rule(r"cannot add pointers together")
+def _pointers_added(refused: Refusal, _: re.Match[str]) -> Fix:
+    pointers = [name for name in refused.names() if is_pointer(refused.scope.get(name))]
+    loads = " + ".join(f"tl.load({name} + offsets)" for name in pointers[:2])
+    return Fix(
+        f"{' and '.join(pointers[:2]) or 'both'} are addresses, and two addresses have no sum.",
+        f"Load what they point to: {loads}." if loads else "Add offsets to an address.",
+    )
+
+
+@rule(r"Unsupported ptr type (.+?) in `tl\.(\w+)`")
+@rule(r"Pointer argument of (store|load) instruction is (.+)")
+def _no_pointer(refused: Refusal, match: re.Match[str]) -> Fix:
+    pointer = refused.known("ptr") or refused.known("pointer")
+    operation = next(word for word in match.groups() if word.isidentifier())
+    first = getattr(refused.node, "args", [None])[0]
+    written = refused.text(first) if first is not None else ""
+    parameters = [name for name in refused.names() if refused.is_parameter(name)]
+    what = f"{written or 'its first argument'} is {kind_of(pointer)}"
+    if (swapped := _swapped(refused)) is not None:
+        return Fix(f"tl.{operation} takes an address first, and {what}.", f"Write {swapped}.")
+    advice = "It is made by a tensor of the launch and offsets: x_ptr + offsets."
+    if parameters:
+        order = ", ".join(refused.function.arg_names)
+        advice = (
+            f"Give a tensor for {parameters[0]} at the launch; its order of arguments is {order}."
+        )
+    return Fix(f"tl.{operation} takes an address, and {what}.", advice)
+
+
+def _swapped(refused: Refusal) -> str | None:
+    """The refused store with its first two arguments in the other order, where the second is made
+    of a pointer.
+    """
+    given = getattr(refused.node, "args", [])
+    if len(given) < 2 or not any(
+        is_pointer(refused.scope.get(name)) for name in refused.names(given[1])
+    ):
+        return None
+    value, address = (refused.text(argument, 32) for argument in given[:2])
+    more = ", ..." if given[2:] or getattr(refused.node, "keywords", []) else ""
+    return f"tl.store({address}, {value}{more})" if value and address else None
+
+
+@rule(r"^TypeError: \w+\(\) missing 1 required positional argument: '(\w+)'$")  # Triton 3.6
+@rule(r"^TypeError: missing a required argument: '(\w+)'")
+def _missing_argument(refused: Refusal, match: re.Match[str]) -> Fix | None:
+    call = next((node for node in refused.nodes() if isinstance(node, ast.Call)), None)
+    function = refused.text(call.func) if call is not None else ""
+    if not function:
+        return None
+    written = refused.text(call)
+    advice = f"Give it: {function}(..., {match[1]}=...)."
+    if match[1] == "dtype" and written:
+        advice = f"Write {written[:-1].rstrip(', ')}, dtype=tl.float32), or the type it shall have."
+    return Fix(f"{function} was not given {match[1]}.", advice, replaces=True)
+
+
+@rule(r"Both operands must be same dtype\. Got (\S+) and (\S+)")
+def _dot_types(_: Refusal, match: re.Match[str]) -> Fix:
+    return Fix(
+        f"tl.dot multiplies tiles of one type, and these are {match[1]} and {match[2]}.",
+        f"Convert one of them: .to({_tl(match[1])}) after the second.",
+    )
+
+
+@rule(r"Unsupported (?P<side>lhs|rhs) dtype (?P<type>\S+)|only int8 supported")
+def _dot_type(refused: Refusal, match: re.Match[str]) -> Fix:
+    kind = match["type"] or "these types"
+    side = _argument(refused, 1 if match["side"] == "rhs" else 0)
+    return Fix(
+        f"tl.dot does not multiply {kind}: it takes int8, fp8, fp16, bf16, fp32 and fp64.",
+        f"Convert before it, such as {side}.to(tl.float32), or multiply and add: "
+        "tl.sum(a[:, :, None] * b[None, :, :], axis=1).",
+    )
+
+
+@rule(r"^AssertionError$")
+def _dot_sum(refused: Refusal, _: re.Match[str]) -> Fix | None:
+    """`tl.dot(a, b, acc)` with an `acc` of another type than the result."""
+    acc, due = refused.known("acc"), refused.known("ret_ty")
+    kind = refused.known("out_dtype")
+    if not is_tile(acc) or not isinstance(due, tl.block_type) or kind is None:
+        return None
+    sizes = " x ".join(map(str, due.shape))
+    zeros = f"tl.zeros(({', '.join(map(str, due.shape))}), {_tl(str(kind))})"
+    return Fix(
+        f"tl.dot adds to a tile of {sizes} {kind} here, and its third argument is {kind_of(acc)}.",
+        f"Begin with {zeros}; what is stored may be narrower.",
+    )
+
+
+def _argument(refused: Refusal, index: int) -> str:
+    """An argument of the refused call, as it is written, or a letter for it."""
+    given = getattr(refused.node, "args", [])
+    text = refused.text(given[index], 20) if index < len(given) else ""
+    return text if text.isidentifier() else "ab"[index]
+
+
+@rule(r"Mask must have boolean scalar type")
+@rule(r"'tt\.(?:load|store)' op operand #\d must be 1-bit signless integer")
+def _mask_type(refused: Refusal, _: re.Match[str]) -> Fix:
+    mask = refused.known("mask")
+    held = f", and this one is {kind_of(mask)}" if mask is not None else ""
+    return Fix(
+        f"a mask says of every lane whether it takes part{held}.",
+        "Write a comparison: mask=offsets < n, or mask=values != 0.",
+    )
+
+
+@rule(r"Value argument cannot be block type if pointer argument is not a block")
+def _tile_to_scalar(refused: Refusal, _: re.Match[str]) -> Fix:
+    given = getattr(refused.node, "args", [])
+    pointer = refused.text(given[0]) if given else ""
+    value = refused.known("val") or refused.known("value")
+    offsets = _offsets_of(refused, value)
+    return Fix(
+        f"{kind_of(value)} does not go to one address, {pointer or 'the pointer'}.",
+        f"Give an address for each element, {pointer or 'ptr'} + {offsets}, or reduce the tile "
+        "first: tl.sum(...).",
+    )
+
+
+@rule(r"(?:Mask|Other) argument cannot be block type if pointer argument is not a block")
+def _mask_of_scalar(refused: Refusal, _: re.Match[str]) -> Fix:
+    given = getattr(refused.node, "args", [])
+    pointer = refused.text(given[0]) if given else ""
+    mask = refused.known("mask")
+    return Fix(
+        f"the mask is {kind_of(mask)}, and {pointer or 'the pointer'} is one address.",
+        f"Add the offsets to it: {pointer or 'ptr'} + {_offsets_of(refused, mask)}.",
+    )
+
+
+def _offsets_of(refused: Refusal, tile: Any) -> str:
+    """A variable of the kernel with integers in the shape of a tile; "offsets" where none is."""
+    if is_tile(tile):
+        for name, value in refused.scope.items():
+            if is_tile(value) and value.type.shape == tile.type.shape:
+                if value.type.scalar.is_int() and not value.type.scalar.is_bool():
+                    return name
+    return "offsets"
+
+
+@rule(r"Expected dtype \[(.+?)\] but got (\S+)")
+def _function_of_type(refused: Refusal, match: re.Match[str]) -> Fix:
+    wanted = match[1].replace("'", "")
+    name = refused.text(getattr(refused.node, "func", None)) or "it"
+    argument = _argument(refused, 0)
+    argument = argument if argument in refused.scope else "x"
+    return Fix(
+        f"{name} takes {wanted}, and was given {match[2]}.",
+        f"Convert first: {argument}.to(tl.float32).",
+    )
+
+
+@rule(r"wrong type argument to unary (invert|minus) \(triton\.language\.(\S+)\)")
+def _unary(_: Refusal, match: re.Match[str]) -> Fix:
+    if match[1] == "minus":
+        return Fix(
+            f"- takes numbers, and was given {match[2]}.", "Load what the address points to first."
+        )
+    return Fix(
+        f"~ turns the bits of integers, and was given {match[2]}.",
+        "Write x == 0 for where x is false, or -x for the other sign.",
+    )
+
+
+@rule(r"Loop-carried variable (\w+) has initial type (.+?) but is re-assigned to (.+?) in loop")
+def _loop_carried(refused: Refusal, match: re.Match[str]) -> Fix:
+    name = match[1]
+    before, after = refused.known("live_val"), refused.known("loop_val")
+    types = [getattr(value, "type", value) for value in (before, after)]
+    if before is None or after is None:
+        return Fix(f"{name} is {match[2]} before the loop and {match[3]} after a turn.", _ONE_TYPE)
+    return Fix(
+        f"{name} is {kind_of(types[0])} before the loop and {kind_of(types[1])} after a turn.",
+        f"Begin with what it becomes: {name} = {_beginning(types[1])}.",
+    )
+
+
+_ONE_TYPE = "Begin with a value of the type and shape that it has after a turn."
+
+
+def _beginning(kind: Any) -> str:
+    """A zero of a type, as a kernel writes it."""
+    scalar = kind.scalar
+    if scalar.is_ptr():
+        return "a pointer of that shape"
+    if hasattr(kind, "shape") and kind.is_block():
+        sizes = "".join(f"{size}, " for size in kind.shape)
+        sizes = sizes if len(kind.shape) == 1 else sizes[:-2]
+        return f"tl.zeros(({sizes.rstrip() if len(kind.shape) == 1 else sizes}), {_tl(scalar)})"
+    return "0.0" if str(scalar) == "fp32" else f"tl.zeros((), {_tl(scalar)})"
+
+
+def _tl(scalar: Any) -> str:
+    """An element type as it is written."""
+    words = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
+    return f"tl.{words.get(str(scalar), str(scalar))}"
+
+
+@rule(r"Mismatched type for (\w+) between then block \((.+?)\) and else block \((.+?)\)")
+@rule(r"initial value for `(\w+)` is of type (.+?), but the \w+ block redefines it as (.+)")
+def _branches(_: Refusal, match: re.Match[str]) -> Fix:
+    return Fix(
+        f"{match[1]} has another type or shape after one branch than after the other "
+        f"({match[2].strip('<>')} and {match[3].strip('<>')}).",
+        f"Make both alike: .to(...) in one of them, or {match[1]} = tl.where(condition, a, b) for "
+        "tiles.",
+    )
+
+
+@rule(r"got an unexpected keyword argument '(\w+)'")
+def _keyword(refused: Refusal, match: re.Match[str]) -> Fix | None:
+    function = getattr(refused.node, "func", None)
+    name = refused.text(function) if function is not None else ""
+    if name == "print":
+        return Fix(
+            f"print in a kernel takes texts and values, and no {match[1]}=.",
+            "Leave it out: a kernel writes a line for each program.",
+        )
+    called = refused.known("fn")
+    taken = _parameters(called)
+    if not taken:
+        return None
+    guess = {"dim": "axis", "keepdim": "keep_dims", "keepdims": "keep_dims"}.get(match[1], "")
+    advice = f"Did you mean {guess!r}?" if guess in taken else nearest(match[1], taken)
+    return Fix(
+        f"{name or 'this function'} has no {match[1]}=.",
+        f"{advice} It takes {', '.join(taken)}.".strip(),
+    )
+
+
+def _parameters(function: Any) -> list[str]:
+    """The parameters of a function of Triton's language, or of a JIT function."""
+    names = getattr(function, "arg_names", None)
+    if names is None:
+        code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+        count = 0 if code is None else code.co_argcount + code.co_kwonlyargcount
+        names = () if code is None else code.co_varnames[:count]
+    return [name for name in names if not name.startswith("_")]
+
+
+@rule(r"'tensor_descriptor' object has no attribute 'layout'")
+def _descriptor_without_layout(refused: Refusal, _: re.Match[str]) -> Fix:
+    """A descriptor of `triton.tools`, or a type string without a layout, for a Gluon kernel."""
+    name = next(iter(refused.names()), "")
+    return Fix(
+        f"{name or 'it'} is a descriptor as Triton's kernels take it, and those of Gluon's "
+        "kernels have a layout of shared memory.",
+        "Make it with triton.experimental.gluon.nvidia.hopper.TensorDescriptor.from_tensor(x, "
+        "block_shape, layout); a type string is 'tensordesc<fp16[64, 64],LAYOUT>', where LAYOUT is "
+        "str(layout).",
+        replaces=True,
+    )

@@ -1,0 +1,299 @@
+"""Rules for names and for values that have to be known while compiling."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+from functools import partial
+
+import triton
+import triton.language as tl
+
+from kernellab.common.formatting import shown
+from kernellab.errors.suggestions import nearest
+from kernellab.triton_api.fixes.foreign_functions import foreign_call, instead_of, is_form
+from kernellab.triton_api.fixes.refusal import Fix, Refusal, is_pointer, is_tile, kind_of
+from kernellab.triton_api.fixes.rules import rule
+from kernellab.triton_api.functions import scope_of
+
+
+@rule(r"Unsupported function referenced|^TypeError: must be real number, not tensor")
+@rule(r"has no __array_function__|object at .* is not callable|^TypeError: (?:exp|loop of ufunc)")
+@rule(r"argument '\w+' \(position \d\) must be Tensor, not tensor|The numpy.*ufunc")
+def _foreign_function(refused: Refusal, _: re.Match[str]) -> Fix | None:
+    """torch.relu, np.exp, math.sqrt in a kernel."""
+    call = foreign_call(refused.function)
+    if call is None:
+        return None
+    reason = f"{call.name} runs in Python, and not in a kernel."
+    return Fix(reason, _use(call.instead) or _ONLY_TL, replaces=True)
+
+
+_ONLY_TL = (
+    "A kernel calls functions of triton.language (tl) and of yours that have @triton.jit above "
+    "them: compute it from those, or before the launch."
+)
+
+
+def _use(instead: str) -> str:
+    """Advice to write something else."""
+    if not instead:
+        return ""
+    return f"Write {instead}" + (" with your values." if is_form(instead) else ".")
+
+
+@rule(r"module 'triton\.language(?:\.\w+)*' has no attribute '(\w+)'")
+def _no_such_function(_: Refusal, match: re.Match[str]) -> Fix:
+    known = [name for name in dir(tl) if not name.startswith("_")]
+    advice = _use(instead_of(match[1])) or nearest(match[1], known)
+    return Fix("", advice or _ONLY_TL)
+
+
+@rule(r"'tensor' object has no attribute '__r?pow__'")
+@rule(r"unsupported operand type\(s\) for \*\*: '\w*tensor")
+def _power(refused: Refusal, _: re.Match[str]) -> Fix:
+    power = next((n for n in refused.nodes() if isinstance(n, ast.BinOp)), None)
+    base = refused.text(power.left, 24) if power else ""
+    base = base if base.isidentifier() else "x"
+    exponent = power.right.value if power and isinstance(power.right, ast.Constant) else None
+    if isinstance(exponent, int) and 2 <= exponent <= 4:
+        return Fix("tiles have no **.", f"Write {' * '.join([base] * exponent)}.")
+    return Fix(
+        "tiles have no **.",
+        f"Write products ({base} * {base}), or tl.exp2(p * tl.log2({base})) for {base} above 0.",
+    )
+
+
+@rule(r"'tensor' object has no attribute 'values'|cannot unpack non-iterable value")
+def _unpacked(refused: Refusal, _: re.Match[str]) -> Fix | None:
+    statement = refused.statement()
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Tuple):
+        return None
+    written = refused.text(statement.value) or "it"
+    return Fix(
+        f"{written} is one value, and cannot be taken apart into several names.",
+        f"tl.split({written}) halves a tile whose last axis has two elements; a function gives "
+        "several values by return a, b.",
+        replaces=True,
+    )
+
+
+@rule(r"'tensor' object has no attribute '(\w+)'")
+def _no_such_method(_: Refusal, match: re.Match[str]) -> Fix:
+    known = [name for name in dir(tl.tensor) if not name.startswith("_")]
+    advice = nearest(match[1], known)
+    if not advice and (instead := instead_of(match[1])):
+        advice = f"{_use(instead)[:-1]}, where x is the tile."
+    return Fix("", advice or _ONLY_TL)
+
+
+@rule(r"'str' object has no attribute '(?:type|scalar|dtype)'")
+def _type_as_text(refused: Refusal, _: re.Match[str]) -> Fix | None:
+    """`x.to("float32")`."""
+    texts = (node.value for node in refused.nodes() if isinstance(node, ast.Constant))
+    for text in texts:
+        if isinstance(text, str) and isinstance(getattr(tl, text, None), tl.dtype):
+            return Fix(f"{text!r} is a text, and no type.", f"Write tl.{text}.", replaces=True)
+    return None
+
+
+@rule(r"^TypeError: cannot convert .* of type <class '[\w.]*tuple'> to tensor")
+@rule(r"'tuple' object has no attribute '?dtype")
+def _tuple_as_number(refused: Refusal, _: re.Match[str]) -> Fix | None:
+    for name in refused.names():
+        if isinstance(refused.scope.get(name), tl.tuple):
+            where = ", or give x.numel() or x.shape[0] at the launch" * refused.is_parameter(name)
+            return Fix(
+                f"{name} is a tuple, and is used here as a number.",
+                f"Write {name}[0] for its first value{where}.",
+                replaces=True,
+            )
+    return None
+
+
+@rule(r"object (?:'\w+' )?has no attribute '(?:type|scalar|dtype)'|^TypeError: cannot convert ")
+@rule(r"Nonrepresentable integer|'torch\.dtype' object has no attribute 'is_ptr'")
+def _no_number(refused: Refusal, _: re.Match[str]) -> Fix | None:
+    """None, a text, a list, a tensor where a kernel computes with a number."""
+    for name in refused.names():
+        value = refused.scope.get(name, tl)
+        given = value.value if isinstance(value, tl.constexpr) else value
+        is_constant = given is None or given is not value
+        if not is_constant or (isinstance(given, int | float) and not abs(given) >= 1 << 64):
+            continue
+        reason = (
+            f"{name} is {shown(given)} here, and kernels compute with numbers of at most 64 bits."
+        )
+        otherwise = f", or check first: if {name} is not None:" if given is None else "."
+        where = "in the launch" if refused.is_parameter(name) else "here"
+        return Fix(reason, f"Give a number or a tile for {name} {where}{otherwise}", replaces=True)
+    return None
+
+
+@rule(r"^NameError: (\w+) is not defined")
+def _undefined_name(refused: Refusal, match: re.Match[str]) -> Fix:
+    name = match[1]
+    if name in _PYTHONS:
+        return Fix("", _PYTHONS[name])
+    known = [*refused.scope, *refused.function.arg_names, *scope_of(refused.function.fn)]
+    guess = nearest(name, [candidate for candidate in known if not candidate.startswith("_")])
+    if hasattr(builtins, name):
+        guess = guess or _ONLY_TL
+    here = ", ".join(dict.fromkeys([*refused.function.arg_names, *refused.scope]))
+    return Fix("", guess or f"Known here are {here}.")
+
+
+_PYTHONS = {
+    "enumerate": "Count yourself: for k in range(n), and compute the value from k.",
+    "zip": "Loop over an index, for k in range(n), and compute both values from it.",
+    "sum": "Write tl.sum(x, axis=0) for the sum of a tile.",
+    "any": "Write tl.max(x.to(tl.int32), axis=0) != 0.",
+    "all": "Write tl.min(x.to(tl.int32), axis=0) != 0.",
+    "round": "Write tl.floor(x + 0.5).",
+    "pow": "Write products (x * x), or tl.exp2(p * tl.log2(x)) for x above 0.",
+    "open": "A kernel cannot read files: load before the launch, and pass a tensor.",
+    "input": "A kernel cannot read input: pass what it needs as an argument.",
+    "sorted": "Write tl.sort(x).",
+    "reversed": "Write tl.flip(x, 0) for a tile, or count down: for k in range(n - 1, -1, -1).",
+    "map": "Operations on a tile act on every element: write them on the tile.",
+    "str": "A kernel has no texts: print values with print(x) or tl.device_print.",
+    "type": "Write x.dtype for the type of a tile's elements.",
+    "dict": "Use one variable a value: a kernel has no dict.",
+    "set": "Use one variable a value: a kernel has no set.",
+}
+
+
+@rule(r"Cannot access global variable (\w+) from within @jit'ed")
+def _global_variable(refused: Refusal, match: re.Match[str]) -> Fix:
+    value = scope_of(refused.function.fn).get(match[1])
+    text = repr(value)
+    written = f"tl.constexpr({text})" if len(text) <= 24 else "tl.constexpr(...)"
+    return Fix(
+        f"{match[1]} is a variable of the module, which a kernel may read only as a constant.",
+        f"Write {match[1]} = {written} where it is defined, or pass it as an argument.",
+    )
+
+
+def _must_be_constant(refused: Refusal, _: re.Match[str], why: str, otherwise: str) -> Fix:
+    """A value that the compiler has to know, and the parameter that should be a constexpr."""
+    part = refused.node.iter if isinstance(refused.node, ast.For) else None
+    for name in refused.names(part):
+        value = refused.scope.get(name)
+        given = value.value if isinstance(value, tl.constexpr) else None
+        if isinstance(given, float):
+            whole = f"{name}={int(given)}" if given.is_integer() else f"a whole number for {name}"
+            return Fix(
+                f"{name} is {shown(given)}, a float, and a number of elements is whole.",
+                f"Give {whole}: // divides integers, triton.cdiv rounds up.",
+            )
+    named = [name for name in refused.names(part) if _is_unknown(refused, name)]
+    parameters = [name for name in named if refused.is_parameter(name)]
+    if not parameters:
+        held = f"{named[0]} is computed by the kernel." if named else ""
+        advice = f"{held} Take it as a parameter, NAME: tl.constexpr.{otherwise}".strip()
+        return Fix(f"{why}.", advice)
+    whose = refused.function.__name__
+    written = " and ".join(f"{name}: tl.constexpr" for name in parameters)
+    are = "are" if len(parameters) > 1 else "is"
+    return Fix(
+        f"{why}, and {' and '.join(parameters)} {are} given at the launch.",
+        f"Write {written} in the parameters of {whose}.{otherwise}",
+    )
+
+
+_CONSTANTS = (
+    (
+        r"arange's arguments must be of type tl\.constexpr",
+        "tl.arange needs bounds that are known while compiling",
+        "",
+    ),
+    (
+        r"Shape element \d+ must have type `constexpr|^AttributeError: 'tensor' object .*'value'",
+        "the shape of a tile has to be known while compiling",
+        "",
+    ),
+    (
+        r"used as tl\.static_range (?:start|end|step) value is not a constexpr",
+        "tl.static_range unrolls its loop, so its bounds have to be known while compiling",
+        " Or loop with range, whose bounds may be arguments.",
+    ),
+    (
+        r"Assertion condition could not be determined at compile-time",
+        "tl.static_assert needs a condition that is known while compiling",
+        " Or use tl.device_assert, which looks at values.",
+    ),
+)
+for _pattern, _why, _otherwise in _CONSTANTS:
+    rule(_pattern)(partial(_must_be_constant, why=_why, otherwise=_otherwise))
+
+
+def _is_unknown(refused: Refusal, name: str) -> bool:
+    """Whether a name is a variable whose value the compiler does not know."""
+    value = refused.scope.get(name)
+    return value is not None and isinstance(value, tl.tensor)
+
+
+@rule(r"range must be a power of 2")
+def _power_of_two(refused: Refusal, _: re.Match[str]) -> Fix | None:
+    start, end = (_plain(refused.known(name)) for name in ("start", "end"))
+    if start is None or end is None:
+        return None
+    size = triton.next_power_of_2(end - start)
+    bound = next((name for name in refused.names() if refused.is_constant(name)), "")
+    mask = "and pass mask= to the loads and stores, which leaves out the lanes beyond"
+    reason = f"a tile has a power of two of elements, and here are {end - start}."
+    if bound:
+        return Fix(
+            reason,
+            f"Launch with {bound}=triton.next_power_of_2({end - start}), which is {size}, {mask}.",
+        )
+    return Fix(reason, f"Write tl.arange({start}, {start + size}), {mask} ({end - start}).")
+
+
+@rule(r"end argument must be greater than the start")
+def _empty_range(refused: Refusal, _: re.Match[str]) -> Fix:
+    start, end = (_plain(refused.known(name)) for name in ("start", "end"))
+    return Fix(
+        f"tl.arange({start}, {end}) has no elements.",
+        "Its first argument is where it begins (0 for most), its second where it ends.",
+    )
+
+
+@rule(r"numel \((\d+)\) exceeds triton maximum tensor numel \((\d+)\)")
+def _too_large(_: Refusal, match: re.Match[str]) -> Fix:
+    return Fix(
+        f"a tile has at most {int(match[2]):,} elements, and this one {int(match[1]):,}.",
+        "Use a smaller block and more programs, or loop over blocks; 1,024 to 65,536 elements "
+        "are common.",
+    )
+
+
+def _plain(value: object) -> int | None:
+    value = value.value if isinstance(value, tl.constexpr) else value
+    return value if isinstance(value, int) else None
+
+
+@rule(r"^TypeError: object of type 'tensor' has no len\(\)")
+@rule(r"^list index out of range|^IndexError: (?:list|tuple) index out of range")
+def _size_of_pointer(refused: Refusal, _: re.Match[str]) -> Fix | None:
+    pointer = next((name for name in refused.names() if is_pointer(refused.scope.get(name))), "")
+    if not pointer or is_tile(refused.scope[pointer]):
+        tile = next((name for name in refused.names() if is_tile(refused.scope.get(name))), "")
+        reason = "a kernel has no len()."
+        return Fix(reason, f"Write {tile}.shape[0].") if tile and "len()" in refused.words else None
+    return Fix(
+        f"{pointer} is {kind_of(refused.scope[pointer])}: a kernel does not know the size of a "
+        "tensor.",
+        f"Pass it: {pointer}.shape[0] at the launch, for a parameter such as n.",
+        replaces=True,
+    )
+
+
+@rule(r"'torch\.dtype' object has no attribute|Unexpected dtype torch\.|torch\.\w+ .* dtype")
+def _torch_dtype(refused: Refusal, _: re.Match[str]) -> Fix | None:
+    call = foreign_call(refused.function)
+    if call is None or not call.instead:
+        return None
+    reason = f"{call.name} is not a type of Triton."
+    return Fix(reason, _use(call.instead), replaces=True)

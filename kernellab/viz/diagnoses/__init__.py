@@ -1,1 +1,0 @@
-"""Diagnoses: why a kernel is slow, as cards."""

@@ -1,0 +1,1 @@
+"""Whether two computations are the same, and whether every pass keeps a kernel."""

@@ -1,1 +1,0 @@
-"""Where eager torch and what torch.compile made of a call part: the card."""

@@ -1,1 +1,0 @@
-"""What optimisations of torch.compile are worth: the cards."""

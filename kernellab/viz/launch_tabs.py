@@ -1,0 +1,383 @@
+"""The views of one launch: what each is made of, and where in it a link leads."""
+
+from __future__ import annotations
+
+import pkgutil
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from kernellab.checker.records import Finding, Findings
+from kernellab.common import upcalls
+from kernellab.compiler.kept import compile_kept, keeps
+from kernellab.errors import ArgumentError, CompileError, KernelFault, KernelLabError
+from kernellab.launch.latest import latest_named, latest_of, launch_stopped_by
+from kernellab.launch.preparation import EntryPoint, innermost, prepare_bound
+from kernellab.profiling.accesses.records import Accesses
+from kernellab.profiling.diagnosis.records import Diagnosis
+from kernellab.records import BoundLaunch, Compilation
+from kernellab.tracing.records import Trace
+from kernellab.tracing.steps import Step
+from kernellab.tuning.results.tuning import Tuning
+from kernellab.viz.diagnostics.card import fault_card
+from kernellab.viz.kit.card import Card
+from kernellab.viz.kit.data import At, Tab
+from kernellab.viz.kit.tabs import TabGroup
+from kernellab.viz.kit.view import CardView, View
+from kernellab.workshop.answers import Answer
+
+FindLaunch = Callable[[], BoundLaunch | None]
+
+_TABS = {
+    "card": Tab("card", "Card", "The kernel's card: arguments, stages, what it takes"),
+    "ir": Tab("ir", "IR", "Every pass and every stage, with linked lines"),
+    "layouts": Tab("layouts", "Layouts", "Which thread holds which element"),
+    "steps": Tab("steps", "Steps", "The launch traced, step by step"),
+    "check": Tab("check", "Check", "The launch with every detector on"),
+    "accesses": Tab("accesses", "Accesses", "What its accesses to memory cost"),
+    "diagnosis": Tab("diagnosis", "Diagnosis", "Why it is slow, what costs most first"),
+    "sweep": Tab("sweep", "Sweep", "What tuning tried"),
+    "answer": Tab("answer", "Answer", "What is said of the exercise"),
+    "stopped": Tab("stopped", "Fault", "What stopped the launch"),
+}
+_OF_COMPILATION = ("card", "ir", "layouts")
+"""The tabs that need no launch."""
+
+_OF_RECORD = ("answer", "stopped")
+"""The tabs that no launch makes: they are there with their record."""
+
+
+class LaunchTabs(TabGroup):
+    """The tabs of one launch: what is known of it, and what can be found out.
+
+    Args:
+        find: gives the launch, to be made again; None where there is none any more.
+        records: what is known already, by tab_id: a Compilation under "ir", a Trace, Findings,
+            Accesses, a Tuning.
+        views: views of it that there are already, by tab_id.
+    """
+
+    def __init__(self, find: FindLaunch, records: Mapping[str, Any], **views: View) -> None:
+        super().__init__()
+        self._find = find
+        self._records = dict(records)
+        self._kernel = _name_of(find(), self._records)
+        for tab_id, view in views.items():
+            self.add(tab_id, view)
+        launched = find() is not None
+        self._tabs = tuple(
+            self._tab(tab)
+            for tab_id, tab in _TABS.items()
+            if (launched and tab_id not in _OF_RECORD)
+            or tab_id in records
+            or (tab_id in _OF_COMPILATION and "ir" in records)
+        )
+
+    @property
+    def tabs(self) -> Sequence[Tab]:
+        return self._tabs
+
+    def _tab(self, tab: Tab) -> Tab:
+        """The tab, disabled if there is nothing behind it."""
+        if tab.id != "sweep" or "sweep" in self._records or self._sweeps():
+            return tab
+        words = f"There is no sweep of {self._kernel} yet: a cell with %%tiletune makes one."
+        return replace(tab, why_not=words)
+
+    def _sweeps(self) -> Sequence[Tuning]:
+        """The sweeps of the kernel in this process."""
+        from kernellab.tuning.results.registry import tunings
+
+        return tunings(self._launch.kernel)
+
+    def enter(self, tab_id: str, at: At) -> tuple[View, At]:
+        place = self._aimed(at)
+        if tab_id == "steps":
+            self._trace_program(place.get("program"))
+        if tab_id not in self._views:
+            make = _RECORDS.get(tab_id)
+            self.add(tab_id, self._record_view(tab_id, make) if make else _MAKERS[tab_id](self))
+        if tab_id == "steps" and "finding" in at:
+            place = {**place, **self._step_of(self._finding(at))}
+        elif tab_id == "steps":
+            place = {**place, **self._fault_at(place)}
+        return self._views[tab_id], place
+
+    # What there is
+
+    @property
+    def _launch(self) -> BoundLaunch:
+        launch = self._find()
+        if launch is None:
+            raise KernelLabError(
+                "The launch of this card is no longer available: a cell has launched "
+                f"{self._kernel} again since.",
+                advice="Use the newer card.",
+            )
+        return launch
+
+    @property
+    def _compilation(self) -> Compilation:
+        compilation: Compilation | None = self._records.get("ir")
+        if compilation is None:
+            prepared = prepare_bound(self._launch, self._launch.target, _SHOWN)
+            compilation = compile_kept(prepared.kernel, prepared.call, prepared.target)
+            self._records["ir"] = compilation
+        return compilation
+
+    def _record_view(self, tab_id: str, make: str) -> View:
+        """The card of what a function of the package says of the launch."""
+        if tab_id not in self._records:
+            self._records[tab_id] = pkgutil.resolve_name(make)(self._launch)
+        return CardView(_card(self._records[tab_id]))
+
+    def _trace_program(self, program: Any) -> None:
+        """Have the trace hold a program too."""
+        trace: Trace | None = self._records.get("steps")
+        wanted = [program] if program else []
+        if trace is None:
+            from kernellab.tracing.tracing_run import trace as trace_launch
+
+            programs = wanted or [(0, 0, 0)]
+            self._records["steps"] = trace_launch(self._launch, programs=programs)
+        elif any(program not in trace.facts.programs for program in wanted):
+            self._records["steps"] = trace.of_programs([*trace.facts.programs, *wanted])
+            self._views.pop("steps", None)
+
+    # Places
+
+    def _finding(self, at: At) -> Finding:
+        """The finding of a check, or that of an answer."""
+        record = self._records[str(at.get("of", "check"))]
+        findings = record.diagnostics if isinstance(record, Answer) else record
+        number = at["finding"]
+        if not isinstance(number, int) or not 0 <= number < len(findings):
+            raise KernelLabError(f"There is no finding {number!r}.")
+        finding = findings[number]
+        assert isinstance(finding, Finding), "only findings have links"
+        return finding
+
+    def _aimed(self, at: At) -> At:
+        """A place whose finding is said by its program and line."""
+        if "finding" not in at:
+            return at
+        finding = self._finding(at)
+        place: dict[str, int | str | tuple[int, ...]] = {}
+        if finding.programs:
+            place["program"] = finding.programs[0]
+        if finding.line:
+            place["line"] = finding.line
+        return place
+
+    def _step_of(self, finding: Finding) -> At:
+        """The step of the trace that a finding is seen at; nothing where none is."""
+        trace: Trace = self._records["steps"]
+        program = finding.programs[0] if finding.programs else None
+        steps = [
+            step
+            for step in trace.steps
+            if step.line == finding.line and program in (None, step.frame.program)
+        ]
+        if trace.fault is not None and trace.fault.step in [step.number for step in steps]:
+            return {"step": trace.fault.step}
+        touching = (step for step in steps if _touches(trace, step, finding))
+        chosen = next(touching, steps[0] if steps else None)
+        return {} if chosen is None else {"step": chosen.number}
+
+    def _fault_at(self, at: At) -> At:
+        """The step that the run stopped at, where a place is its line."""
+        fault = self._records["steps"].fault
+        is_there = fault is not None and fault.step is not None and "line" in at
+        if not is_there or fault.position is None or fault.position.line != at["line"]:
+            return {}
+        return {"step": fault.step}
+
+    # Views
+
+    def _card_view(self) -> View:
+        return CardView(_card(self._compilation))
+
+    def _ir_view(self) -> View:
+        compilation = self._compilation
+        for evidence in (self._evidence(), ()):
+            try:
+                return _view(compilation, *evidence)
+            except ArgumentError:  # of another specialization than the one that was compiled
+                continue
+        raise AssertionError("an explorer without evidence is never refused")
+
+    def _evidence(self) -> tuple[Any, ...]:
+        return tuple(
+            self._records[tab_id] for tab_id in ("check", "accesses") if tab_id in self._records
+        )
+
+    def _layouts_view(self) -> View:
+        return _view(self._compilation.layouts())
+
+    def _steps_view(self) -> View:
+        return _view(self._records["steps"])
+
+    def _sweep_view(self) -> View:
+        if "sweep" not in self._records:
+            made = self._sweeps()
+            if not made:
+                raise KernelLabError(
+                    f"There is no sweep of {self._kernel} yet.",
+                    advice="A cell with %%tiletune makes one, as kernellab.tune does.",
+                )
+            self._records["sweep"] = made[len(made) - 1]
+        return _view(self._records["sweep"])
+
+
+_RECORDS = {
+    "check": "kernellab.checker.checking:check",
+    "accesses": "kernellab.profiling.accesses.counting:accesses",
+    "diagnosis": "kernellab.profiling.diagnosis.diagnosing:diagnose",
+}
+"""Tab -> the function whose result for a launch it shows, imported when it is first opened."""
+
+_MAKERS: Mapping[str, Callable[[LaunchTabs], View]] = {
+    "card": LaunchTabs._card_view,
+    "ir": LaunchTabs._ir_view,
+    "layouts": LaunchTabs._layouts_view,
+    "steps": LaunchTabs._steps_view,
+    "sweep": LaunchTabs._sweep_view,
+}
+
+_SHOWN = EntryPoint("show", runs_hooks=False)
+"""A launch that is only compiled."""
+
+
+def _card(record: Any) -> Card:
+    card = upcalls.views().card(record)  # which imports it where nothing was displayed before
+    assert isinstance(card, Card), "each of these records has one"
+    return card
+
+
+def _view(record: Any, *evidence: Any) -> View:
+    view = upcalls.views().plain_view(record, *evidence)
+    assert isinstance(view, View), "each of these records has one"
+    return view
+
+
+def _name_of(launch: BoundLaunch | None, records: Mapping[str, Any]) -> str:
+    if launch is not None:
+        return launch.name
+    return next(
+        (record.kernel for record in records.values() if hasattr(record, "kernel")), "the kernel"
+    )
+
+
+def _touches(trace: Trace, step: Step, finding: Finding) -> bool:
+    """Whether a step accesses the element that a finding names."""
+    argument = trace.arguments.get(finding.argument)
+    if argument is None or finding.index is None:
+        return False
+    for access in step.accesses:
+        if access.argument != finding.argument or not access.has_elements:
+            continue
+        if len(finding.index) == len(argument.shape) > 1 or len(argument.shape) == 1:
+            flat = 0
+            for size, index in zip(argument.shape, finding.index):
+                flat = flat * size + index
+            _, numbers = argument.numbered(access.elements)
+            if flat in numbers:
+                return True
+        if len(finding.index) == 1 and finding.index[0] in access.elements:
+            return True
+    return False
+
+
+# The tabs of a record
+
+
+def stopped_card(error: Exception) -> CardView | Card | None:
+    """The card of the error that a cell ended with: a fault of a launch, which leads on to its
+    steps, its IR and its check, or a kernel that does not compile; None for any other.
+    """
+    if not isinstance(error, KernelFault | CompileError) or error.position is None:
+        return None
+    launch = launch_stopped_by(error)
+    card = fault_card(error, launch)
+    if launch is None or not isinstance(error, KernelFault):
+        return card
+    return LaunchTabs(lambda: launch, {"stopped": error}).add("stopped", CardView(card))
+
+
+def live_card(card: Card, compilation: Compilation, find: FindLaunch) -> CardView:
+    """The card of a kernel that leads to the views of its compilation, and of its launch."""
+    view = CardView(card)
+    LaunchTabs(find, {"ir": compilation}).add("card", view)
+    return view
+
+
+def displayed(record: Any) -> CardView | None:
+    """The card of a record as a notebook shows it, which leads on; None where nothing is beside."""
+    if not isinstance(record, Compilation | Findings | Accesses | Answer | Diagnosis):
+        return None
+    tabs, view = tabs_for(record), CardView(_card(record))
+    if tabs is None:
+        return None
+    tabs.add("card" if isinstance(record, Compilation) else tab_of(record), view)
+    return view
+
+
+class _Known(NamedTuple):
+    """What a record says of its launch."""
+
+    tab_id: str
+    find: FindLaunch
+    records: Mapping[str, Any]
+
+
+def tabs_for(record: Any) -> LaunchTabs | None:
+    """The tabs beside a record's own; None for one that is of no launch and no compilation."""
+    known = _known(record)
+    return None if known is None else LaunchTabs(known.find, known.records)
+
+
+def tab_of(record: Any) -> str:
+    """The tab_id that the view of a record is; "" for none."""
+    known = _known(record)
+    return "" if known is None else known.tab_id
+
+
+def _known(record: Any) -> _Known | None:
+    match record:
+        case Compilation():
+            return _Known("ir", _launch_of(record), {"ir": record})
+        case Trace():
+            return _Known("steps", lambda: record.launch, {"steps": record})
+        case Findings():
+            return _Known("check", lambda: record.launch, {"check": record})
+        case Accesses():
+            return _Known("accesses", lambda: record.launch, {"accesses": record})
+        case Answer(launch=BoundLaunch() as launch):
+            return _Known("answer", lambda: launch, _there(answer=record, steps=record.trace))
+        case Diagnosis():
+            known = _there(diagnosis=record, ir=record.compilation)
+            return _Known("diagnosis", lambda: record.launch, known)
+        case Tuning():
+            return _Known("sweep", _launch_tuned(record), {"sweep": record})
+        case _:
+            return None
+
+
+def _there(**records: Any) -> Mapping[str, Any]:
+    """Those records that exist."""
+    return {tab_id: record for tab_id, record in records.items() if record is not None}
+
+
+def _launch_of(compilation: Compilation) -> FindLaunch:
+    """The launch of a cell that a compilation is of."""
+    for launch in latest_named(compilation.kernel):
+        if keeps(launch.plain, compilation):
+            return weakref.ref(launch)
+    return lambda: None
+
+
+def _launch_tuned(tuning: Tuning) -> FindLaunch:
+    kernel = None if tuning.live is None else tuning.live.kernel
+    compilation = None if kernel is None else latest_of(innermost(kernel))
+    return (lambda: None) if compilation is None else weakref.ref(compilation)

@@ -1,0 +1,64 @@
+"""What wrong results say by themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from kernellab.checker.repairs.readings import WrongTensor, reading
+
+GENERATOR = torch.Generator().manual_seed(1)
+WANT = torch.randn(6, 4, generator=GENERATOR)
+TEXT = "def kernel(x_ptr, y_ptr, z_ptr, n, BLOCK):\n    use(x_ptr, y_ptr, z_ptr, n, BLOCK)\n"
+
+
+def said(got: torch.Tensor, want: torch.Tensor = WANT, text: str = TEXT, **values: Any) -> str:
+    given = {"x_ptr": torch.zeros(3), "n": 24, "BLOCK": 8, **values}
+    allowed = 1e-6 * want.double().abs()
+    return reading(WrongTensor("z_ptr", got, want, allowed, given, text))
+
+
+@pytest.mark.parametrize(
+    ("got", "words"),
+    [
+        (WANT * 8, "Every element of z_ptr is BLOCK (8) times the expected value."),
+        (WANT / 24, "1 / n (24) times the expected value."),
+        (WANT * 3, "n / BLOCK (24 / 8) times the expected value."),
+        (WANT * 1.4426950408889634, "log2(e) times the expected value."),
+        (-WANT, "Every element of z_ptr has the wrong sign."),
+        (WANT + 1, "Every element of z_ptr is too large by 1."),
+        (WANT - 8, "Every element of z_ptr is too small by BLOCK = 8."),
+        (WANT.T.reshape(6, 4), "z_ptr is transposed: its rows and columns are swapped."),
+        (WANT.flip(0), "z_ptr is reversed along axis 0."),
+        (WANT.exp(), "Every element of z_ptr is the exponential of the expected value."),
+        (torch.full((6, 4), 2.0), "Every element of z_ptr is 2."),
+        (torch.where(torch.arange(6)[:, None] < 4, WANT, 0.0), "Only rows from 4 on are wrong."),
+    ],
+)
+def test_a_relation_is_named(got: torch.Tensor, words: str) -> None:
+    assert words in said(got)
+
+
+def test_an_argument_that_is_not_used_comes_first() -> None:
+    text = "def kernel(x_ptr, y_ptr, z_ptr, n, BLOCK):\n    use(x_ptr, z_ptr, n, BLOCK)\n"
+    assert said(WANT * 8, text=text, y_ptr=WANT) == "y_ptr is never read."
+
+
+def test_elements_of_an_argument_are_named() -> None:
+    x = torch.randn(4, 4, generator=GENERATOR)
+    got = x + 0
+    got[0, 1], got[2, 3] = x[1, 0], x[0, 0]
+    assert said(got, x, x_ptr=x) == (
+        "The expected value of z_ptr[0, 1] is x_ptr[0, 1], and the kernel took x_ptr[1, 0]: rows "
+        "and columns are swapped."
+    )
+
+
+def test_noise_says_nothing() -> None:
+    assert said(torch.randn(6, 4, generator=GENERATOR)) == ""
+
+
+def test_right_results_say_nothing() -> None:
+    assert said(WANT.clone()) == ""

@@ -1,0 +1,220 @@
+"""A fix of a finding is shown only if it was tried, and no advice is false."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import kernellab
+from kernellab.checker.records import Finding
+from kernellab.checker.repairs import tried
+from kernellab.checker.repairs.searching import Tries
+from kernellab.errors import CompileError
+from tests.checker.launches import zeros
+
+
+@pytest.fixture(autouse=True)
+def _without_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Try as much on a slow processor as on a fast one."""
+    monkeypatch.setattr(tried, "TRIES", Tries(seconds=600.0, most=40))
+    monkeypatch.setattr(tried, "_SECONDS", 600.0)
+
+
+@triton.jit
+def unmasked(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(z_ptr + offsets, tl.load(x_ptr + offsets), mask=offsets < n)
+
+
+@triton.jit
+def one_too_far(x_ptr, z_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    tl.store(z_ptr + lanes, tl.load(x_ptr + lanes + 1))
+
+
+@triton.jit
+def too_many(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets <= n
+    tl.store(z_ptr + offsets, tl.load(x_ptr + offsets, mask=mask), mask=mask)
+
+
+@triton.jit
+def wrong_stride(x_ptr, z_ptr, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    c = tl.arange(0, COLUMNS)
+    mask = (r < rows)[:, None] & (c < columns)[None, :]
+    x = tl.load(x_ptr + r[:, None] * rows + c[None, :], mask=mask)
+    tl.store(z_ptr + r[:, None] * columns + c[None, :], x, mask=mask)
+
+
+@triton.jit
+def id_added(z_ptr, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) + tl.arange(0, BLOCK)
+    tl.store(z_ptr + offsets, offsets * tl.program_id(0))
+
+
+@triton.jit
+def id_unused(z_ptr, BLOCK: tl.constexpr):
+    tl.store(z_ptr + tl.arange(0, BLOCK), tl.program_id(0))
+
+
+@triton.jit
+def log_of_softmax(x_ptr, z_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    e = tl.exp(tl.load(x_ptr + lanes))
+    tl.store(z_ptr + lanes, tl.log(e / tl.sum(e, axis=0)))
+
+
+@triton.jit
+def difference(x_ptr, y_ptr, z_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    tl.store(z_ptr + lanes, tl.load(x_ptr + lanes) - tl.load(y_ptr + lanes))
+
+
+@triton.jit
+def indexed(x_ptr, z_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    z_ptr[lanes] = x_ptr[lanes] + 1
+
+
+@triton.jit
+def unloaded(x_ptr, z_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    tl.store(z_ptr + lanes, tl.load(z_ptr + lanes) + x_ptr)
+
+
+@triton.jit
+def unloaded_target(x_ptr, target_ptr, z_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    tl.store(z_ptr + lanes, tl.load(x_ptr + lanes + target_ptr))
+
+
+@triton.jit
+def power(x_ptr, z_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + lanes)
+    tl.store(z_ptr + lanes, x**2)
+
+
+def only(kernel: Any, *arguments: Any, programs: int = 1, kind: str, **keywords: Any) -> Finding:
+    found = kernellab.check(kernel, (programs,), *arguments, **keywords)
+    (finding,) = found.of_kind(kind)
+    return finding
+
+
+def test_a_mask_that_was_tried_is_shown_with_its_line() -> None:
+    finding = only(unmasked, zeros(100), zeros(100), 100, kind="out-of-bounds", BLOCK=128)
+    assert finding.verified
+    assert "Add mask=offsets < n. This change was tried" in finding.advice
+    (change,) = finding.changes
+    assert change.line == finding.line
+    assert "tl.load(x_ptr + offsets, mask=offsets < n)" in change.new
+    told = finding.to_dict()
+    assert told["verified"]
+    assert told["changes"][0]["new"] == change.new
+    assert "proposals" not in told
+
+
+def test_a_mask_with_one_too_many_is_changed_where_it_stands() -> None:
+    found = kernellab.check(too_many, (1,), zeros(100), zeros(100), 100, BLOCK=128)
+    assert found.kinds == ("out-of-bounds", "out-of-bounds")
+    for finding in found:
+        assert "which includes the first element beyond the end" in finding.advice
+
+
+def test_a_mask_that_hides_another_mistake_is_not_shown() -> None:
+    finding = only(one_too_far, zeros(128), zeros(128), kind="out-of-bounds", BLOCK=128)
+    assert not finding.verified
+    assert not finding.changes
+    assert "mask=" not in finding.advice
+
+
+def test_a_mask_is_not_blamed_for_a_wrong_stride() -> None:
+    tensors = zeros(20, 7), zeros(20, 7)
+    sizes = {"ROWS": 16, "COLUMNS": 8}
+    finding = only(wrong_stride, *tensors, 20, 7, programs=2, kind="out-of-bounds", **sizes)
+    assert "which does not bound r[:, None] * rows + c" in finding.advice
+    assert "only requires" not in finding.advice
+
+
+def test_offsets_that_depend_on_the_program_are_not_advised_to() -> None:
+    z = torch.zeros(64, dtype=torch.int32)
+    finding = only(id_added, z, programs=3, kind="race", BLOCK=16)
+    assert "The offsets depend on tl.program_id, and those of different programs overlap" in (
+        finding.advice
+    )
+    finding = only(id_unused, z, programs=3, kind="race", BLOCK=16)
+    assert "offsets that depend on tl.program_id along each axis" in finding.advice
+
+
+def test_the_logarithm_of_a_softmax_is_not_clamped() -> None:
+    x = torch.tensor([-200.0, 0.0, 1.0, 2.0])
+    finding = only(log_of_softmax, x, zeros(4), kind="infinity", BLOCK=4)
+    assert "1e-30" not in finding.advice
+    assert "log(a / b) is log(a) - log(b)" in finding.advice
+
+
+def test_the_change_that_makes_a_result_right_is_shown() -> None:
+    x, y = torch.arange(16.0), torch.arange(16.0) * 3 + 1
+    finding = only(
+        difference, x, y, zeros(16), kind="wrong-result", BLOCK=16, expect={"z_ptr": x + y}
+    )
+    assert finding.verified
+    (change,) = finding.changes
+    assert change.new == "tl.store(z_ptr + lanes, tl.load(x_ptr + lanes) + tl.load(y_ptr + lanes))"
+    assert "has - where + is needed" in finding.advice
+
+
+def test_the_expected_function_runs_once() -> None:
+    calls = []
+
+    def expected(x_ptr: torch.Tensor, y_ptr: torch.Tensor) -> dict[str, torch.Tensor]:
+        calls.append(1)
+        return {"z_ptr": x_ptr + y_ptr}
+
+    x, y = torch.arange(16.0), torch.arange(16.0) * 3 + 1
+    finding = only(difference, x, y, zeros(16), kind="wrong-result", BLOCK=16, expect=expected)
+    assert finding.verified
+    assert len(calls) == 1
+
+
+def test_a_change_leaves_the_kernel_and_its_arguments_as_they_are() -> None:
+    x, y, z = torch.arange(16.0), torch.ones(16), zeros(16)
+    kernellab.check(difference, (1,), x, y, z, BLOCK=16, expect={"z_ptr": x + y})
+    assert not z.any()
+    kernellab.run(difference, (1,), x, y, z, BLOCK=16)
+    assert torch.equal(z, x - y)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said", "unsaid"),
+    [
+        (indexed, "tl.load(x_ptr + lanes) for x_ptr[lanes], and tl.store(z_ptr + lanes", "  "),
+        (unloaded, "x_ptr is a pointer to fp32, and is used here as a number", "float"),
+    ],
+)
+def test_a_pointer_is_not_called_something_else(kernel: Any, said: str, unsaid: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        kernellab.compile(kernel, zeros(16), zeros(16), BLOCK=16, target="sm_90")
+    assert said in caught.value.advice
+    assert unsaid not in caught.value.advice
+
+
+def test_a_target_that_was_not_loaded_is_not_a_float() -> None:
+    with pytest.raises(CompileError) as caught:
+        kernellab.compile(unloaded_target, "*fp32", "*i32", "*fp32", BLOCK=16, target="sm_90")
+    assert "target_ptr is a pointer to int32" in caught.value.advice
+    assert "float" not in caught.value.advice
+
+
+def test_a_fix_of_the_compilers_is_tried_too() -> None:
+    with pytest.raises(CompileError) as caught:
+        kernellab.compile(power, zeros(16), zeros(16), BLOCK=16, target="sm_90")
+    told = caught.value.diagnostic.to_json()
+    assert told["verified"]
+    assert told["changes"][0]["new"] == "tl.store(z_ptr + lanes, x * x)"

@@ -1,0 +1,71 @@
+"""A Gluon kernel with an instruction that the target does not have is refused: Triton's passes
+would end the process.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from triton.experimental.gluon import language as gl
+
+import kernellab
+from tests.kernels import descriptors
+
+TILE = f"tensordesc<fp16[64, 64],{gl.NVMMASharedLayout.get_default_for([64, 64], gl.float16)}>"
+
+
+def copy(target: str) -> Any:
+    return kernellab.compile(descriptors.gluon_copy, TILE, TILE, target=target)
+
+
+def matmul(target: str, **options: Any) -> Any:
+    kernel = descriptors.gluon_matmul
+    return kernellab.compile(kernel, "*fp16", "*fp16", "*fp32", target=target, **options)
+
+
+def line_of(kernel: Any, text: str) -> int:
+    lines, first = inspect.getsourcelines(kernel.fn)
+    return next(number for number, line in enumerate(lines, first) if text in line)
+
+
+@pytest.mark.parametrize(
+    ("made", "target", "said", "having", "text"),
+    [
+        (matmul, "sm_80", r"wgmma \(warp_group_dot\)", "sm_90", "= warpgroup_mma"),
+        (matmul, "sm_100", r"wgmma \(warp_group_dot\)", "sm_90", "= warpgroup_mma"),
+        (matmul, "sm_120", r"wgmma \(warp_group_dot\)", "sm_90", "= warpgroup_mma"),
+        (copy, "sm_75", r"TMA \(async_tma_copy_global_to_local\)", "sm_90 and later", "tma_load("),
+        (copy, "sm_80", r"TMA \(async_tma_copy_global_to_local\)", "sm_90 and later", "tma_load("),
+    ],
+)
+def test_an_instruction_of_other_targets(
+    made: Callable[[str], Any], target: str, said: str, having: str, text: str
+) -> None:
+    with pytest.raises(
+        kernellab.CompileError, match=f"for {target}, .*instruction {said}"
+    ) as caught:
+        made(target)
+    kernel = descriptors.gluon_matmul if made is matmul else descriptors.gluon_copy
+    assert caught.value.position is not None
+    assert caught.value.position.file == descriptors.__file__
+    assert caught.value.position.line == line_of(kernel, text)
+    assert caught.value.advice == f"Compile for a target that has it: {having}."
+
+
+def test_targets_that_have_it() -> None:
+    assert "wgmma" in matmul("sm_90").stages["ptx"].text
+    for target in ("sm_90", "sm_100", "sm_120"):
+        assert "cp.async.bulk.tensor" in copy(target).stages["ptx"].text
+
+
+def test_it_is_refused_without_the_record_of_the_passes_too() -> None:
+    with pytest.raises(kernellab.CompileError, match="instruction wgmma"):
+        matmul("sm_80", record="stages")
+    x, y = torch.ones(64, 32, dtype=torch.float16), torch.ones(32, 32, dtype=torch.float16)
+    refused = pytest.raises(kernellab.CompileError, match="instruction wgmma")
+    with kernellab.interpreted(target="sm_80"), refused:
+        descriptors.gluon_matmul.warmup(x, y, torch.empty(64, 32), grid=(1,))

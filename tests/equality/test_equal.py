@@ -1,0 +1,160 @@
+"""`kernellab.equal`: kernels beside others and beside functions of torch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import kernellab
+from kernellab.cli.demo import kernels
+from kernellab.errors import ArgumentError, OptionError
+from kernellab.records.equality import Equality
+
+ROWS, COLUMNS = 16, 100
+SOURCE = Path(__file__).read_text().splitlines()
+
+
+@triton.jit
+def online_softmax(x_ptr, out_ptr, row_stride, n, BLOCK: tl.constexpr, RESCALED: tl.constexpr):
+    row = tl.program_id(0) * row_stride
+    lanes = tl.arange(0, BLOCK)
+    largest = -float("inf")
+    total = 0.0
+    for start in range(0, n, BLOCK):
+        inside = start + lanes < n
+        x = tl.load(x_ptr + row + start + lanes, mask=inside, other=-float("inf"))
+        now = tl.maximum(largest, tl.max(x, axis=0))
+        if RESCALED:
+            total *= tl.exp(largest - now)
+        total += tl.sum(tl.exp(x - now), axis=0)
+        largest = now
+    for start in range(0, n, BLOCK):
+        inside = start + lanes < n
+        x = tl.load(x_ptr + row + start + lanes, mask=inside, other=-float("inf"))
+        tl.store(out_ptr + row + start + lanes, tl.exp(x - largest) / total, mask=inside)
+
+
+@triton.jit
+def applied(x_ptr, y_ptr, n, FUNCTION: tl.constexpr, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n)
+    if FUNCTION == "sin":
+        x = tl.sin(x)
+    elif FUNCTION == "sine of the negative":
+        x = -tl.sin(-x)
+    elif FUNCTION == "eighth":
+        x = x * x * x * x * x * x * x * x
+    elif FUNCTION == "bits":
+        x = (x.to(tl.int32, bitcast=True) ^ 1).to(tl.float32, bitcast=True)
+    elif FUNCTION == "whole":
+        x = x.to(tl.int32).to(tl.float32)
+    tl.store(y_ptr + offsets, x, mask=offsets < n)
+
+
+@pytest.fixture
+def x() -> torch.Tensor:
+    return torch.randn(ROWS, COLUMNS, generator=torch.Generator().manual_seed(0))
+
+
+def softmax_of(x: torch.Tensor, kernel: Any, block: int, **constants: Any) -> Any:
+    out = torch.zeros_like(x)
+    return kernellab.bind(kernel, (ROWS,), x, out, COLUMNS, COLUMNS, BLOCK=block, **constants)
+
+
+def test_other_blocks_and_other_algorithms_are_equal(x: torch.Tensor) -> None:
+    before = x.clone()
+    one = softmax_of(x, kernels.softmax, 128)
+    for block in (16, 64):
+        other = softmax_of(x, online_softmax, block, RESCALED=True)
+        found = kernellab.equal(one, other)
+        assert found.verdict == "equal", found
+        assert found.compared == {"out_ptr": ROWS * COLUMNS}
+    assert torch.equal(x, before)
+    assert not one.args[1].any(), "the arguments do not change"
+
+
+def test_a_missing_rescale_is_different(x: torch.Tensor) -> None:
+    wrong = softmax_of(x, online_softmax, 16, RESCALED=False)
+    found = kernellab.equal(wrong, lambda: x.softmax(1))
+    assert found.verdict == "different", found
+    assert not found
+    difference = found.difference
+    assert difference is not None
+    assert difference.tensor == "out_ptr"
+    assert difference.index == (0, 0)
+    assert difference.floats is not None
+    _, one, other = difference.floats
+    assert abs(one - other) > 1e-3
+    assert found.position is not None
+    assert "tl.store" in SOURCE[found.position.line - 1]
+
+
+def test_small_differences_that_rounding_hides_are_seen(x: torch.Tensor) -> None:
+    weight, bias = torch.ones(COLUMNS), torch.zeros(COLUMNS)
+    out, mean, rstd = torch.zeros_like(x), torch.zeros(ROWS), torch.zeros(ROWS)
+    launch = kernellab.bind(
+        kernels.layer_norm, (ROWS,), x, weight, bias, out, mean, rstd, COLUMNS, COLUMNS, 1e-5,
+        BLOCK=64,
+    )  # fmt: skip
+
+    def norm(eps: float) -> tuple[torch.Tensor, ...]:
+        return torch.native_layer_norm(x, [COLUMNS], weight, bias, eps)
+
+    def results(eps: float) -> tuple[torch.Tensor, ...]:
+        y, mean, rstd = norm(eps)
+        return y, mean.flatten(), rstd.flatten()
+
+    assert kernellab.equal(launch, lambda: results(1e-5)).verdict == "equal"
+    assert kernellab.equal(launch, lambda: results(2e-5)).verdict == "different"
+
+
+def elementwise(function: str, other: Any) -> Equality:
+    x, y = torch.rand(64), torch.zeros(64)
+    return kernellab.equal(applied, other, (1,), x, y, 64, FUNCTION=function, BLOCK=64)
+
+
+def test_functions_without_a_law() -> None:
+    assert elementwise("sin", torch.sin).verdict == "equal"
+    undecided = elementwise("sine of the negative", torch.sin)
+    assert undecided.verdict == "not decided"
+    assert undecided.uninterpreted == ("sin",)
+    assert "sin" in undecided.reason
+    assert elementwise("sin", torch.cos).verdict == "different"
+    assert elementwise("eighth", lambda x: x**8).verdict == "equal"
+    assert elementwise("eighth", lambda x: x**7).verdict == "different"
+
+
+@pytest.mark.parametrize("function", ["bits", "whole"])
+def test_what_has_no_exact_form_is_not_decided(function: str) -> None:
+    found = elementwise(function, torch.sin)
+    assert found.verdict == "not decided"
+    assert found.position is not None
+    assert "x.to(tl.int32" in SOURCE[found.position.line - 1]
+    assert elementwise("sin", lambda x: x.sort().values).verdict == "not decided"
+
+
+def test_results_of_another_shape_or_number(x: torch.Tensor) -> None:
+    launch = softmax_of(x, kernels.softmax, 128)
+    with pytest.raises(ArgumentError, match="has shape"):
+        kernellab.equal(launch, lambda: x.softmax(1).T)
+    with pytest.raises(ArgumentError, match="has 1 result"):
+        kernellab.equal(launch, lambda: (x, x))
+    with pytest.raises(ArgumentError, match="not parameters of softmax"):
+        kernellab.equal(launch, lambda a, b, c: a)
+    with pytest.raises(ArgumentError, match="Neither of the two is a kernel"):
+        kernellab.equal(torch.add, torch.sub)
+    with pytest.raises(OptionError, match="seeds"):
+        kernellab.equal(launch, launch, seeds=0)
+
+
+def test_the_record(x: torch.Tensor) -> None:
+    found = kernellab.equal(softmax_of(x, online_softmax, 16, RESCALED=False), lambda: x.softmax(1))
+    assert json.loads(json.dumps(found.to_dict()))["verdict"] == "different"
+    assert "different" in str(found)
+    assert "tl.store" in str(found)

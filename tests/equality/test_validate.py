@@ -1,0 +1,90 @@
+"""`kernellab.validate`: which pass of the compiler changes what a kernel computes."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+import pytest
+import torch
+
+import kernellab
+from kernellab.cli.demo import kernels
+from kernellab.compiler.pipeline import record_passes
+from kernellab.records import PassRun
+from kernellab.records.stages import StoredText
+from tests.corpus.entries import ENTRIES
+from tests.corpus.launches import LAUNCHES
+from tests.corpus.loader import accepting
+
+TARGETS = ("sm_80", "sm_90", "sm_100", "gfx942")
+ROWS, SIZE = 96, 64
+
+
+def matmul(target: str) -> Any:
+    a, b = torch.zeros(ROWS, SIZE).half(), torch.zeros(SIZE, SIZE).half()
+    c = torch.zeros(ROWS, SIZE).half()
+    blocks = {"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32, "GROUP_M": 2, "PRECISION": "ieee"}
+    sizes = (ROWS, SIZE, SIZE, SIZE, 1, SIZE, 1, SIZE, 1)
+    return kernellab.validate(kernels.matmul, (6,), a, b, c, *sizes, target=target, **blocks)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_pass_keeps_a_matmul(target: str) -> None:
+    found = matmul(target)
+    assert found, found
+    assert len(found.passes) > 5
+    assert "Every pass keeps the results" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("label", "pattern", "replacement"),
+    [
+        ("ttgir.coalesce", r"arith\.minsi", "arith.maxsi"),
+        ("ttgir.remove_layout_conversions", r"arith\.addf", "arith.subf"),
+    ],
+)
+def test_a_wrong_pass_is_found(
+    label: str, pattern: str, replacement: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def with_mistake(*arguments: Any, **keywords: Any) -> tuple[PassRun, ...]:
+        passes = record_passes(*arguments, **keywords)
+        wrong = [one.label for one in passes].index(label)
+        return (*passes[:wrong], *map(made_wrong, passes[wrong:]))
+
+    def made_wrong(one: PassRun) -> PassRun:
+        text, count = re.subn(pattern, replacement, one.text.read(), count=1)
+        assert count == 1
+        return dataclasses.replace(one, text=StoredText(text))
+
+    monkeypatch.setattr("kernellab.equality.validate.record_passes", with_mistake)
+    found = layer_norm() if "addf" in pattern else matmul("sm_90")
+    assert found.wrong is not None
+    assert found.wrong.label == label
+    assert found.difference is not None or found.wrong.reason
+    assert found.lines
+    assert label in str(found)
+
+
+def layer_norm() -> Any:
+    x, out = torch.zeros(4, 100), torch.zeros(4, 100)
+    weight, bias, mean, rstd = torch.zeros(100), torch.zeros(100), torch.zeros(4), torch.zeros(4)
+    return kernellab.validate(
+        kernels.layer_norm, (4,), x, weight, bias, out, mean, rstd, 100, 100, 1e-5, BLOCK=64,
+        target="sm_80",
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("entry", [one for one in ENTRIES if one.name in LAUNCHES])
+def test_no_pass_changes_a_kernel_of_the_corpus(entry: Any, target: str) -> None:
+    if target not in {accepted.name for accepted in accepting(entry)}:
+        pytest.skip(f"the kernel does not compile for {target}")
+    launch = LAUNCHES[entry.name]
+    constants = {**entry.constants, **entry.options}
+    found = kernellab.validate(
+        entry.kernel, launch.grid, *launch.make(), target=target, **constants
+    )
+    assert found, found

@@ -1,0 +1,187 @@
+"""What a capture has of the user's process: all of it, as it runs in a copy."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import torch
+import torch._dynamo
+import torch._inductor.config
+import triton
+import triton.language as tl
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn import functional as F  # noqa: N812
+
+import kernellab
+from kernellab.errors import OptionError
+from kernellab.graphs.report import GraphReport
+
+_dynamo: Any = torch._dynamo
+_inductor: Any = torch._inductor.config
+
+
+def opened(function: Any, *args: Any, **options: Any) -> GraphReport:
+    """The report of a call that is captured whole."""
+    report = kernellab.graph(function, *args, levels=False, **options)
+    assert report.error == ""
+    assert [graph.error for graph in report.graphs] == [""] * len(report.graphs)
+    return report
+
+
+def test_a_tensor_that_the_function_makes_of_a_number() -> None:
+    assert opened(lambda x: x * torch.tensor(2.0), torch.rand(4)).kernels
+
+
+def test_what_cannot_be_pickled_is_captured() -> None:
+    held = threading.Lock()
+    assert opened(lambda x: (held, x + 1)[1], torch.rand(4)).kernels
+
+
+@triton.jit
+def _doubled(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=i < n) * 2, mask=i < n)
+
+
+def _launching(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    _doubled[(triton.cdiv(x.numel(), 128),)](x, out, x.numel(), BLOCK=128)
+    return out.sin()
+
+
+def test_the_users_own_kernel_is_one_of_the_kernels() -> None:
+    report = opened(_launching, torch.rand(300))
+    assert any("_doubled" in kernel.source for kernel in report.kernels)
+    assert not report.compare().differences
+
+
+@torch.library.custom_op("kernellab_tests::halved", mutates_args=())
+def _halved(x: torch.Tensor) -> torch.Tensor:
+    return x / 2
+
+
+@_halved.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+def test_custom_operations_are_calls() -> None:
+    report = opened(lambda x: torch.ops.kernellab_tests.halved(x.sin()) + 1, torch.rand(4))
+    assert "kernellab_tests.halved.default" in report.graphs[0].aten.counts()
+
+
+def test_weight_norm_and_fp8_are_captured() -> None:
+    normed = torch.nn.utils.parametrizations.weight_norm(nn.Linear(8, 8))
+    assert opened(normed, torch.rand(4, 8), backward=True).kernels
+    wide = torch.rand(16).to(torch.float8_e4m3fn)
+    assert opened(lambda x: x.to(torch.float32) * 2, wide).kernels
+
+
+def _scaled_by_value(x: torch.Tensor) -> torch.Tensor:
+    return x * x.sum().item()
+
+
+def test_settings_of_this_process_hold() -> None:
+    assert len(opened(_scaled_by_value, torch.rand(4)).breaks) == 1
+    with _dynamo.config.patch(capture_scalar_outputs=True):
+        assert len(opened(_scaled_by_value, torch.rand(4)).breaks) == 0
+    with _inductor.patch(max_fusion_size=1):
+        parted = opened(lambda x: (x.sin() * 2).sum(-1).cos(), torch.rand(32, 64))
+    assert len(parted.kernels) > 1
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        made = opened(lambda x: x + torch.ones(4), torch.rand(4, dtype=torch.float32))
+    finally:
+        torch.set_default_dtype(before)
+    assert made.graphs[0].aten.nodes[-2].dtype == "float64"
+
+
+def test_an_optimizers_step_is_captured() -> None:
+    model = nn.Linear(8, 8)
+    model(torch.rand(4, 8)).sum().backward()
+    before = model.weight.detach().clone()
+    optimizer = torch.optim.AdamW(model.parameters())
+    report = opened(optimizer.step)
+    assert report.kernels
+    assert torch.equal(model.weight, before)
+    assert not optimizer.state
+
+
+def test_a_compiled_model_is_captured_as_what_it_compiles() -> None:
+    model = nn.Linear(8, 8)
+    assert opened(torch.compile(model), torch.rand(4, 8)).graphs[0].aten.nodes
+    model.compile()
+    assert opened(model, torch.rand(4, 8)).graphs[0].aten.nodes
+
+
+def test_keywords_called_as_options_are_passed() -> None:
+    x = torch.rand(1, 1, 4, 4)
+    report = opened(F.interpolate, x, kwargs={"mode": "bilinear"}, scale_factor=2.0)
+    assert report.kernels
+
+
+def test_a_mistyped_option_is_named() -> None:
+    with pytest.raises(OptionError, match="max_fusion_size"):
+        kernellab.graph(torch.sin, torch.rand(4), options={"max_fusion_sise": 1})
+
+
+class Tied(nn.Module):
+    """An embedding whose weights are the last product's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(1000, 64)
+        self.out = nn.Linear(64, 1000, bias=False)
+        self.out.weight = self.tokens.weight
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.tokens(ids)
+        x = F.scaled_dot_product_attention(x[:, None], x[:, None], x[:, None], is_causal=True)
+        result: torch.Tensor = self.out(F.gelu(x[:, 0]))
+        return result
+
+
+@pytest.mark.slow
+def test_models_without_values_give_the_code_of_models_with_values() -> None:
+    ids = torch.zeros(2, 16, dtype=torch.int64)
+    expected = [kernel.source for kernel in opened(Tied(), ids, backward=True).kernels]
+    with torch.device("meta"):
+        empty = Tied()
+    with FakeTensorMode():
+        fake, fake_ids = Tied(), torch.zeros(2, 16, dtype=torch.int64)
+    for model, given in ((empty, ids.to("meta")), (empty, ids), (fake, fake_ids)):
+        report = opened(model, given, backward=True)
+        assert [kernel.source for kernel in report.kernels] == expected
+    assert empty.tokens.weight.is_meta
+
+
+def _asking_for_a_gpu(x: torch.Tensor) -> torch.Tensor:
+    if not torch.cuda.is_available():
+        return x - 1
+    places = torch.arange(16, device="cuda")
+    return (x.cuda() * places).to("cuda:0") + torch.ones(16, device=torch.device("cuda"))
+
+
+def test_the_call_sees_a_gpu() -> None:
+    report = opened(_asking_for_a_gpu, torch.rand(4, 16))
+    assert "aten.mul.Tensor" in report.graphs[0].aten.counts()
+    assert len(report.kernels) == 1
+    assert not report.compare().differences
+
+
+def test_autocast_of_a_gpu_casts() -> None:
+    linear = nn.Linear(16, 16)
+
+    def trained(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cuda", torch.bfloat16):
+            result: torch.Tensor = F.softmax(linear(x), -1)
+        return result
+
+    report = opened(trained, torch.rand(4, 16), backward=True)
+    dtypes = {node.target: node.dtype for node in report.graphs[0].aten.nodes}
+    assert dtypes["aten.addmm.default"] == "bfloat16"
+    assert dtypes["aten.exp.default"] == "float32"

@@ -1,0 +1,235 @@
+"""Generated code on disk is used again, is never out of date, and may be lost."""
+
+from __future__ import annotations
+
+import importlib.util
+import linecache
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import kernellab
+from kernellab.errors import OutOfBounds
+from kernellab.interpreter import foreign_code
+from kernellab.interpreter.execution import program, stored_code
+from kernellab.launch import fitting
+
+SCALED = """
+import triton
+import triton.language as tl
+
+FACTOR: tl.constexpr = tl.constexpr({factor})
+
+@triton.jit
+def helper(x):
+    return x * {inner}
+
+@triton.jit
+def scaled(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n)
+    tl.store(z_ptr + offsets, helper(x) * FACTOR, mask=offsets < n)
+"""
+
+
+@triton.jit
+def beyond(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets)
+    tl.store(z_ptr + offsets, x, mask=offsets < n)
+
+
+@triton.jit
+def counted(lock_ptr, total_ptr):
+    while tl.atomic_cas(lock_ptr, 0, 1) == 1:
+        pass
+    tl.store(total_ptr, tl.load(total_ptr) + 1)
+    tl.atomic_xchg(lock_ptr, 0)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of its own."""
+    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "code"
+
+
+def forget() -> None:
+    """As in a new process: nothing is known but what is on disk."""
+    program._kept.clear()
+
+
+@pytest.fixture
+def no_front_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler's front end may not run."""
+
+    def refused(*_: Any) -> str:
+        raise AssertionError("the front end ran")
+
+    monkeypatch.setattr(program, "_generic_text", refused)
+
+
+def launch(kernel: Any, n: int = 100) -> torch.Tensor:
+    x, z = torch.arange(128.0), torch.zeros(128)
+    kernellab.run(kernel, (2,), x, z, n, BLOCK=64)
+    return z
+
+
+def scaled(folder: Path, factor: int = 2, inner: int = 3) -> Any:
+    """A kernel from a file that is written anew, as one that was edited."""
+    file = folder / "scaled.py"
+    file.write_text(SCALED.format(factor=factor, inner=inner))
+    linecache.checkcache(str(file))
+    spec = importlib.util.spec_from_file_location("scaled", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    exec(compile(file.read_text(), str(file), "exec"), vars(module))  # noqa: S102 - no stale .pyc
+    return module.scaled
+
+
+def test_code_is_taken_from_disk(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    kernel = scaled(tmp_path)
+    made = launch(kernel)
+    forget()
+    request.getfixturevalue("no_front_end")
+    assert torch.equal(launch(kernel), made)
+    assert made[50] == 300
+
+
+def test_every_change_makes_other_code(tmp_path: Path) -> None:
+    assert launch(scaled(tmp_path))[10] == 60
+    assert launch(scaled(tmp_path, factor=5))[10] == 150
+    assert launch(scaled(tmp_path, inner=4))[10] == 80
+    assert launch(scaled(tmp_path))[10] == 60
+
+
+def test_options_constants_and_the_environment_are_part_of_the_key(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = scaled(tmp_path)
+    x, z = torch.arange(128.0), torch.zeros(128)
+    for options in ({"BLOCK": 64}, {"BLOCK": 128}, {"BLOCK": 64, "num_warps": 8}):
+        kernellab.run(kernel, (2,), x, z, 100, **options)
+    assert len(list(folder.iterdir())) == 3
+    forget()
+    monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "0")
+    kernellab.run(kernel, (2,), x, z, 100, BLOCK=64)
+    assert len(list(folder.iterdir())) == 4
+
+
+def test_nothing_is_taken_where_triton_takes_nothing(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
+    launch(scaled(tmp_path))
+    assert not folder.exists()
+
+
+def test_nothing_is_kept_where_the_user_says_what_functions_compute(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later process without them reports the operation, as it does without a cache."""
+    monkeypatch.setitem(foreign_code._SYMBOLS, "my_function", lambda x: x)
+    assert launch(scaled(tmp_path))[10] == 60
+    assert not folder.exists()
+
+
+def test_a_fault_of_stored_code_is_explained_as_that_of_new_code() -> None:
+    said = []
+    for _ in range(2):
+        forget()
+        with pytest.raises(OutOfBounds) as caught:
+            kernellab.run(beyond, (2,), torch.ones(100), torch.zeros(128), 100, BLOCK=64)
+        said.append(str(caught.value))
+        assert caught.value.position is not None
+        assert caught.value.position.file == __file__
+    assert said[0] == said[1]
+    assert "x_ptr" in said[1]
+
+
+def test_programs_that_wait_run_from_stored_code(request: pytest.FixtureRequest) -> None:
+    for _ in range(2):
+        lock, total = torch.zeros(1, dtype=torch.int32), torch.zeros(1)
+        kernellab.run(counted, (5,), lock, total)
+        assert total[0] == 5
+        forget()
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 500, None], ids=["empty", "other", "cut off"])
+def test_a_damaged_file_is_made_anew(tmp_path: Path, folder: Path, content: bytes | None) -> None:
+    kernel = scaled(tmp_path)
+    launch(kernel)
+    (file,) = folder.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-10] if content is None else content)
+    forget()
+    assert launch(kernel)[10] == 60
+    assert stored_code.load(file) is not None
+
+
+def test_a_folder_that_cannot_be_made_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path / "file"))
+    assert launch(scaled(tmp_path))[10] == 60
+
+
+def test_the_older_half_goes_when_there_are_too_many(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_code, "MOST_FILES", 10)
+    folder.mkdir(parents=True)
+    for age in range(12):
+        (folder / f"{age}.code").touch()
+        os.utime(folder / f"{age}.code", (1000 - age, 1000 - age))
+    launch(scaled(tmp_path))
+    assert {file.stem for file in folder.iterdir()} > {"0", "5"}
+    assert len(list(folder.iterdir())) == 7
+
+
+def test_a_check_and_a_trace_see_the_kernel_behind_stored_code(tmp_path: Path) -> None:
+    kernel = scaled(tmp_path)
+    launch(kernel)
+    forget()
+    x, z = torch.arange(128.0), torch.zeros(128)
+    assert not kernellab.check(kernel, (2,), x, z, 100, BLOCK=64).findings
+    assert kernellab.trace(kernel, (2,), x, z, 100, BLOCK=64).final_memory("z_ptr")[10] == 60
+
+
+def test_a_first_launch_under_an_emulated_gpu_reads_no_module(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the kernel fits on the GPU is known without its IR."""
+    kernel, z = scaled(tmp_path), torch.zeros(128)
+    for is_stored in (False, True):
+        with monkeypatch.context() as patch, kernellab.interpreted():
+            if is_stored:
+                patch.setattr(program, "read_module", pytest.fail)
+            kernel[(2,)](torch.arange(128.0), z.zero_(), 100, BLOCK=64)
+        assert z[10] == 60
+        forget()
+        fitting._kept.clear()
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_a_number_is_kept_beside_the_code(tmp_path: Path) -> None:
+    file = tmp_path / "digest.code"
+    made: list[str] = []
+
+    def make() -> int:
+        made.append("")
+        return 7
+
+    assert stored_code.kept_number(None, "shared", make) == 7
+    assert [stored_code.kept_number(file, "shared", make) for _ in range(2)] == [7, 7]
+    assert len(made) == 2
+    (tmp_path / "digest.shared").write_text("damaged")
+    assert stored_code.kept_number(file, "shared", make) == 7
+    assert len(made) == 3

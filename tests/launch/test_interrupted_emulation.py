@@ -1,0 +1,191 @@
+"""Ctrl-C at any moment of `with kernellab.interpreted(answers="gpu")`: afterwards torch, Triton and
+Python are what they were.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import Any
+
+import pytest
+import torch
+from triton.runtime.autotuner import Autotuner
+from triton.runtime.driver import DriverConfig
+from triton.runtime.jit import JITFunction
+
+import kernellab
+from kernellab import triton_api
+from kernellab.common.interrupts import InterruptsBetween
+from tests.kernels import third_party
+
+pytestmark = [
+    pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU answers for itself"),
+    pytest.mark.usefixtures("ctrl_c"),
+]
+
+A_MOMENT = 4e-3
+"""Seconds after which a Ctrl-C that waited has counted."""
+
+
+def use_a_gpu() -> None:
+    """A bit of everything: a launch, autocast, a backward pass, random numbers, sparse tensors."""
+    with kernellab.interpreted(answers="gpu"):
+        gate, up = torch.randn(2, 100, device="cuda").unbind()
+        out = torch.empty_like(gate)
+        third_party._gated_kernel[(2,)](gate, up, out, 100, BLOCK=64)
+        with torch.autocast("cuda"):
+            (gate[None] @ up[:, None]).sum()
+        up.requires_grad_()
+        (up * out).sum().backward()
+        torch.eye(3, device="cuda").to_sparse().cpu()
+
+
+def everything() -> dict[str, Any]:
+    """What an interrupted context might leave changed, by name."""
+    owners: tuple[Any, ...] = (
+        torch,
+        torch._C,
+        torch.cuda,
+        torch.cuda.memory,
+        torch.cuda.random,
+        torch.accelerator,
+        torch.utils._triton,
+        torch.Tensor,
+        torch.autocast,
+        threading.Thread,
+    )
+    return {f"{owner}.{name}": value for owner in owners for name, value in vars(owner).items()} | {
+        "function modes": torch.overrides._get_current_function_mode_stack(),
+        "files": list(torch.serialization._package_registry),
+        "versions": type(torch.version),
+        "dispatch modes": torch.utils._python_dispatch._get_current_dispatch_mode_stack(),
+        "run": JITFunction.run,
+        "active": vars(DriverConfig)["active"],
+        "Autotuner": (Autotuner.run, vars(Autotuner)["do_bench"]),
+        "handler": signal.getsignal(signal.SIGINT),
+        "random": torch.initial_seed(),
+        "emulation": triton_api.current_emulation(),
+        "included keys": str(torch._C._dispatch_tls_local_include_set()),
+        "excluded keys": str(torch._C._dispatch_tls_local_exclude_set()),
+    }
+
+
+def interrupted(delays: Sequence[float]) -> bool:
+    """Return whether Ctrl-C, which comes after each of these delays in seconds, stops the use of a
+    GPU.
+    """
+
+    def press() -> None:
+        for delay in delays:
+            until = time.perf_counter() + delay
+            while time.perf_counter() < until:
+                time.sleep(0)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    was_stopped = False
+    pressing = threading.Thread(target=press)
+    pressing.start()
+    try:
+        use_a_gpu()
+    except KeyboardInterrupt:
+        was_stopped = True
+    pressing.join()
+    time.sleep(A_MOMENT)
+    return was_stopped
+
+
+def stop_the_use(_number: int, frame: FrameType | None) -> None:
+    """A handler of Ctrl-C that does as Python's own, but only while a GPU is used."""
+    codes = {one.f_code for one, _ in traceback.walk_stack(frame)} if frame else set()
+    if frame is None or use_a_gpu.__code__ in codes:
+        raise KeyboardInterrupt
+
+
+@pytest.fixture
+def stops_the_use() -> Iterator[None]:
+    before, interval = signal.signal(signal.SIGINT, stop_the_use), sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # so that the thread that presses is on time
+    yield
+    sys.setswitchinterval(interval)
+    signal.signal(signal.SIGINT, before)
+
+
+def is_changed(one: Any, other: Any) -> bool:
+    return one is not other and bool(one != other)
+
+
+@pytest.mark.parametrize("tries", [10, pytest.param(1000, marks=pytest.mark.slow)])
+def test_nothing_is_left_behind(tries: int, stops_the_use: None) -> None:
+    use_a_gpu()  # what is imported and remembered in the first use
+    started = time.perf_counter()
+    use_a_gpu()
+    takes = time.perf_counter() - started
+    generator = random.Random(7)
+    before, stopped = everything(), 0
+    for number in range(tries):
+        delays = [generator.uniform(0, takes)]
+        if generator.random() < 0.5:  # three in a row
+            delays += [generator.choice([0.0, 1e-5, 1e-4, takes / 5]) for _ in range(2)]
+        stopped += interrupted(delays)
+        after = everything()
+        both = {name: (before.get(name), after.get(name)) for name in before | after}
+        changed = {name: values for name, values in both.items() if is_changed(*values)}
+        assert not changed, (number, delays, str(changed))
+    assert stopped > tries / 2
+    use_a_gpu()
+
+
+def test_ctrl_c_counts_within_the_block() -> None:
+    went_on = False
+    try:
+        with kernellab.interpreted(answers="gpu"):
+            signal.raise_signal(signal.SIGINT)
+            went_on = True
+    except KeyboardInterrupt:
+        assert not went_on
+    else:
+        pytest.fail("the interrupt did not count")
+
+
+def test_another_handler_stays() -> None:
+    seen: list[int] = []
+
+    def own(number: int, _frame: Any) -> None:
+        seen.append(number)
+
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        signal.signal(signal.SIGINT, own)
+        with kernellab.interpreted(), kernellab.interpreted(answers="gpu"):
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is own
+        with kernellab.interpreted():
+            signal.signal(signal.SIGINT, before)
+        assert signal.getsignal(signal.SIGINT) is before
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [signal.SIGINT]
+
+
+def test_it_counts_when_what_is_half_done_is_done() -> None:
+    done: list[str] = []
+
+    def half_done() -> None:
+        signal.raise_signal(signal.SIGINT)
+        done.append("the rest")
+
+    interrupts = InterruptsBetween((half_done.__code__,), ())
+    assert interrupts.begin()
+    half_done()
+    with pytest.raises(KeyboardInterrupt):
+        interrupts.end()
+    assert done == ["the rest"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -1,0 +1,42 @@
+"""`%tileequal` through a real notebook kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.notebook_session import NotebookSession, StartNotebook
+
+KERNELS = """\
+%%tilekernel --no-compile
+@triton.jit
+def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    z = tl.load(x_ptr + offsets, mask=mask) + tl.load(y_ptr + offsets, mask=mask)
+    tl.store(z_ptr + offsets, z, mask=mask)
+"""
+
+
+@pytest.fixture(scope="module")
+def lab(notebook: StartNotebook) -> NotebookSession:
+    return notebook(
+        "%load_ext kernellab",
+        "import torch, triton, triton.language as tl\n"
+        "x, y, z = torch.rand(60), torch.rand(60), torch.zeros(60)",
+        KERNELS,
+    )
+
+
+def test_a_launch_and_functions_of_torch(lab: NotebookSession) -> None:
+    outcome = lab.run("%tileequal --with torch.add add[(4,)](x, y, z, 60, BLOCK=16)")
+    card = outcome.result or outcome.displays[0]
+    assert card["text/plain"].startswith("add and add  equal")
+    assert "Both compute the same for all inputs" in card["text/html"]
+    lab.run("found = %tileequal --with torch.sub --seeds 1 add[(4,)](x, y, z, 60, BLOCK=16)")
+    assert lab.ask("found.verdict") == "'different'"
+    assert lab.ask("bool(found)") == "False"
+
+
+def test_without_another_side(lab: NotebookSession) -> None:
+    outcome = lab.run("%tileequal add[(4,)](x, y, z, 60, BLOCK=16)")
+    assert "%tileequal needs --with" in outcome.traceback

@@ -1,0 +1,415 @@
+"""Answers that try to get more than they deserve: each is a cell, and no grade may be "within
+budget".
+
+Python in a kernel runs while Triton compiles it: `tl.core.builtins.exec` gives it the whole
+language.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A cell, and what the grader says about it.
+
+    Attributes:
+        name: what is tried.
+        exercise: the exercise that it answers.
+        cell: the text.
+        reached: the step that it reaches.
+        kind: the kind of the first diagnostic.
+        is_quick: whether the quick tests try it: one of each class.
+    """
+
+    name: str
+    exercise: str
+    cell: str
+    reached: str
+    kind: str
+    is_quick: bool = False
+
+
+IMPORTS = "import triton\nimport triton.language as tl\n\n"
+
+
+def cell(kernel: str, above: str = "") -> str:
+    """Return a cell with a kernel below other code."""
+    above, kernel = textwrap.dedent(above).strip(), textwrap.dedent(kernel).strip()
+    return f"{IMPORTS}{above}\n\n{kernel}\n"
+
+
+def add(stored: str, *, first: str = "pass", above: str = "") -> str:
+    """Return a cell that stores an expression of `x` and `y` in the exercise `add`."""
+    return cell(
+        f"""
+        @triton.jit
+        def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+            {first}
+            offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+            mask = offsets < n
+            x = tl.load(x_ptr + offsets, mask=mask)
+            y = tl.load(y_ptr + offsets, mask=mask)
+            tl.store(z_ptr + offsets, {stored}, mask=mask)
+        """,
+        above,
+    )
+
+
+def running(code: str, stored: str = "x - y", above: str = "") -> str:
+    """Return a cell whose kernel runs Python while it compiles, and is wrong."""
+    return add(
+        stored, first=f"tl.core.builtins.exec({textwrap.dedent(code).strip()!r})", above=above
+    )
+
+
+PATCHES = {
+    "the checker finds nothing": """
+        import kernellab.workshop.answering as judge
+        judge.check = lambda *args, **keywords: ()
+        judge._Answering._checked = lambda *args: []
+    """,
+    "the costs are nothing": """
+        import kernellab.workshop.answering as judge
+        judge.over_budget = lambda *args: []
+        judge._Answering._stopped = judge._Answering._priced = lambda self, *args: self._ended(
+            "within budget", [])
+    """,
+    "results do not differ": """
+        import kernellab.checker.outcomes as outcomes, kernellab.checker.detectors.wrong_result as d
+        outcomes.differences = d.differences = lambda *args: iter(())
+    """,
+    "the expected results become those of the kernel": """
+        import gc, torch
+        for value in gc.get_objects():
+            if isinstance(value, torch.Tensor) and value.is_floating_point():
+                value.zero_()
+    """,
+    "the frames of the judge are searched": """
+        import sys
+        frame = sys._getframe()
+        while frame is not None:
+            for name in ("right", "expected", "results"):
+                if name in frame.f_locals:
+                    frame.f_locals[name].clear()
+            frame = frame.f_back
+    """,
+    "the reference is the kernel's mistake": """
+        from kernellab.workshop.exercise import Exercise
+        Exercise.right_results = lambda self, case: {
+            "z_ptr": case.arguments["x_ptr"] - case.arguments["y_ptr"]}
+    """,
+    "torch compares as it likes": """
+        import torch
+        torch.isclose = torch.allclose = torch.equal = lambda *args, **keywords: True
+        torch.Tensor.__ne__ = lambda *args: torch.tensor(False)
+    """,
+    "the diagnostics are remarks": """
+        from kernellab.errors import Diagnostic
+        import kernellab.workshop.answers as answers
+        answers.Answer.is_done = answers.Answer.is_right = True
+        answers.RUNGS = ("within budget",) * 4
+    """,
+    "the draws are of one size": """
+        import secrets, random
+        secrets.randbelow = lambda limit: 0
+        random.Random.randint = lambda self, least, most: least
+    """,
+    "the answer is another process's": """
+        import json, os
+        verdict = {"reached": "within budget", "is_done": True, "grades": [], "problems": []}
+        os.write(3, json.dumps(verdict).encode())
+        os._exit(0)
+    """,
+    "a thread patches the judge later": """
+        import threading, time
+        def patch():
+            time.sleep(0.05)
+            import kernellab.workshop.answering as judge
+            judge._Answering._checked = lambda *args: []
+        threading.Thread(target=patch, daemon=True).start()
+    """,
+}
+"""Python that changes what judges, by what it changes; all of it in vain."""
+
+_LIES = {
+    "the modules refer to themselves": """
+        import kernellab.judging.confined as confined
+        confined._module = lambda kernel, bound, request: {"same_as": 0}
+    """,
+    "the module is empty": """
+        import kernellab.judging.confined as confined
+        confined._module = lambda kernel, bound, request: {"text": "module {}"}
+    """,
+    "the module has another signature": """
+        import kernellab.triton_api as api
+        def changed(*key, made=api.front_end_text, **options):
+            text, records = made(*key, **options)
+            return text.replace("!tt.ptr<f32>, i32) -> ()", "!tt.ptr<f32>, i64) -> ()"), records
+        api.front_end_text = changed
+    """,
+    "the module promises more of its arguments": """
+        import kernellab.triton_api as api
+        def changed(*key, made=api.front_end_text, **options):
+            text, records = made(*key, **options)
+            return text.replace("= 16 : i32", "= 1024 : i32"), records
+        api.front_end_text = changed
+    """,
+    "the answer is not one": """
+        import kernellab.judging.confined as confined
+        confined._json = lambda **contents: b'{"functions": [{}], "modules": "many"}'
+    """,
+}
+"""Python above a right kernel that changes what the confined process answers."""
+
+_PRINTS = """
+import json, os, sys
+sys.stdout.write(json.dumps({"grades": [], "problems": []}) + chr(10))
+sys.stdout.flush()
+"""
+
+CALLS = [
+    Attempt(
+        "os.system through getattr", "add",
+        add("x + y", first='getattr(os, "system")("touch {marker}")', above="import os"),
+        "", "refused-call", True,
+    ),
+    Attempt(
+        "subprocess.Popen", "add",
+        add("x + y", first='tl.core.builtins.exec("import subprocess; '
+            "subprocess.Popen(['touch', '{marker}'])\")"),
+        "", "refused-call",
+    ),
+    Attempt("a fork", "add", running("import os; os.fork()", "x + y"), "", "refused-call"),
+    Attempt(
+        "a socket", "add", running("import socket; socket.socket()", "x + y"), "", "refused-call"
+    ),
+    Attempt(
+        "a file is written", "add",
+        running("open('{marker}', 'w').write('{}')", "x + y"), "", "compile-error", True,
+    ),
+    Attempt(
+        "the parent is killed", "add",
+        running("import os, signal; os.kill(os.getppid(), signal.SIGKILL)", "x + y"),
+        "", "refused-call",
+    ),
+    Attempt(
+        "the parent's memory is read", "add",
+        running("import os; open(f'/proc/{os.getppid()}/mem', 'rb')", "x + y"),
+        "", "compile-error",
+    ),
+    Attempt(
+        "a verdict is printed", "add", running(f"{_PRINTS}os._exit(0)"), "", "ended-process", True
+    ),
+    Attempt(
+        "an exit", "add", running("raise SystemExit(0)", "x + y"), "", "ended-process"
+    ),
+    Attempt(
+        "the memory is used up", "add",
+        running("bytearray(1 << 40)", "x + y"), "", "compile-error",
+    ),
+    Attempt(
+        "the cell exits", "add", cell("raise SystemExit(0)", "print('within budget')"),
+        "", "ended-process",
+    ),
+    Attempt(
+        "the cell starts a program", "add",
+        cell("subprocess.run(['touch', '{marker}'])", "import subprocess"), "", "code-error",
+    ),
+]  # fmt: skip
+"""Cells that use the system; `{marker}` is a file that must not come into being."""
+
+_GATE = """
+@triton.jit
+def silu_gate(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    y = tl.load(y_ptr + offsets, mask=mask)
+    tl.store(z_ptr + offsets, {stored}, mask=mask)
+"""
+_SOFTMAX = """
+@triton.jit
+def softmax(x_ptr, z_ptr, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    mask = lanes < columns
+    x = tl.load(x_ptr + row * columns + lanes, mask=mask, other=-float("inf"))
+    weights = {weights}
+    tl.store(z_ptr + row * columns + lanes, {stored}, mask=mask)
+"""
+_SUM = """
+@triton.jit
+def sum_rows(x_ptr, z_ptr, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    lanes = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * columns + lanes, mask={mask}, other=0.0)
+    tl.store(z_ptr + row, {stored})
+"""
+_LOOPING_ADD = """
+@triton.jit
+def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    if tl.program_id(0) == 0:
+        for start in range(0, n, BLOCK):
+            offsets = start + tl.arange(0, BLOCK)
+            mask = offsets < n
+            total = tl.load(x_ptr + offsets, mask=mask) + tl.load(y_ptr + offsets, mask=mask)
+            tl.store(z_ptr + offsets, total, mask=mask)
+"""
+_LOOPING_DOT = """
+@triton.jit
+def dot_product(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    total = 0.0
+    if tl.program_id(0) == tl.num_programs(0) - 1:
+        for start in range(0, n, BLOCK):
+            offsets = start + tl.arange(0, BLOCK)
+            mask = offsets < n
+            x = tl.load(x_ptr + offsets, mask=mask, other=0.0)
+            total += tl.sum(x * tl.load(y_ptr + offsets, mask=mask, other=0.0), axis=0)
+    tl.atomic_add(z_ptr, total)
+"""
+_TF32 = """
+@triton.jit
+def matvec(a_ptr, x_ptr, z_ptr, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    total = tl.zeros((ROWS, 16), tl.float32)
+    for start in range(0, columns, COLUMNS):
+        c = start + tl.arange(0, COLUMNS)
+        inside = (r < rows)[:, None] & (c < columns)[None, :]
+        a = tl.load(a_ptr + r[:, None] * columns + c[None, :], mask=inside, other=0.0)
+        x = tl.load(x_ptr + c, mask=c < columns, other=0.0)
+        total = tl.dot(a, tl.broadcast_to(x[:, None], (COLUMNS, 16)), total)
+    tl.store(z_ptr + r, tl.max(total, axis=1), mask=r < rows)
+"""
+_HALF_MATMUL = """
+@triton.jit
+def matmul(
+    a_ptr, b_ptr, c_ptr, M, N, K,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):
+    m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float16)
+    for start in range(0, K, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        a_mask = (m < M)[:, None] & (k < K)[None, :]
+        b_mask = (k < K)[:, None] & (n < N)[None, :]
+        a = tl.load(a_ptr + m[:, None] * K + k[None, :], mask=a_mask, other=0.0)
+        b = tl.load(b_ptr + k[:, None] * N + n[None, :], mask=b_mask, other=0.0)
+        acc += tl.dot(a, b).to(tl.float16)
+    inside = (m < M)[:, None] & (n < N)[None, :]
+    tl.store(c_ptr + m[:, None] * N + n[None, :], acc.to(tl.float32), mask=inside)
+"""
+_CHEAP_WHEN_PRICED = """
+@triton.jit
+def transpose(x_ptr, z_ptr, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = (r < rows)[:, None] & (c < columns)[None, :]
+    if rows == 256 and columns == 256:
+        tl.store(z_ptr + r[:, None] * columns + c[None, :], 0.0, mask=inside)
+    else:
+        tile = tl.load(x_ptr + r[:, None] * columns + c[None, :], mask=inside)
+        tl.store(z_ptr + c[None, :] * rows + r[:, None], tile, mask=inside)
+"""
+_ASM = 'tl.inline_asm_elementwise("{}", "=r,r,r", [{}], dtype=tl.float32, is_pure=True, pack=1)'
+_STABLE = "tl.exp(x - tl.max(x, axis=0))"
+
+WRONG = [
+    Attempt("1e-4 off", "add", add("x + y + 1e-4"), "safe", "wrong-result", True),
+    Attempt("1e-6 off", "add", add("x + y + 1e-6"), "safe", "wrong-result", True),
+    Attempt("a factor of 1 + 1e-6", "add", add("(x + y) * 1.000001"), "safe", "wrong-result"),
+    Attempt("in float16", "add", add("(x.to(tl.float16) + y.to(tl.float16)).to(tl.float32)"),
+            "safe", "wrong-result"),
+    Attempt("in tf32", "matvec", cell(_TF32), "safe", "wrong-result"),
+    Attempt("an accumulator in float16", "matmul", cell(_HALF_MATMUL), "safe", "wrong-result"),
+    Attempt("1e-4 off in a gate", "silu_gate",
+            cell(_GATE.format(stored="x * tl.sigmoid(x) * y + 1e-4")), "safe", "wrong-result"),
+    Attempt("1e-6 off in a gate", "silu_gate",
+            cell(_GATE.format(stored="x * tl.sigmoid(x) * y * 1.000001")), "safe", "wrong-result"),
+    Attempt("a rough sigmoid", "silu_gate",
+            cell(_GATE.format(stored="x * (0.5 + 0.5 * x / (1.0 + tl.abs(x))) * y")),
+            "safe", "wrong-result"),
+    Attempt("a factor of 1 + 1e-4", "softmax",
+            cell(_SOFTMAX.format(weights=_STABLE,
+                                 stored="1.0001 * weights / tl.sum(weights, axis=0)")),
+            "safe", "wrong-result"),
+    Attempt("no maximum is subtracted", "softmax",
+            cell(_SOFTMAX.format(weights="tl.exp(x)", stored="weights / tl.sum(weights, axis=0)")),
+            "safe", "infinity"),
+    Attempt("nothing beyond 4,000 elements", "add",
+            add("tl.where(n > 4000, 0.0, x + y)"), "safe", "wrong-result", True),
+    Attempt("nothing beyond 10,000 elements", "add",
+            add("tl.where(n > 10000, x, x + y)"), "safe", "wrong-result"),
+    Attempt("wrong but for the usual blocks", "add",
+            add("x + y if BLOCK == 64 or BLOCK == 128 or BLOCK == 256 or BLOCK == 1024 else x"),
+            "safe", "hard-coded-size", True),
+    Attempt("wrong for small blocks", "sum_rows",
+            cell(_SUM.format(mask="lanes < columns",
+                             stored="tl.sum(x, axis=0) if BLOCK > 32 else 0.0")),
+            "safe", "wrong-result"),
+    Attempt("wrong for rows beyond 1,024", "sum_rows",
+            cell(_SUM.format(mask="lanes < tl.minimum(columns, 1024)", stored="tl.sum(x, axis=0)")),
+            "safe", "hard-coded-size"),
+    Attempt("one program does everything", "add", cell(_LOOPING_ADD), "right", "uneven-work", True),
+    Attempt("one program adds everything", "dot_product", cell(_LOOPING_DOT), "right",
+            "uneven-work"),
+    Attempt("inline assembly", "add", add(_ASM.format("add.f32 $0, $1, $2;", "x, y")),
+            "", "inline-assembly", True),
+    Attempt("inline assembly that does nothing", "add",
+            add(_ASM.format("mov.b32 $0, $1;", "x + y, x")), "", "inline-assembly"),
+    Attempt("nothing where it is priced", "transpose", cell(_CHEAP_WHEN_PRICED), "safe",
+            "wrong-result"),
+    Attempt("a hook computes the results", "add",
+            add("x")
+            + "\nadd.add_pre_run_hook(lambda x, y, z, *more, **others: z.copy_(x + y))\n",
+            "safe", "wrong-result"),
+    Attempt("a function of torch", "add", cell("add = torch.add", "import torch"),
+            "", "not-a-kernel"),
+    Attempt("an object that compares equal to everything", "add",
+            cell("add = Anything()", """
+            class Anything:
+                __name__ = "add"
+                arg_names = ["x_ptr", "y_ptr", "z_ptr", "n", "BLOCK"]
+                def __eq__(self, other):
+                    return True
+                def __getattr__(self, name):
+                    return self
+            """), "", "not-a-kernel"),
+]  # fmt: skip
+"""Kernels whose results are wrong, or whose work is not what the task says."""
+
+
+def _reason(name: str) -> tuple[str, str]:
+    """Return the step and the kind for a patch by its name."""
+    return ("", "invalid-module") if "process's" in name else ("safe", "wrong-result")
+
+
+def _lie(name: str) -> tuple[str, str]:
+    """Return the step and the kind for a lie by its name."""
+    kinds = {
+        "the answer is not one": "ended-process",
+        "the module has another signature": "kernel-lab-error",
+    }
+    return "", kinds.get(name, "invalid-module")
+
+
+_QUICK = (
+    "the expected results become those of the kernel",
+    "the module promises more of its arguments",
+)
+
+ATTEMPTS = [
+    *(
+        Attempt(name, "add", running(code), *_reason(name), name in _QUICK)
+        for name, code in PATCHES.items()
+    ),
+    *(
+        Attempt(name, "add", add("x + y", above=code), *_lie(name), name in _QUICK)
+        for name, code in _LIES.items()
+    ),
+    *CALLS,
+    *WRONG,
+]

@@ -1,0 +1,521 @@
+"""Wrong answers as students write them: each is the solution of an exercise with one mistake, or
+with two that belong together.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+
+from tests.workshop import solutions
+
+IMPORTS = "import triton\nimport triton.language as tl\n\n\n"
+
+_MATMUL = """\
+@triton.jit
+def {name}(
+    a_ptr, b_ptr, {more}c_ptr, M, N, K,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):
+    m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    for start in range(0, K, BLOCK_K):
+        k = start + tl.arange(0, BLOCK_K)
+        a_mask = (m < M)[:, None] & (k < K)[None, :]
+        b_mask = (k < K)[:, None] & (n < N)[None, :]
+        a = tl.load(a_ptr + m[:, None] * K + k[None, :], mask=a_mask, other=0.0)
+        b = tl.load(b_ptr + k[:, None] * N + n[None, :], mask=b_mask, other=0.0)
+        acc = tl.dot(a, b{cast}, acc)
+    {end}
+    tl.store(c_ptr + m[:, None] * N + n[None, :], acc, mask=(m < M)[:, None] & (n < N)[None, :])
+"""
+_ATTENTION = """\
+@triton.jit
+def {name}(
+    q_ptr, k_ptr, v_ptr, z_ptr, queries, keys, scale,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, WIDTH: tl.constexpr,
+):
+    rows = tl.program_id(0) * BLOCK_Q + tl.arange(0, BLOCK_Q)
+    wide = tl.arange(0, WIDTH)
+    places = rows[:, None] * WIDTH + wide[None, :]
+    q = tl.load(q_ptr + places, mask=(rows < queries)[:, None], other=0.0)
+    largest = tl.full((BLOCK_Q,), -float("inf"), tl.float32)
+    total = tl.zeros((BLOCK_Q,), tl.float32)
+    acc = tl.zeros((BLOCK_Q, WIDTH), tl.float32)
+    for start in range(0, keys, BLOCK_K):
+        seen = start + tl.arange(0, BLOCK_K)
+        inside = (seen < keys)[:, None]
+        k = tl.load(k_ptr + seen[:, None] * WIDTH + wide[None, :], mask=inside, other=0.0)
+        v = tl.load(v_ptr + seen[:, None] * WIDTH + wide[None, :], mask=inside, other=0.0)
+        scores = tl.dot(q, tl.trans(k)) * scale
+        scores = tl.where({condition}, scores, -float("inf"))
+        now = tl.maximum(largest, tl.max(scores, axis=1))
+        weights = tl.exp(scores - now[:, None])
+        shrunk = tl.exp(largest - now)
+        total = total * shrunk + tl.sum(weights, axis=1)
+        acc = acc * shrunk[:, None] + tl.dot(weights.to(tl.float16), v)
+        largest = now
+    tl.store(z_ptr + places, acc / total[:, None], mask=(rows < queries)[:, None])
+"""
+_WHOLE = {
+    "matmul": _MATMUL.format(name="matmul", more="", cast="", end=""),
+    "batched_matmul": _MATMUL.format(
+        name="batched_matmul", more="", cast="", end=""
+    ).replace(
+        "    acc = tl.zeros",
+        "    i = tl.program_id(2)\n    a_ptr += i * M * K\n    b_ptr += i * K * N\n"
+        "    c_ptr += i * M * N\n    acc = tl.zeros",
+    ),
+    "linear_relu": _MATMUL.format(
+        name="linear_relu", more="bias_ptr, ", cast="",
+        end="acc += tl.load(bias_ptr + n, mask=n < N)[None, :]\n    acc = tl.maximum(acc, 0.0)",
+    ),
+    "quantized_matmul": _MATMUL.format(
+        name="quantized_matmul", more="scale_ptr, ", cast=".to(tl.float16)",
+        end="acc = acc * tl.load(scale_ptr + n, mask=n < N)[None, :]",
+    ),
+    "attention": _ATTENTION.format(name="attention", condition="(seen < keys)[None, :]"),
+    "flash_attention": _ATTENTION.format(
+        name="flash_attention", condition="(seen < keys)[None, :]"
+    ),
+    "causal_attention": _ATTENTION.format(
+        name="causal_attention",
+        condition="(seen < keys)[None, :] & (seen[None, :] <= rows[:, None])",
+    ),
+}  # fmt: skip
+"""Solutions in one function; those of `solutions.py` share helpers."""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong answer.
+
+    Attributes:
+        exercise: what it answers.
+        name: what is wrong.
+        edits: what is replaced in the solution, each with what it is replaced by, everywhere.
+    """
+
+    exercise: str
+    name: str
+    edits: tuple[tuple[str, str], ...]
+
+    @property
+    def cell(self) -> str:
+        """The text of the cell."""
+        return IMPORTS + self.kernel
+
+    @property
+    def kernel(self) -> str:
+        """The text of the kernel."""
+        text = _WHOLE.get(self.exercise) or inspect.getsource(getattr(solutions, self.exercise).fn)
+        for old, new in self.edits:
+            assert old in text, (self.exercise, self.name, old)
+            text = text.replace(old, new)
+        return text
+
+
+def _of(exercise: str, *each: tuple[str, ...]) -> list[Mistake]:
+    """Return mistakes: a name, then what is replaced and by what, in turn."""
+    return [
+        Mistake(exercise, name, tuple(zip(edits[::2], edits[1::2], strict=True)))
+        for name, *edits in each
+    ]
+
+
+MISTAKES = [
+    *_of(
+        "add_one",
+        ("the pointers are indexed", "tl.store(z_ptr + lanes, tl.load(x_ptr + lanes) + 1)",
+         "z_ptr[lanes] = x_ptr[lanes] + 1"),
+        ("one element too far", "tl.load(x_ptr + lanes) + 1", "tl.load(x_ptr + lanes + 1)"),
+        ("1 is not added", ") + 1)", "))"),
+        ("lanes from 1", "tl.arange(0, BLOCK)", "tl.arange(0, BLOCK) + 1"),
+        ("an address as the value", "tl.load(x_ptr + lanes) + 1", "lanes + 1"),
+    ),
+    *_of(
+        "add",
+        ("no mask anywhere", ", mask=mask", ""),
+        ("<= in the mask", "offsets < n", "offsets <= n"),
+        ("the difference", ") + tl.load(y", ") - tl.load(y"),
+        ("y is not loaded", "tl.load(y_ptr + offsets, mask=mask)", "y_ptr"),
+        ("x twice", "tl.load(y_ptr", "tl.load(x_ptr"),
+        ("no program id", "tl.program_id(0) * BLOCK + ", ""),
+        ("the id is not multiplied", "tl.program_id(0) * BLOCK", "tl.program_id(0)"),
+        ("the store has no mask", "total, mask=mask)", "total)"),
+        ("the block is written out", "tl.program_id(0) * BLOCK", "tl.program_id(0) * 128"),
+        ("a range of n", "tl.arange(0, BLOCK)", "tl.arange(0, n)"),
+    ),
+    *_of(
+        "scale_and_shift",
+        ("a and b are swapped", "a * tl.load(x_ptr + offsets, mask=mask) + b",
+         "b * tl.load(x_ptr + offsets, mask=mask) + a"),
+        ("the id is added", "tl.program_id(0) * BLOCK", "tl.program_id(0)"),
+        ("the sum is scaled", "a * tl.load(x_ptr + offsets, mask=mask) + b",
+         "a * (tl.load(x_ptr + offsets, mask=mask) + b)"),
+    ),
+    *_of(
+        "clamp",
+        ("max and min are swapped", "tl.minimum(tl.maximum(x, low), high)",
+         "tl.maximum(tl.minimum(x, low), high)"),
+        ("only one side", "tl.minimum(tl.maximum(x, low), high)", "tl.maximum(x, low)"),
+    ),
+    *_of(
+        "reverse",
+        ("one too far", "n - 1 - offsets", "n - offsets"),
+        ("within the block only", "n - 1 - offsets", "BLOCK - 1 - offsets"),
+        ("no reversal", "(n - 1 - offsets)", "offsets"),
+    ),
+    *_of(
+        "every_other",
+        ("all elements", "2 * offsets", "offsets"),
+        ("one off", "2 * offsets", "2 * offsets + 1"),
+    ),
+    *_of(
+        "few_programs",
+        ("one block per program", "range(first, n, tl.num_programs(0) * BLOCK)",
+         "range(first, first + BLOCK, BLOCK)"),
+        ("the step has no block", "tl.num_programs(0) * BLOCK", "tl.num_programs(0)"),
+        ("the block of the loop is not used", "start + tl.arange", "first + tl.arange"),
+    ),
+    *_of(
+        "silu_gate",
+        ("sigmoid without x", "x * tl.sigmoid(x) * y", "tl.sigmoid(x) * y"),
+        ("the wrong gate", "x * tl.sigmoid(x) * y", "x * tl.sigmoid(y) * y"),
+        ("y is forgotten", "x * tl.sigmoid(x) * y", "x * tl.sigmoid(x)"),
+    ),
+    *_of(
+        "outer_add",
+        ("the stride of rows", "r[:, None] * columns", "r[:, None] * rows"),
+        ("axes swapped in the sum", "x[:, None] + y[None, :]", "x[None, :] + y[:, None]"),
+        ("the product", "x[:, None] + y", "x[:, None] * y"),
+        ("no stride", "r[:, None] * columns", "r[:, None]"),
+        ("program ids swapped", "tl.program_id(0)", "tl.program_id(9)", "tl.program_id(1)",
+         "tl.program_id(0)", "tl.program_id(9)", "tl.program_id(1)"),
+    ),
+    *_of(
+        "scale_rows",
+        ("scales of columns", "scale_ptr + r, mask=r < rows", "scale_ptr + c, mask=c < columns",
+         "scale[:, None]", "scale[None, :]"),
+        ("the wrong axis", "scale[:, None]", "scale[None, :]"),
+        ("the store has no mask", "scale[:, None], mask=inside)", "scale[:, None])"),
+    ),
+    *_of(
+        "transpose",
+        ("no transposition", "tl.trans(tile)", "tile", "c[:, None] * rows + r[None, :]",
+         "r[:, None] * columns + c[None, :]", "mask=turned", "mask=inside"),
+        ("the stride of the result", "c[:, None] * rows", "c[:, None] * columns"),
+        ("the stride of the source", "r[:, None] * columns", "r[:, None] * rows"),
+        ("trans is forgotten", "tl.trans(tile)", "tile"),
+        ("the mask is not turned", "mask=turned", "mask=tl.trans(turned)"),
+    ),
+    *_of(
+        "causal_mask",
+        ("the wrong triangle", "c[None, :] <= r[:, None]", "c[None, :] >= r[:, None]"),
+        ("without the diagonal", "c[None, :] <= r[:, None]", "c[None, :] < r[:, None]"),
+        ("zeros", '-float("inf")', "0.0"),
+        ("branches swapped", 'x, -float("inf"))', '-float("inf"), x)'),
+    ),
+    *_of(
+        "pad",
+        ("one row too many", "(r <= rows)", "(r <= rows + 1)"),
+        ("no shift of the source", "(r - 1)[:, None]", "r[:, None]"),
+        ("the old stride", "r[:, None] * (columns + 2)", "r[:, None] * columns"),
+    ),
+    *_of(
+        "gather_rows",
+        ("the id is not loaded", "tl.load(ids_ptr + row).to(tl.int64)", "ids_ptr + row"),
+        ("no gather", "number * width", "row * width"),
+        ("no stride", "number * width", "number"),
+    ),
+    *_of(
+        "sum_rows",
+        ("the maximum", "tl.sum(x", "tl.max(x"),
+        ("all rows from the first", "row * columns + lanes", "lanes"),
+        ("the stride is the block", "row * columns", "row * BLOCK"),
+        ("other is 1", "other=0.0", "other=1.0"),
+    ),
+    *_of(
+        "max_rows",
+        ("zeros beyond", 'other=-float("inf")', "other=0.0"),
+        ("no other", ', other=-float("inf")', ""),
+        ("the sum", "tl.max(x", "tl.sum(x"),
+    ),
+    *_of(
+        "argmax_rows",
+        ("the smallest", "tl.argmax", "tl.argmin"),
+        ("the maximum itself", "tl.argmax", "tl.max"),
+        ("zeros beyond", 'other=-float("inf")', "other=0.0"),
+    ),
+    *_of(
+        "sum_long_rows",
+        ("the last block only", "total += tl.load", "total = tl.load"),
+        ("the first block only", "start + tl.arange", "tl.arange"),
+        ("no zeros", ", other=0.0", ""),
+        ("steps of 1", "range(0, columns, BLOCK)", "range(0, columns)"),
+    ),
+    *_of(
+        "moments",
+        ("divided by the block", "/ columns", "/ BLOCK"),
+        ("no mask on the deviations", "tl.where(lanes < columns, x - mean, 0.0)", "x - mean"),
+        ("the variance is not divided", "tl.sum(away * away, axis=0) / columns",
+         "tl.sum(away * away, axis=0)"),
+        ("the mean is not subtracted", "x - mean", "x"),
+    ),
+    *_of(
+        "running_sum",
+        ("no carry", "before + tl.cumsum", "tl.cumsum"),
+        ("the carry is overwritten", "before += tl.sum", "before = tl.sum"),
+    ),
+    *_of(
+        "sum_columns",
+        ("the wrong axis", "tl.sum(total, axis=0)", "tl.sum(total, axis=1)"),
+        ("the last block only", "total += tl.load", "total = tl.load"),
+        ("the stride of rows", "r[:, None] * columns", "r[:, None] * rows"),
+    ),
+    *_of(
+        "dot_product",
+        ("no atomic", "tl.atomic_add(z_ptr", "tl.store(z_ptr"),
+        ("the sum of both", "x * y", "x + y"),
+    ),
+    *_of(
+        "histogram",
+        ("a store", "tl.atomic_add(z_ptr + x, 1, mask=mask)", "tl.store(z_ptr + x, 1, mask=mask)"),
+        ("the mask of the atomic", ", 1, mask=mask)", ", 1)"),
+        ("counts the index", "x, 1, mask", "x, x, mask"),
+    ),
+    *_of(
+        "softmax",
+        ("no maximum", "x - tl.max(x, axis=0)", "x"),
+        ("rows overlap", "row * columns", "row"),
+        ("not divided", "weights / tl.sum(weights, axis=0)", "weights"),
+        ("divided by the maximum", "weights / tl.sum", "weights / tl.max"),
+        ("base 2", "tl.exp(", "tl.exp2("),
+        ("zeros beyond", 'other=-float("inf")', "other=0.0"),
+    ),
+    *_of(
+        "log_softmax",
+        ("the log of the softmax", "x - tl.log(tl.sum(tl.exp(x), axis=0))",
+         "tl.log(tl.exp(x) / tl.sum(tl.exp(x), axis=0))"),
+        ("log2", "tl.log(", "tl.log2("),
+        ("no log", "tl.log(tl.sum(tl.exp(x), axis=0))", "tl.sum(tl.exp(x), axis=0)"),
+    ),
+    *_of(
+        "online_softmax",
+        ("no rescaling", "total * tl.exp(largest - now) + tl.sum", "total + tl.sum"),
+        ("the maximum is not kept", "        largest = now\n", ""),
+        ("rescaled the wrong way", "tl.exp(largest - now)", "tl.exp(now - largest)"),
+    ),
+    *_of(
+        "softmax_backward",
+        ("the sum of dy", "tl.sum(y * dy, axis=0)", "tl.sum(dy, axis=0)"),
+        ("y is not outside", "y * (dy - tl.sum(y * dy, axis=0))", "dy - tl.sum(y * dy, axis=0)"),
+        ("plus", "dy - tl.sum", "dy + tl.sum"),
+    ),
+    *_of(
+        "cross_entropy",
+        ("the sign", "total - right", "right - total"),
+        ("the maximum is not added again", " + largest", ""),
+        ("the target is not loaded", "tl.load(target_ptr + row)", "target_ptr"),
+        ("the first target for all", "target_ptr + row)", "target_ptr)"),
+    ),
+    *_of(
+        "rms_norm",
+        ("divided by the block", "/ columns", "/ BLOCK"),
+        ("sqrt", "tl.rsqrt", "tl.sqrt"),
+        ("the weight is forgotten", "x * scale * weight", "x * scale"),
+        ("weights by rows", "weight_ptr + lanes", "weight_ptr + row * columns + lanes"),
+        ("no square", "x * x", "x"),
+    ),
+    *_of(
+        "layer_norm",
+        ("the deviation is not masked", "tl.where(mask, x - tl.sum(x, axis=0) / columns, 0.0)",
+         "x - tl.sum(x, axis=0) / columns"),
+        ("bias and weight are swapped", "scale * weight + bias", "scale * bias + weight"),
+        ("the bias is forgotten", " + bias", ""),
+    ),
+    *_of(
+        "rope",
+        ("the sign of the second", "other * cos + one * sin", "other * cos - one * sin"),
+        ("both signs", "one * cos - other * sin", "one * cos + other * sin"),
+        ("the row of x", "x_ptr + row * 2 * half", "x_ptr + row * half"),
+    ),
+    *_of(
+        "matvec",
+        ("the wrong axis", "tl.sum(total, axis=1)", "tl.sum(total, axis=0)"),
+        ("the last block only", "total += a", "total = a"),
+        ("x along the rows", "[None, :]\n    tl.store", "[:, None]\n    tl.store"),
+    ),
+    *_of(
+        "dot_of_tiles",
+        ("the operands are swapped", "tl.dot(tl.load(a_ptr + places), tl.load(b_ptr + places))",
+         "tl.dot(tl.load(b_ptr + places), tl.load(a_ptr + places))"),
+        ("element by element", "tl.dot(tl.load(a_ptr + places), tl.load(b_ptr + places))",
+         "tl.load(a_ptr + places) * tl.load(b_ptr + places)"),
+    ),
+    *_of(
+        "matmul",
+        ("the last block only", "acc = tl.dot(a, b, acc)", "acc = tl.dot(a, b)"),
+        ("half an accumulator", "acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)",
+         "acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float16)", "acc = tl.dot(a, b, acc)",
+         "acc += tl.dot(a, b).to(tl.float16)"),
+        ("the stride of b", "k[:, None] * N", "k[:, None] * K"),
+        ("program ids swapped", "tl.program_id(0)", "tl.program_id(9)", "tl.program_id(1)",
+         "tl.program_id(0)", "tl.program_id(9)", "tl.program_id(1)"),
+        ("k is not moved", "k = start + tl.arange", "k = tl.arange"),
+        ("no mask along k", "(m < M)[:, None] & (k < K)[None, :]", "(m < M)[:, None]"),
+        ("the stride of a", "m[:, None] * K", "m[:, None] * M"),
+    ),
+    *_of(
+        "linear_relu",
+        ("no bias", "acc += tl.load(bias_ptr + n, mask=n < N)[None, :]", "acc += 0"),
+        ("the bias of the rows", "tl.load(bias_ptr + n, mask=n < N)[None, :]",
+         "tl.load(bias_ptr + m, mask=m < M)[:, None]"),
+        ("no relu", "tl.maximum(acc, 0.0)", "acc"),
+        ("relu first", "acc += tl.load(bias_ptr + n, mask=n < N)[None, :]\n    acc = "
+         "tl.maximum(acc, 0.0)", "acc = tl.maximum(acc, 0.0)\n    acc += tl.load(bias_ptr + n, "
+         "mask=n < N)[None, :]"),
+    ),
+    *_of(
+        "batched_matmul",
+        ("one matrix b for all", "    b_ptr += i * K * N\n", ""),
+        ("the wrong id", "tl.program_id(2)", "tl.program_id(0)"),
+        ("the size of b", "i * K * N", "i * M * N"),
+    ),
+    *_of(
+        "quantized_matmul",
+        ("no scale", "acc = acc * tl.load(scale_ptr + n, mask=n < N)[None, :]", "acc = acc"),
+        ("the scale of the rows", "tl.load(scale_ptr + n, mask=n < N)[None, :]",
+         "tl.load(scale_ptr + m, mask=m < M)[:, None]"),
+        ("divided", "acc * tl.load", "acc / tl.load"),
+    ),
+    *_of(
+        "convolution",
+        ("one tap off", "offsets - taps + 1 + t", "offsets - taps + t"),
+        ("the taps reversed", "w_ptr + t", "w_ptr + taps - 1 - t"),
+        ("no lower bound", "(places >= 0) & (places < n)", "places < n"),
+        ("the last tap only", "total += x", "total = x"),
+    ),
+    *_of(
+        "sort_rows",
+        ("zeros beyond", 'other=float("inf")', "other=0.0"),
+        ("not sorted", "tl.sort(x)", "x"),
+        ("descending", "tl.sort(x)", "tl.sort(x, descending=True)"),
+    ),
+    *_of(
+        "weight_gradient",
+        ("a store", "tl.atomic_add", "tl.store"),
+        ("the wrong axis", "tl.sum(x * dy, axis=0)", "tl.sum(x * dy, axis=1)"),
+        ("no zeros", ", other=0.0", ""),
+    ),
+    *_of(
+        "attention",
+        ("the scale is forgotten", " * scale", ""),
+        ("no mask of the keys", "tl.where((seen < keys)[None, :], scores, -float(\"inf\"))",
+         "scores"),
+    ),
+    *_of(
+        "flash_attention",
+        ("acc is not rescaled", "acc * shrunk[:, None] + tl.dot", "acc + tl.dot"),
+        ("the sum is not rescaled", "total * shrunk + tl.sum", "total + tl.sum"),
+        ("the maximum is not kept", "        largest = now\n", ""),
+        ("not divided", "acc / total[:, None]", "acc"),
+        ("no mask of the keys", "tl.where((seen < keys)[None, :], scores, -float(\"inf\"))",
+         "scores"),
+        ("the last block's sum", "total * shrunk + tl.sum", "tl.sum"),
+        ("divided by the maximum", "acc / total[:, None]", "acc / largest[:, None]"),
+    ),
+    *_of(
+        "causal_attention",
+        ("without the diagonal", "seen[None, :] <= rows", "seen[None, :] < rows"),
+        ("the wrong triangle", "seen[None, :] <= rows", "seen[None, :] >= rows"),
+        ("not causal", " & (seen[None, :] <= rows[:, None])", ""),
+    ),
+]  # fmt: skip
+
+UNFIXED = frozenset(
+    {
+        "scale_and_shift: the sum is scaled",
+        "few_programs: one block per program",
+        "outer_add: the product",
+        "transpose: no transposition",
+        "pad: no shift of the source",
+        "moments: the mean is not subtracted",
+        "log_softmax: no log",
+        "online_softmax: the maximum is not kept",
+        "softmax_backward: the sum of dy",
+        "rms_norm: weights by rows",
+        "rope: both signs",
+        "dot_of_tiles: element by element",
+        "matmul: half an accumulator",
+        "linear_relu: no bias",
+        "linear_relu: no relu",
+        "batched_matmul: one matrix b for all",
+        "quantized_matmul: the scale of the rows",
+        "convolution: one tap off",
+        "convolution: no lower bound",
+        "sort_rows: descending",
+        "flash_attention: acc is not rescaled",
+        "flash_attention: the maximum is not kept",
+        "flash_attention: divided by the maximum",
+    }
+)
+"""Of the measured mistakes those for which no change of one thing was found in 20 seconds."""
+
+MEASURED = [
+    "add_one: one element too far",
+    "add_one: lanes from 1",
+    "add: no mask anywhere",
+    "add: the difference",
+    "add: x twice",
+    "add: the id is not multiplied",
+    "add: the block is written out",
+    "scale_and_shift: a and b are swapped",
+    "clamp: only one side",
+    "reverse: within the block only",
+    "every_other: all elements",
+    "few_programs: the block of the loop is not used",
+    "silu_gate: the wrong gate",
+    "outer_add: the stride of rows",
+    "outer_add: program ids swapped",
+    "scale_rows: the wrong axis",
+    "transpose: the stride of the source",
+    "transpose: the mask is not turned",
+    "causal_mask: without the diagonal",
+    "causal_mask: branches swapped",
+    "gather_rows: no gather",
+    "sum_rows: all rows from the first",
+    "sum_rows: other is 1",
+    "max_rows: no other",
+    "argmax_rows: the smallest",
+    "argmax_rows: zeros beyond",
+    "sum_long_rows: the first block only",
+    "sum_long_rows: steps of 1",
+    "moments: no mask on the deviations",
+    "running_sum: the carry is overwritten",
+    "sum_columns: the last block only",
+    "dot_product: no atomic",
+    "histogram: the mask of the atomic",
+    "softmax: no maximum",
+    "softmax: not divided",
+    "softmax: base 2",
+    "log_softmax: the log of the softmax",
+    "softmax_backward: plus",
+    "cross_entropy: the maximum is not added again",
+    "cross_entropy: the first target for all",
+    "rms_norm: sqrt",
+    "layer_norm: the deviation is not masked",
+    "layer_norm: the bias is forgotten",
+    "matvec: the wrong axis",
+    "matvec: x along the rows",
+    "matmul: program ids swapped",
+    "matmul: no mask along k",
+    "batched_matmul: the size of b",
+    "sort_rows: zeros beyond",
+    "weight_gradient: the wrong axis",
+    "attention: the scale is forgotten",
+    "flash_attention: no mask of the keys",
+    "causal_attention: the wrong triangle",
+]
+"""The mistakes for which a change was found that makes the answer right when it is followed."""

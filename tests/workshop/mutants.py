@@ -1,0 +1,190 @@
+"""Wrong kernels of every exercise, made by rule from its solution; `python -m tests.workshop.trials
+--seeds 50` tries them.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kernellab.workshop.exercise import Draw, Exercise
+from tests.workshop import solutions
+from tests.workshop.attempts import cell
+from tests.workshop.rewrites import Names, rewritten
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A wrong kernel.
+
+    Attributes:
+        exercise: the exercise that it does not answer.
+        name: what is wrong.
+        cell: the text, as a student's cell has it.
+    """
+
+    exercise: str
+    name: str
+    cell: str
+
+
+_ZERO = "it is multiplied by the 0 that the other operand has there"
+_UNSTORED = "it only affects rows beyond the queries, which are not stored"
+_UNSEEN = "the scores of these keys become minus infinity"
+_HALF = "the result and the weights are rounded to float16 too, which is allowed"
+_FINITE = "every int8 is finite, and 0 times it is 0"
+_LAST = "only the last block of a row has masked elements, and no block needs its sum"
+_MORE_KEYS = "the further keys are masked: only the work is more"
+_CAUSAL = "a query that is stored does not see keys beyond itself anyway"
+_OTHERS = {f"wrong other: other=0.0 -> other=1{number}": _ZERO for number in ("", " (2)")}
+_ATTENDED = {
+    "missing other: tl.load(q_ptr + q_places)": _UNSTORED,
+    "wrong other: other=0.0 -> other=1": _UNSTORED,
+    "wrong other: other=0.0 -> other=1 (2)": _UNSEEN,
+    "wrong other: other=0.0 -> other=1 (3)": _ZERO,
+    "narrow accumulator: tl.dot(q, tl.trans(k)) -> tl.dot(q, tl.trans(k)).to(tl.float16)"
+    ".to(tl.float32)": "a kernel may scale the queries in float16, which rounds as much",
+    "narrow accumulator: tl.dot(weights.to(tl.float16), v) -> tl.dot(weights.to(tl.float16), v)"
+    ".to(tl.float16).to(tl.float32)": _HALF,
+    "narrow accumulator: tl.sum(weights, axis=1) -> tl.sum(weights, axis=1).to(tl.float16)"
+    ".to(tl.float32)": _HALF,
+    "narrow accumulator: tl.store(z_ptr + q_places)": _HALF,
+}
+
+EQUIVALENT: Mapping[str, Mapping[str, str]] = {
+    "moments": {"swapped operands: x - mean -> mean - x": "it is squared"},
+    "running_sum": {
+        "missing other: tl.load(x_ptr + row * columns + lanes)": _LAST,
+        "wrong other: other=0.0 -> other=1": _LAST,
+    },
+    "dot_product": _OTHERS,
+    "histogram": {
+        "missing other: tl.load(x_ptr + offsets)": "the atomic is masked too",
+        "wrong other: other=0 -> other=1": "the atomic is masked too",
+    },
+    "softmax_backward": _OTHERS,
+    "matvec": _OTHERS,
+    "matmul": _OTHERS,
+    "linear_relu": _OTHERS,
+    "batched_matmul": _OTHERS,
+    "quantized_matmul": {
+        **_OTHERS,
+        "missing other: tl.load(b_ptr + k[:, None] * N + n[None, :])": _FINITE,
+    },
+    "weight_gradient": _OTHERS,
+    "attention": {
+        **_ATTENDED,
+        "missing other: tl.load(k_ptr + k_places)": _UNSEEN,
+    },
+    "flash_attention": {
+        **_ATTENDED,
+        "missing other: tl.load(k_ptr + places)": _UNSEEN,
+    },
+    "causal_attention": {
+        **_ATTENDED,
+        "missing other: tl.load(k_ptr + places)": _UNSEEN,
+        "bound: k_rows < keys -> k_rows <= keys (3)": _CAUSAL,
+        "half a mask: seen & (k_rows[None, :] <= q_rows[:, None]) -> "
+        "k_rows[None, :] <= q_rows[:, None]": _CAUSAL,
+        "wrong function: tl.minimum(keys, (tl.program_id(0) + 1) * BLOCK_Q) -> "
+        "tl.maximum(keys, (tl.program_id(0) + 1) * BLOCK_Q)": _MORE_KEYS,
+        "wrong constant: tl.program_id(0) + 1 -> tl.program_id(0) + 2": _MORE_KEYS,
+    },
+}
+"""Rewritten kernels that are right, by exercise and name, with the reason."""
+
+
+_BY_HAND: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "clamp": {"one limit for both": ("tl.maximum(x, low)", "tl.maximum(x, -high)")},
+    "silu_gate": {
+        "an exponential that overflows": ("tl.sigmoid(x)", "(tl.exp(x) / (1.0 + tl.exp(x)))")
+    },
+    "argmax_rows": {
+        "the last maximum": (
+            "tl.argmax(x, axis=0)",
+            "tl.max(tl.where(x == tl.max(x, axis=0), lanes, -1), axis=0)",
+        )
+    },
+    "softmax": {"exponentials that overflow": ("x - tl.max(x, axis=0)", "x")},
+    "flash_attention": {
+        "no running maximum": (
+            "tl.maximum(largest, tl.max(scores, axis=1))",
+            "tl.zeros((BLOCK_Q,), tl.float32)",
+        )
+    },
+}
+"""Wrong kernels that no rule makes: what replaces what in the solution."""
+
+FEWEST = 8
+"""How many wrong kernels each exercise needs at least."""
+
+
+def too_few(exercises: Iterable[Exercise]) -> list[str]:
+    """Return the names of exercises that do not have enough wrong kernels."""
+    return [one.name for one in exercises if len(wrong_kernels(one)) < FEWEST]
+
+
+def wrong_kernels(exercise: Exercise) -> list[Mutant]:
+    """Return the mutants of an exercise that are not listed as equivalent to its solution."""
+    equivalent = EQUIVALENT.get(exercise.name, {})
+    return [mutant for mutant in mutants_of(exercise) if mutant.name not in equivalent]
+
+
+def mutants_of(exercise: Exercise) -> list[Mutant]:
+    """Return the rewritten solutions of an exercise, each text once."""
+    text = solution_text(exercise.name)
+    found = {text: ""}
+    for name, mutant in (*_by_hand(exercise, text), *rewritten(text, _names(exercise, text))):
+        found.setdefault(mutant, name)
+    return [Mutant(exercise.name, name, cell(text)) for text, name in found.items() if name]
+
+
+def _by_hand(exercise: Exercise, text: str) -> Iterator[tuple[str, str]]:
+    for name, (before, after) in _BY_HAND.get(exercise.name, {}).items():
+        assert before in text, before
+        yield name, ast.unparse(ast.parse(text.replace(before, after)))
+
+
+def solution_text(name: str) -> str:
+    """Return the source of a solution and of the functions that it calls."""
+    text = inspect.getsource(getattr(solutions, name).fn)
+    for helper in ("product", "attended"):
+        if re.search(rf"\b{helper}\(", text):
+            text = inspect.getsource(getattr(solutions, helper).fn) + "\n\n" + text
+    decided = _Decided("CAUSAL", text.rstrip().endswith("True)"))
+    return ast.unparse(decided.visit(ast.parse(text)))
+
+
+class _Decided(ast.NodeTransformer):
+    """Keep only the code that runs with one value of a constexpr: nothing else can be wrong."""
+
+    def __init__(self, name: str, value: bool) -> None:
+        self.name = name
+        self.value = value
+
+    def visit_If(self, node: ast.If) -> Any:
+        if ast.unparse(node.test) == self.name:
+            return node.body if self.value else node.orelse
+        return self.generic_visit(node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        if ast.unparse(node.test) == self.name:
+            return node.body if self.value else node.orelse
+        return self.generic_visit(node)
+
+
+def _names(exercise: Exercise, text: str) -> Names:
+    arguments = next(iter(exercise.cases(Draw(0)))).arguments
+    pointers = [name for name, value in arguments.items() if isinstance(value, torch.Tensor)]
+    return Names(
+        tuple(pointers[:-1]),
+        tuple(name for name in arguments if name not in pointers),
+        tuple(name for name in exercise.parameters if name not in arguments),
+        frozenset(int(axis) for axis in re.findall(r"program_id\((\d)\)", text)),
+    )

@@ -1,0 +1,47 @@
+"""The course's kernels and functions of torch compute the same for all inputs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import kernellab
+from kernellab.errors import KernelLabError
+from kernellab.workshop.chapters import EXERCISES, exercise_named
+from kernellab.workshop.exercise import Draw
+from tests.workshop.mutants import wrong_kernels
+from tests.workshop.references import NOT_DECIDED, REFERENCES, bound, solution
+from tests.workshop.trials import Launches, trials_of
+
+ROUNDS_OR_OVERFLOWS = "^narrow accumulator|overflow|^no maximum"
+"""Mutants that are right over the real numbers."""
+
+
+def test_every_exercise_has_a_reference() -> None:
+    assert {exercise.name for exercise in EXERCISES} == {*REFERENCES, *NOT_DECIDED}
+
+
+@pytest.mark.parametrize("exercise", REFERENCES)
+def test_solutions_are_equal_to_functions_of_torch(exercise: str) -> None:
+    found = kernellab.equal(bound(solution(exercise), exercise), REFERENCES[exercise])
+    assert found.verdict == "equal", found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REFERENCES)
+def test_wrong_kernels_are_not_equal(name: str, tmp_path: Path) -> None:
+    """A mutant that is equal gives right results in this launch, or only rounds too early."""
+    exercise = exercise_named(name)
+    launches, different = Launches(exercise, 1), 0
+    last = len(list(exercise.cases(Draw(1)))) - 1
+    for trial in trials_of(wrong_kernels(exercise)[::5], tmp_path):
+        try:
+            found = kernellab.equal(bound(trial.kernel, name, last), REFERENCES[name])
+        except KernelLabError:  # out of bounds, no results, does not compile
+            continue
+        different += found.verdict == "different"
+        if found and not re.search(ROUNDS_OR_OVERFLOWS, trial.mutant.name):
+            assert not trial.is_wrong(launches, last), trial.mutant.name
+    assert different

@@ -1,0 +1,85 @@
+"""Wrong answers are rejected, and a fix that is shown makes them right when it is followed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kernellab.checker.repairs.searching import Tries
+from kernellab.errors import Diagnostic
+from kernellab.judging.code import Part, Texts
+from kernellab.judging.submissions import wait_for_worker
+from kernellab.workshop import repairing
+from kernellab.workshop.answering import answered
+from kernellab.workshop.answers import Answer
+from kernellab.workshop.chapters import exercise_named
+from tests.workshop.mistakes import MEASURED, MISTAKES, UNFIXED, Mistake
+
+NAMED = {f"{mistake.exercise}: {mistake.name}": mistake for mistake in MISTAKES}
+QUICK = ("add_one: one element too far",)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _worker() -> None:
+    """Start the clean process before the first test, whose time it would count as."""
+    wait_for_worker()
+
+
+@pytest.fixture(autouse=True)
+def _without_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Try as much on a slow processor as on a fast one."""
+    monkeypatch.setattr(repairing, "TRIES", Tries(seconds=600.0, most=600, batch=12))
+    monkeypatch.setattr(repairing, "_RUN_SECONDS", 60.0)
+
+
+def answer_to(mistake: Mistake, cell: str, seed: int) -> Answer:
+    code = Texts((Part("<a cell>", cell),), mistake.exercise)
+    return answered(exercise_named(mistake.exercise), code, seed)
+
+
+def followed(cell: str, diagnostic: Diagnostic) -> str:
+    """Return a cell in which the changes of a diagnostic were made."""
+    lines = cell.split("\n")
+    for change in diagnostic.changes:
+        count = max(1, len(change.old.split("\n")))
+        first = lines[change.line - 1]
+        indent = "" if count > 1 else first[: len(first) - len(first.lstrip())]
+        assert count > 1 or first.strip() == change.old
+        new = [indent + line for line in change.new.split("\n")] if change.new else []
+        lines[change.line - 1 : change.line - 1 + count] = new
+    return "\n".join(lines)
+
+
+def by_speed(names: list[str]) -> list[Any]:
+    return [pytest.param(n, id=n, marks=() if n in QUICK else pytest.mark.slow) for n in names]
+
+
+@pytest.mark.parametrize("name", by_speed(MEASURED))
+def test_a_fix_makes_the_answer_right_when_it_is_followed(name: str) -> None:
+    mistake = NAMED[name]
+    answer = answer_to(mistake, mistake.cell, 5)
+    assert not answer.is_right
+    fixed = next(each for each in answer.diagnostics if each.verified)
+    assert "launches are right:" in fixed.advice
+    again = answer_to(mistake, followed(mistake.cell, fixed), 77)
+    assert again.is_right, str(again)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(UNFIXED))
+def test_no_fix_is_shown_that_does_not_help(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repairing, "TRIES", Tries(seconds=600.0, most=60, batch=12))
+    mistake = NAMED[name]
+    answer = answer_to(mistake, mistake.cell, 5)
+    assert not answer.is_right
+    for each in answer.diagnostics:
+        assert each.verified == bool(each.changes)
+        if each.verified:
+            assert answer_to(mistake, followed(mistake.cell, each), 77).is_right
+
+
+def test_most_mistakes_have_a_fix() -> None:
+    assert len(MEASURED) >= 2 * len(UNFIXED)
+    assert {*MEASURED, *UNFIXED} <= {*NAMED}
+    assert len({mistake.cell for mistake in MISTAKES}) == len(MISTAKES)

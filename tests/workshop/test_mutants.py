@@ -1,0 +1,126 @@
+"""No wrong kernel is accepted: kernels that rules make from the solutions are rejected."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from kernellab.judging.code import Part, Texts
+from kernellab.judging.submissions import wait_for_worker
+from kernellab.workshop.answering import answered
+from kernellab.workshop.chapters import EXERCISES, exercise_named
+from kernellab.workshop.exercise import Exercise
+from tests.workshop import mutants
+from tests.workshop.attempts import cell
+from tests.workshop.mutants import (
+    EQUIVALENT,
+    FEWEST,
+    Mutant,
+    mutants_of,
+    solution_text,
+    too_few,
+    wrong_kernels,
+)
+from tests.workshop.rewrites import RULES
+from tests.workshop.trials import accepted, trials_of
+
+_EPS = "eps: tl.rsqrt({} / columns + eps) -> "
+_SQUARES, _AWAY = "tl.sum(x * x, axis=0)", "tl.sum(away * away, axis=0)"
+_LOAD = "tl.load(x_ptr + row * columns + lanes)"
+
+ONCE_ACCEPTED = [
+    ("rms_norm", _EPS.format(_SQUARES) + f"1.0 / (tl.sqrt({_SQUARES} / columns) + eps)"),
+    ("rms_norm", _EPS.format(_SQUARES) + f"tl.rsqrt({_SQUARES} / columns)"),
+    ("layer_norm", _EPS.format(_AWAY) + f"tl.rsqrt({_AWAY} / columns)"),
+    ("flash_attention", "no running maximum"),
+    ("flash_attention", "bound: k_rows < keys -> k_rows <= keys (3)"),
+    ("moments", f"missing other: {_LOAD}"),
+    ("sum_rows", f"missing other: {_LOAD}"),
+    ("scale_rows", "swapped program ids"),
+]
+"""Kernels that were answers before the launches were constructed to tell them apart."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _worker() -> None:
+    """Start the clean process before the first test, whose time it would count as."""
+    wait_for_worker()
+
+
+def mutant(exercise: str, name: str) -> Mutant:
+    (found,) = (one for one in wrong_kernels(exercise_named(exercise)) if one.name == name)
+    return found
+
+
+def solution(exercise: Exercise) -> Mutant:
+    return Mutant(exercise.name, "", cell(solution_text(exercise.name)))
+
+
+def is_right(one: Mutant, seed: int) -> bool:
+    """Return what `kernellab.exercise` says."""
+    code = Texts((Part("<a mutant>", one.cell),), one.exercise)
+    return answered(exercise_named(one.exercise), code, seed, tries_fixes=False).is_right
+
+
+def test_there_are_enough_rules() -> None:
+    assert len(RULES) >= 20
+
+
+def test_an_exercise_without_wrong_kernels_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mutants, "rewritten", lambda text, names: iter(()))
+    assert too_few(EXERCISES) == [one.name for one in EXERCISES]
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
+def test_an_exercise_has_enough_each_with_its_own_name_and_text(exercise: Exercise) -> None:
+    assert too_few([exercise]) == []
+    found = mutants_of(exercise)
+    assert len({one.name for one in found}) == len({one.cell for one in found}) == len(found)
+    assert EQUIVALENT.get(exercise.name, {}).keys() <= {one.name for one in found}
+    assert all(ast.parse(one.cell) for one in found)
+
+
+@pytest.mark.parametrize(("exercise", "name"), ONCE_ACCEPTED)
+def test_one_that_was_accepted_is_rejected_for_every_seed(
+    exercise: str, name: str, tmp_path: Path
+) -> None:
+    (trial,) = trials_of([mutant(exercise, name)], tmp_path)
+    assert not accepted([trial], exercise_named(exercise), (100, 101))
+    assert trial.compiles
+
+
+@pytest.mark.parametrize("name", ["add", "scale_rows", "rms_norm"])
+def test_a_solution_is_accepted_and_its_mutants_are_not(name: str, tmp_path: Path) -> None:
+    exercise = exercise_named(name)
+    some = wrong_kernels(exercise)[::8]
+    trials = trials_of([solution(exercise), *some], tmp_path)
+    assert accepted(trials, exercise, (7,)) == {"": 1}
+
+
+@pytest.mark.parametrize(("exercise", "name"), ONCE_ACCEPTED[-3:])
+def test_the_grader_rejects_it_too(exercise: str, name: str) -> None:
+    assert not is_right(mutant(exercise, name), 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
+def test_only_the_solution_and_what_is_equivalent_is_accepted(
+    exercise: Exercise, tmp_path: Path
+) -> None:
+    trials = trials_of([solution(exercise), *mutants_of(exercise)], tmp_path)
+    assert accepted(trials, exercise, (1, 2)) == {
+        "": 2,
+        **dict.fromkeys(EQUIVALENT.get(exercise.name, {}), 2),
+    }
+    assert sum(trial.compiles for trial in trials[1:]) >= FEWEST
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
+def test_the_grader_says_what_a_trial_says(exercise: Exercise) -> None:
+    found = wrong_kernels(exercise)
+    for number, one in enumerate(found[:: max(1, len(found) // 4)]):
+        assert not is_right(one, number), one.name
+    assert is_right(solution(exercise), 5)
