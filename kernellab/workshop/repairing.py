@@ -33,6 +33,14 @@ TRIES = Tries(seconds=20.0, most=800, batch=12)
 _RUN_SECONDS = 2.0
 """A changed kernel that takes longer does not count as right."""
 
+_MOST_WITHOUT_END = 3
+"""After so many changed kernels that took longer, no more are tried: the rest of a kernel with an
+endless loop is seldom at fault, and each try takes all of its seconds."""
+
+
+class _NoneEnds(Exception):
+    """Too many changed kernels did not end in time."""
+
 
 @dataclass(eq=False)
 class Repairing:
@@ -52,12 +60,17 @@ class Repairing:
     number: int
     target: Target
     check: Callable[[Any, Case], Sequence[Diagnostic]]
+    without_end: int = 0
+    """How many changed kernels did not end in time."""
 
     def found(self, families: Sequence[Family]) -> Found | None:
         """Return the change with which all launches are right; None if none was found."""
         case = self.cases[self.number]
         source = Source(str(self.kernel.src), case.keywords)
-        return search(source, families, partial(self._made, [case]), self._is_right, TRIES)
+        try:
+            return search(source, families, partial(self._made, [case]), self._is_right, TRIES)
+        except _NoneEnds:
+            return None
 
     def _made(self, cases: Sequence[Case], sources: Sequence[str]) -> list[Any]:
         launches = [case.keywords for case in cases]
@@ -74,7 +87,14 @@ class Repairing:
         )
 
     def _gives_right_results(self, kernel: Any, case: Case) -> bool:
-        left, right = _results(kernel, case), self._all_right_results[_place(self.cases, case)]
+        try:
+            left = _results(kernel, case)
+        except OutOfTime:
+            self.without_end += 1
+            if self.without_end == _MOST_WITHOUT_END:
+                raise _NoneEnds from None
+            return False
+        right = self._all_right_results[_place(self.cases, case)]
         return left is not None and all(
             is_within(left[name], expected) for name, expected in right.items()
         )
@@ -82,7 +102,10 @@ class Repairing:
     def said(self, name: str) -> str:
         """Return what a wrong result of the student's kernel says by itself; "" if nothing."""
         case = self.cases[self.number]
-        left = _results(self.kernel, case)
+        try:
+            left = _results(self.kernel, case)
+        except OutOfTime:
+            return ""
         if left is None:
             return ""
         due = self._all_right_results[self.number][name]
@@ -95,7 +118,11 @@ class Repairing:
 
 
 def _results(kernel: Any, case: Case) -> dict[str, Any] | None:
-    """Return the arguments of a launch after it; None if the kernel fails or does not end."""
+    """Return the arguments of a launch after it; None if the kernel fails.
+
+    Raises:
+        OutOfTime: it did not end within `_RUN_SECONDS`.
+    """
     arguments = {
         name: _unwritten(value) if name in case.outputs else _copied(value)
         for name, value in case.arguments.items()
@@ -103,7 +130,9 @@ def _results(kernel: Any, case: Case) -> dict[str, Any] | None:
     try:
         with limited(_RUN_SECONDS):
             run(kernel, case.grid, **arguments, **case.constants)
-    except (Exception, OutOfTime):  # whatever it raises, there are no results
+    except OutOfTime:
+        raise
+    except Exception:  # whatever it raises, there are no results
         return None
     return arguments
 

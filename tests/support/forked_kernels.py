@@ -27,7 +27,17 @@ from typing import Any
 _ADDRESS = "KERNELLAB_TEST_FORKED_KERNELS"
 """The environment variable with the path of the server's socket."""
 
-_OWN_VARIABLES = ("JPY_", "JUPYTER", "PYDEVD_", "KERNELLAB_TEST_", "PYTEST_", "_")
+_OWN_VARIABLES = (
+    "COLUMNS",
+    "JPY_",
+    "JUPYTER",
+    "KERNELLAB_TEST_",
+    "LINES",
+    "MPLBACKEND",
+    "PYDEVD_",
+    "PYTEST_",
+    "_",
+)
 """Prefixes of variables that differ from kernel to kernel and are read by no import."""
 
 _CLIENT = """\
@@ -197,6 +207,9 @@ def _become_kernel(start: Mapping[str, Any], fds: list[int]) -> None:
 
 def main() -> None:
     """Import what kernels need, serve, and be a kernel in the processes that are forked."""
+    # Matplotlib reads this when it is imported; a kernel sets it when it starts.
+    os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+
     import ipykernel.kernelapp
     import IPython
     import matplotlib.figure
@@ -207,6 +220,8 @@ def main() -> None:
     import triton
     import triton.language
     import xdsl.dialects.builtin
+
+    pandas.set_option("display.max_columns", 20)  # what pandas chooses when a kernel imports it
 
     del IPython, matplotlib, ml_dtypes, numpy, pandas, torch, triton, xdsl
     gc.freeze()  # collections in a kernel then leave the pages that it shares alone
