@@ -53,12 +53,14 @@ if sys.platform != "linux":
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from kernellab.checker.checking import check as check
-    from kernellab.checker.guarding import guarded_launches as guarded_launches
-    from kernellab.checker.uninitialized import uninitialized as uninitialized
+    from kernellab.checker.arguments import uninitialized as uninitialized
+    from kernellab.checker.check import (
+        check as check,
+        guarded_launches as guarded_launches,
+    )
     from kernellab.compiler.comparison import compare as compare
     from kernellab.compiler.pipeline import compile as compile
-    from kernellab.debugger.debugging import debug as debug
+    from kernellab.debugger.debug import debug as debug
     from kernellab.equality.equal import equal as equal
     from kernellab.equality.validate import validate as validate
     from kernellab.errors import (
@@ -127,12 +129,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "checker.checking": "check",
-    "checker.guarding": "guarded_launches",
-    "checker.uninitialized": "uninitialized",
+    "checker.arguments": "uninitialized",
+    "checker.check": "check guarded_launches",
     "compiler.comparison": "compare",
     "compiler.pipeline": "compile",
-    "debugger.debugging": "debug",
+    "debugger.debug": "debug",
     "equality.equal": "equal",
     "equality.validate": "validate",
     "errors": (

@@ -12,8 +12,8 @@ import numpy
 import torch
 from xdsl.ir import Operation
 
-from kernellab.checker.lazy_copies import LazyCopies
-from kernellab.checker.outcomes import Results
+from kernellab.checker.arguments import LazyCopies
+from kernellab.checker.compare import Results
 from kernellab.compiler.modules.structure import users_line
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import SourcePosition

@@ -1,22 +1,26 @@
-"""The base class of detectors, which observe the events of a run and report what is wrong."""
+"""The base classes of detectors, which observe the events of a run and report what is wrong; what
+collects their findings; and what becomes of a detector that fails.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
+import traceback
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy
 from xdsl.ir import Operation
 
-from kernellab.checker.checked_run import (
-    Access,
-    CheckedRun,
-    Computed,
-    Event,
-)
-from kernellab.checker.program_set import ProgramSet
+from kernellab.checker.checked_run import Access, CheckedRun, Computed, Event
+from kernellab.checker.numerics.integer_types import Values, unsigned_values
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
+from kernellab.errors.kinds import clipped
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.buffers import Buffer
@@ -24,6 +28,67 @@ from kernellab.interpreter.numerics.tiles import Value
 
 if TYPE_CHECKING:
     from kernellab.checker.session import CheckSession
+
+# Sets of programs: exact, and small however large the grid is.
+
+
+_BLOCK = 1 << 16
+"""Programs that are kept together, a bit each."""
+
+
+class ProgramSet:
+    """Linear ids of programs, which come batch by batch: a bit for each one of a block that has
+    some, nothing but a note for a block that has all. A thousand million take 125 MB at most.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: dict[int, numpy.ndarray | None] = {}
+        """Number of a block -> its bits, packed; None where all are set."""
+        self._count = 0
+
+    def update(self, ids: ProgramSet | Iterable[int] | numpy.ndarray) -> None:
+        """Take in programs; such as are there already change nothing."""
+        if isinstance(ids, ProgramSet):
+            for part in ids._parts():
+                self.update(part)
+            return
+        several = ids if isinstance(ids, numpy.ndarray) else numpy.fromiter(ids, numpy.int64)
+        blocks = several // _BLOCK
+        for block in numpy.unique(blocks).tolist():
+            self._mark(block, several[blocks == block] % _BLOCK)
+
+    def _mark(self, block: int, places: numpy.ndarray) -> None:
+        kept = self._blocks.setdefault(block, numpy.zeros(_BLOCK // 8, numpy.uint8))
+        if kept is None:
+            return
+        bits = numpy.unpackbits(kept)
+        before = int(numpy.count_nonzero(bits))
+        bits[places] = 1
+        after = int(numpy.count_nonzero(bits))
+        self._count += after - before
+        self._blocks[block] = None if after == _BLOCK else numpy.packbits(bits)
+
+    def _parts(self) -> Iterator[numpy.ndarray]:
+        """The ids, in order, block by block."""
+        for block in sorted(self._blocks):
+            kept = self._blocks[block]
+            inside = numpy.arange(_BLOCK) if kept is None else numpy.unpackbits(kept).nonzero()[0]
+            yield block * _BLOCK + inside
+
+    def __len__(self) -> int:
+        return self._count
+
+    def first(self, number: int) -> list[int]:
+        """Return the lowest ids, at most `number` of them."""
+        lowest: list[int] = []
+        for part in self._parts():
+            lowest += part[: number - len(lowest)].tolist()
+            if len(lowest) >= number:
+                break
+        return lowest
+
+
+# The base class of detectors, which observe the events of a run and report what is wrong.
 
 
 class Stopped(Exception):
@@ -249,3 +314,124 @@ def _with_first(described: int | None, listed: list[int]) -> list[int]:
     if described is None:
         return listed
     return [described, *(program for program in listed if program != described)][:LISTED_PROGRAMS]
+
+
+# Detectors that fail: their findings are missing, and the other detectors continue.
+
+
+class Failures:
+    """The detectors of a check that failed, each with its first error."""
+
+    def __init__(self, *, isolated: bool = True) -> None:
+        """With `isolated`, the others continue; else, errors are raised."""
+        self._isolated = isolated
+        self._errors: dict[type[Detector], Exception] = {}
+
+    def __contains__(self, kind: type[Detector]) -> bool:
+        return kind in self._errors
+
+    def note(self, kind: type[Detector], error: Exception) -> None:
+        """Record that a detector of this kind failed."""
+        if not self._isolated:
+            raise error
+        self._errors.setdefault(kind, error)
+
+    def kept(self, kind: type[Detector]) -> AbstractContextManager[None]:
+        """Return a context that records an error inside as a failure of a detector of this kind."""
+        return _Kept(self, kind)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return a note about each failed detector."""
+        return tuple(_note(kind, error) for kind, error in self._errors.items())
+
+
+RAISED = Failures(isolated=False)
+"""Of runs that a detector's error ends."""
+
+
+class _Kept(AbstractContextManager[None]):
+    """See `Failures.kept`. A check enters dozens: `contextmanager` would take ten times as long."""
+
+    __slots__ = ("_failures", "_kind")
+
+    def __init__(self, failures: Failures, kind: type[Detector]) -> None:
+        self._failures, self._kind = failures, kind
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        if isinstance(error, Exception):
+            self._failures.note(self._kind, error)
+            return True
+        return False
+
+
+def _note(kind: type[Detector], error: Exception) -> str:
+    """Return "The detector NonFinite (nan, infinity) failed: KeyError: 3 (values.py:71). ..."."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    kinds = f" ({', '.join(kind.kinds)})" if kind.kinds else ""
+    what = clipped(f"{type(error).__name__}: {error}".rstrip(": "))
+    return (
+        f"The detector {kind.__name__}{kinds} failed: {what}{where}. Its findings are missing; "
+        "those of the other detectors are complete."
+    )
+
+
+# Detectors in two steps: one notices in the checked run that something may be wrong, another one
+# looks closer in a further run.
+
+
+class Suspecting(Detector):
+    """Notice that results may be wrong; then run the launch again with another detector.
+
+    Attributes:
+        closer: the detector for that run.
+        reported_by: detectors whose findings at an operation replace those of this one.
+        is_suspect: whether something may be wrong.
+    """
+
+    closer: ClassVar[type[Detector]]
+    reported_by: ClassVar[tuple[type[Detector], ...]] = ()
+
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        self.is_suspect = False
+        self._others: Sequence[Detector] = ()
+        self._explained: frozenset[Operation] = frozenset()
+
+    def meet(self, others: Sequence[Detector]) -> None:
+        self._others = [other for other in others if isinstance(other, self.reported_by)]
+
+    @abstractmethod
+    def suspects(self, computed: Computed) -> bool:
+        """Return whether the result of an operation may be wrong."""
+
+    def computed(self, computed: Computed) -> None:
+        """Check the operation, until something is suspect."""
+        if not self.is_suspect:
+            self.is_suspect = self.suspects(computed)
+
+    def investigate(self, session: CheckSession) -> None:
+        """Run the launch with the other detector, if something is suspect."""
+        if self.is_suspect:
+            (closer,), _ = session.run_detectors((self.closer,))
+            self.accept(closer)
+
+    def accept(self, closer: Detector) -> None:
+        """Take over the findings of the closer run."""
+        self.collector, self._explained = closer.collector, closer.explains()
+        for other in self._others:
+            for op in other.collector.operations():
+                self.collector.forget(op)
+
+    def explains(self) -> frozenset[Operation]:
+        return self._explained
+
+    @cached_property
+    def unsigned(self) -> Values:
+        """The values that are unsigned integers."""
+        return unsigned_values(self.run)

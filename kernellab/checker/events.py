@@ -1,23 +1,24 @@
-"""Dispatch the events of a checked run, which its generated code causes, to detectors."""
+"""Dispatch the events of a checked run, which its generated code causes, to detectors. Accesses
+that leave their tensors stay inside their storages.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy
 import torch
 from xdsl.ir import Operation
 
-from kernellab.checker.bounds import BoundsPolicy, without
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
-from kernellab.checker.detector import Detector, Stopped, overrides, that_define
-from kernellab.checker.failures import RAISED, Failures
-from kernellab.checker.shadow.memory import fetch
+from kernellab.checker.detector import RAISED, Detector, Failures, Stopped, overrides, that_define
+from kernellab.checker.shadow_memory import fetch
 from kernellab.interpreter.codegen.code_positions import is_among, located_at
 from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.codegen.expressions import observer
@@ -29,16 +30,88 @@ from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.descriptor_routing import DescriptorsThrough
 from kernellab.interpreter.memory.global_memory import differs
-from kernellab.interpreter.memory.layers import (
-    Load,
-    Memory,
-    MemoryAccess,
-    MemoryLayer,
-)
+from kernellab.interpreter.memory.layers import Load, Memory, MemoryAccess, MemoryLayer
 from kernellab.interpreter.memory.watch import WatchedMemory
+from kernellab.interpreter.numerics.affine import AffineTile
 from kernellab.interpreter.numerics.tiles import Active, Value
 from kernellab.ir import tt
 from kernellab.ir.traits import in_region_of_elements
+
+# What becomes of accesses that leave their tensors: a checked run stays inside its storages,
+# whoever observes it.
+
+
+@dataclass(frozen=True, eq=False)
+class Leaving:
+    """Lanes of an access that leave their tensor.
+
+    Attributes:
+        lanes: which, programs first where they differ; at least one, and all of them on.
+        view: the elements of the storage, of which only the tensor's own may be touched.
+        inside: the access without those of them that leave the storage too: switched off, they
+            load `other`, or 0. It is the access as it was where none does.
+    """
+
+    lanes: numpy.ndarray
+    view: Buffer
+    inside: MemoryAccess
+
+
+class BoundsPolicy:
+    """Keeps the accesses of one run inside the storages that they go to."""
+
+    def __init__(self, restrided: Collection[str] = ()) -> None:
+        """Keep to the storages; `restrided` names arguments that may be read anywhere in theirs."""
+        self._restrided = restrided
+        self._views: dict[tuple[int, numpy.dtype], Buffer] = {}
+
+    def leaving(self, access: Access) -> Leaving | None:
+        """What leaves the tensor; None where nothing does."""
+        view = self._view(access.buffer)
+        if _is_inside(view, access):
+            return None
+        lanes = view.is_outside(access.index)
+        if access.on is not None:
+            lanes = lanes & access.on
+        if not lanes.any():
+            return None
+        beyond = lanes & ((access.index < 0) | (access.index >= len(view.elements)))
+        if access.action == "load" and access.buffer.name in self._restrided:
+            lanes = beyond
+            if not lanes.any():
+                return None
+        inside = without(access.request, beyond) if beyond.any() else access.request
+        return Leaving(lanes, view, inside)
+
+    def _view(self, buffer: Buffer) -> Buffer:
+        """The same elements, of which only the view's may be touched."""
+        key = id(buffer.tensor), buffer.elements.dtype
+        if key not in self._views:
+            self._views[key] = Buffer(
+                buffer.name, buffer.tensor, buffer.elements.dtype, bounds="view"
+            )
+        return self._views[key]
+
+
+def without(request: MemoryAccess, lanes: numpy.ndarray) -> MemoryAccess:
+    """The same access with these lanes switched off."""
+    mask = ~lanes if request.mask is None else numpy.asarray(request.mask) & ~lanes
+    return dataclasses.replace(request, mask=mask)
+
+
+def _is_inside(view: Buffer, access: Access) -> bool:
+    """True where it is known, without looking at every lane, that none is outside."""
+    request = access.request
+    if view.present is not None or not isinstance(request.offsets, AffineTile):
+        return False
+    low, high = request.offsets.low + view.origin, request.offsets.high + view.origin
+    if view.first <= low and high < view.stop:
+        return True
+    return access.box is not None and access.box.is_inside(view)
+
+
+# Dispatch the events of a checked run, which its generated code causes, to detectors.
+
 
 Change = Callable[[Access], MemoryAccess]
 """Replaces an access by another one."""

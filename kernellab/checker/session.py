@@ -1,26 +1,150 @@
-"""A launch that is checked, which can be run again on copies of its arguments."""
+"""A launch that is checked, which can be run again on copies of its arguments: the code that it
+runs, and the schedules that order its programs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+import weakref
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from xdsl.ir import Operation
+
+from kernellab.checker.arguments import LazyCopies
 from kernellab.checker.checked_run import CheckedRun
-from kernellab.checker.code import checked_code
-from kernellab.checker.detector import Detector, Stopped, that_define
-from kernellab.checker.events import Change, EventDispatcher, may_hear
-from kernellab.checker.failures import RAISED, Failures
-from kernellab.checker.lazy_copies import LazyCopies
+from kernellab.checker.detector import RAISED, Detector, Failures, Stopped, that_define
+from kernellab.checker.events import Change, EventDispatcher, emit_value_events, may_hear
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
-from kernellab.checker.schedules import IN_ORDER, Schedule
-from kernellab.checker.written_storages import unchanged_storages
+from kernellab.checker.slices import unchanged_storages
 from kernellab.errors import Deadlock
+from kernellab.interpreter.analyses.memory_effects import memory_effects
+from kernellab.interpreter.analyses.switch_points import switch_points
+from kernellab.interpreter.codegen.emitter import AfterOperation, Emitter
 from kernellab.interpreter.execution.launcher import launch_observed, launch_sampled
-from kernellab.interpreter.execution.program import ProgramCode
+from kernellab.interpreter.execution.per_code import per_code
+from kernellab.interpreter.execution.preemption import Preemption
+from kernellab.interpreter.execution.program import ProgramCode, entry_of, program_of_module
+from kernellab.ir.traits import Atomic, has
 from kernellab.launch.argument_copies import copied
+from kernellab.records.run_options import DEFAULT, RunOptions
+
+# The code that a check runs: the kernel's code, with statements that report values.
+
+
+_Kept = dict[tuple[tuple[type[Detector], ...], bool], ProgramCode]
+_kept: weakref.WeakKeyDictionary[ProgramCode, _Kept] = weakref.WeakKeyDictionary()
+
+
+def checked_code(
+    kernel: Any, plain: ProgramCode, detectors: Sequence[type[Detector]], *, preempts: bool = False
+) -> ProgramCode:
+    """Return the code of a run that these detectors observe, made once from the code of a plain
+    run, with the same operations.
+
+    Args:
+        preempts: whether programs are preempted at the kernel's switch points, of which there must
+            be one.
+    """
+    made = _kept.setdefault(plain, {})
+    key = tuple(detectors), preempts
+    if key not in made:
+        after: AfterOperation = functools.partial(emit_value_events, key[0])
+        if preempts:
+            after = functools.partial(_may_switch, after, switches(plain))
+        made[key] = program_of_module(plain.module, kernel, after, preempts=preempts)
+    return made[key]
+
+
+def switches(code: ProgramCode) -> frozenset[Operation]:
+    """Return the switch points of a kernel."""
+    return switch_points(entry_of(code.module))
+
+
+def _may_switch(
+    before: AfterOperation, points: Set[Operation], emit: Emitter, op: Operation
+) -> None:
+    before(emit, op)
+    if op in points:
+        emit.may_switch()
+
+
+# The schedules with which a check runs a launch: other orders of its programs, and preemption.
+
+
+MOST_PREEMPTED = 64
+"""The most programs of a launch that are preempted: each runs alone, and slowly."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A way to run a launch.
+
+    Attributes:
+        words: how its programs run, for messages: "backwards".
+        options: the order of the programs.
+        preemption: how programs are preempted at the kernel's switch points; None if they are not.
+    """
+
+    words: str
+    options: RunOptions = DEFAULT
+    preemption: Preemption | None = None
+
+
+IN_ORDER = Schedule("in the order of their ids")
+BACKWARDS = Schedule("backwards", RunOptions(order="reversed"))
+_ORDERS = (
+    BACKWARDS,
+    Schedule("in a shuffled order (seed 1)", RunOptions(order="shuffled", seed=1)),
+    Schedule("in a shuffled order (seed 2)", RunOptions(order="shuffled", seed=2)),
+)
+_IN_TURNS = "in turns, each up to its next atomic or poll"
+_PREEMPTED = (
+    Schedule(_IN_TURNS, preemption=Preemption("rounds")),
+    Schedule(f"{_IN_TURNS}, in both directions", preemption=Preemption("there and back")),
+    Schedule(
+        f"{_IN_TURNS}, in both directions from the last",
+        BACKWARDS.options,
+        preemption=Preemption("there and back"),
+    ),
+    Schedule(f"{_IN_TURNS}, in random order (seed 1)", preemption=Preemption(2, seed=1)),
+    Schedule(f"{_IN_TURNS}, in long random turns (seed 2)", preemption=Preemption(32, seed=2)),
+)
+
+
+def other_schedules(run: CheckedRun, shared: bool) -> Iterator[Schedule]:
+    """Yield the schedules in which a launch may behave differently than in the order of its ids.
+
+    Args:
+        run: the launch, run in the order of its programs' ids.
+        shared: whether its programs read what others left in memory.
+    """
+    if not shared and not memory_effects(run.code).order_shows:
+        return
+    yield from _ORDERS
+    if run.programs <= MOST_PREEMPTED and learns(run, shared) and switches(run.code):
+        yield from _PREEMPTED
+
+
+def learns(run: CheckedRun, shared: bool) -> bool:
+    """Return whether a program may depend on what others did before. It does not if they only add
+    up floats with atomics whose results are not used.
+    """
+    return shared or _uses_results_of_atomics(run.code)
+
+
+@per_code
+def _uses_results_of_atomics(code: ProgramCode) -> bool:
+    return any(
+        has(op, Atomic) and any(result.uses for result in op.results) for op in code.module.walk()
+    )
+
+
+# A launch that is checked, which can be run again on copies of its arguments.
+
 
 _Kind = TypeVar("_Kind", bound=Detector)
 

@@ -1,16 +1,35 @@
-"""What the addresses and masks of a kernel's accesses are computed from."""
+"""What the addresses and masks of a kernel's accesses are computed from, how the kernel wrote an
+access, and which memory it may write. Nothing here runs the kernel.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from typing import Literal
 
 from xdsl.ir import Operation, OpResult, SSAValue
 
+from kernellab.checker.checked_run import CheckedRun
 from kernellab.interpreter.analyses.dataflow import handed_on
+from kernellab.interpreter.analyses.memory_effects import EVERYTHING, Arguments, memory_effects
+from kernellab.interpreter.execution.launcher import argument_names
+from kernellab.interpreter.execution.per_code import per_code
+from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.ir import tt
-from kernellab.ir.traits import GlobalAccess, RegionsOfElements, has, trait_of
+from kernellab.ir.locations import locate
+from kernellab.ir.traits import (
+    DescriptorAccess,
+    GlobalAccess,
+    KeepsElements,
+    RegionsOfElements,
+    has,
+    trait_of,
+)
 from kernellab.ir.types import dtype
+from kernellab.launch.argument_copies import ALIGNMENT
+
+# What the addresses and masks of a kernel's accesses are computed from.
 
 
 def placing(op: Operation) -> list[SSAValue]:
@@ -96,3 +115,73 @@ def function_of(op: Operation) -> Operation:
         assert parent is not None, "every operation of a kernel is in a function"
         op = parent
     return op
+
+
+# How the kernel wrote an access to memory, because the advice depends on it.
+
+
+Form = Literal["pointers", "block pointer", "descriptor"]
+
+
+def form_of(op: Operation) -> Form:
+    """Return how the kernel wrote an access.
+
+    Triton turns a block pointer into plain pointers in front of its first access, and gives their
+    arithmetic the line and column of that access; the arithmetic of other pointers has a different
+    column.
+    """
+    access = trait_of(op, GlobalAccess)
+    if isinstance(access, DescriptorAccess):
+        return "descriptor"
+    if access is None or not isinstance(op, tt.LoadOp | tt.StoreOp):
+        return "pointers"
+    made = access.indices_of(op)[0].owner
+    while isinstance(made, Operation) and has(made, KeepsElements):
+        made = made.operands[0].owner
+    if not isinstance(made, tt.AddPtrOp):
+        return "pointers"
+    others = (o for o in function_of(op).walk() if isinstance(o, tt.LoadOp | tt.StoreOp))
+    place = locate(made.location).frames
+    is_block = any(locate(other.location).frames == place for other in others)
+    return "block pointer" if is_block else "pointers"
+
+
+# Find the memory that a kernel may write, before it runs.
+
+
+def storages_of(run: CheckedRun, arguments: Arguments) -> frozenset[str | int]:
+    """Return the storages of arguments (see `CheckedRun.storage_of`)."""
+    names = argument_names(run.call, run.code)
+    numbers = range(len(names)) if arguments is EVERYTHING else arguments
+    tensors = [run.tensors[names[n]] for n in numbers if names[n] in run.tensors]
+    return frozenset(map(run.storage_of, tensors))
+
+
+def unchanged_storages(launch: CheckedRun) -> frozenset[int]:
+    """Return the addresses of storages that the kernel cannot write. If results may depend on
+    addresses, only storages that are aligned as memory of a GPU is.
+    """
+    effects = memory_effects(launch.code)
+    if effects.stored is EVERYTHING or effects.updated is EVERYTHING:
+        return frozenset()
+    written = storages_of(launch, effects.stored | effects.updated)
+    starts = {
+        tensor.untyped_storage().data_ptr()
+        for tensor in launch.tensors.values()
+        if launch.storage_of(tensor) not in written
+    }
+    if _shows_addresses(launch.code):
+        starts = {start for start in starts if start % ALIGNMENT == 0}
+    return frozenset(starts)
+
+
+@per_code
+def _shows_addresses(code: ProgramCode) -> bool:
+    """Return whether a finding or a result may depend on the addresses of arguments."""
+    return any(map(_shows_address, code.module.walk()))
+
+
+def _shows_address(op: Operation) -> bool:
+    return isinstance(op, tt.PtrToIntOp | tt.MakeTensorDescOp) or any(
+        "divisibility" in name for name in op.attributes
+    )

@@ -1,21 +1,472 @@
-"""`kernellab.equal`: whether two computations are the same for all inputs."""
+"""`kernellab.equal`: whether two computations, kernels or functions of torch, are the same for all
+inputs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import inspect
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy
+import torch
+from xdsl.ir import Operation
 
 from kernellab.common.argument_checks import check_whole
+from kernellab.common.formatting import counted
 from kernellab.common.own_options import parameters_first
 from kernellab.compiler.specialization.unwrapping import parameter_names
 from kernellab.equality import residues
-from kernellab.equality.launches import ExactTensors
-from kernellab.equality.results import ResultPair, paired
-from kernellab.equality.sides import FunctionSide, KernelSide, Side, name_of, side_of
-from kernellab.equality.verdicts import Comparison
-from kernellab.errors import ArgumentError, UnsupportedOperation
+from kernellab.equality.functions import run_exactly, tensors_returned
+from kernellab.equality.launches import ExactLaunch, ExactTensors
+from kernellab.equality.residues import agreement
+from kernellab.errors import ArgumentError, SourcePosition, UnsupportedOperation
+from kernellab.interpreter.execution.launcher import launch
+from kernellab.interpreter.memory.observing import AccessObserver, ObservedAccess
+from kernellab.ir.locations import locate
+from kernellab.ir.traits import global_effect
+from kernellab.launch.argument_copies import copied, tensors_in
+from kernellab.launch.bound_launches import bound_launch
+from kernellab.launch.differences import differences_between, tolerance
+from kernellab.launch.preparation import EntryPoint, PreparedLaunch, innermost, prepare_bound
+from kernellab.launch.right_results import usage_of
 from kernellab.records import BoundLaunch, Target
-from kernellab.records.equality import Equality
+from kernellab.records.equality import Equality, FloatPair, UnequalElement, Verdict
+
+# What is compared: a kernel's launch, or a function of torch.
+
+
+_EQUAL = EntryPoint(
+    "equal",
+    {
+        "stage": "equal runs the TTIR; kernellab.validate runs the module after every pass",
+        "order": (why := "the results do not depend on the order of the programs"),
+        "seed": why,
+        "bounds": "equal compares what the launches store",
+    },
+)
+
+
+class Side(Protocol):
+    """One of two computations.
+
+    Attributes:
+        name: what it is called in messages.
+    """
+
+    name: str
+
+    def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Its tensors before it runs, with their names."""
+
+    def run(self, tensors: ExactTensors) -> dict[str, torch.Tensor]:
+        """Run it with residues; return its results and all other tensors, by name."""
+
+    def written(self) -> list[str]:
+        """The names of its results, after it has run."""
+
+    def run_floats(self) -> dict[str, torch.Tensor]:
+        """As `run`, with the floats that it was given."""
+
+
+def side_of(
+    subject: Any,
+    grid: Any,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    target: str | Target | None,
+) -> Side:
+    """The side that an argument of `equal` is.
+
+    Raises:
+        ArgumentError: it is neither a kernel, nor a bound launch, nor a function.
+    """
+    if isinstance(subject, BoundLaunch):
+        return KernelSide(prepare_bound(subject, target or subject.target, _EQUAL))
+    if inspect.isroutine(subject) or isinstance(subject, torch.nn.Module):
+        return FunctionSide(subject)
+    innermost(subject)
+    given = bound_launch("equal", subject, grid, tuple(args), dict(keywords))
+    return KernelSide(prepare_bound(given, target, _EQUAL))
+
+
+def name_of(subject: Any) -> str:
+    """What a kernel, a launch or a function is called in messages."""
+    if isinstance(subject, BoundLaunch):
+        return subject.name
+    return str(getattr(subject, "__name__", type(subject).__name__))
+
+
+class KernelSide:
+    """A kernel's launch."""
+
+    def __init__(self, prepared: PreparedLaunch) -> None:
+        self.prepared = prepared
+        self.name = prepared.kernel.__name__
+        self._launch = ExactLaunch.of_ttir(prepared)
+        self._written: list[str] | None = None
+
+    def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        return tensors_in(self.prepared.call.values)
+
+    def run(self, tensors: ExactTensors) -> dict[str, torch.Tensor]:
+        before = {name: tensors.of(tensor, name).clone() for name, tensor in self.tensors()}
+        after = self.run_again(tensors)
+        changed = [name for name in after if not _same(before[name], after[name])]
+        self._written = [name for name in after if name in {*changed, *(self._written or ())}]
+        return after
+
+    def run_again(self, tensors: ExactTensors) -> dict[str, torch.Tensor]:
+        """Run it with residues, and nothing else."""
+        return self._launch.run(tensors)
+
+    def written(self) -> list[str]:
+        return self._written or []
+
+    def reads(self) -> tuple[str, ...]:
+        """The parameters of the tensors that it only reads."""
+        return usage_of(self._launch.code, self.prepared.call).reads
+
+    def names_of(self, other: KernelSide) -> dict[str, str]:
+        """By the names of another launch's tensors, those of this one's that are the same tensor,
+        or else have the same name.
+        """
+        own = {_place(tensor): name for name, tensor in self.tensors()}
+        names = {name for name, _ in self.tensors()}
+        same = {
+            name: own.get(_place(tensor), name if name in names else None)
+            for name, tensor in other.tensors()
+        }
+        return {name: its for name, its in same.items() if its is not None}
+
+    def run_floats(self) -> dict[str, torch.Tensor]:
+        values = copied(self.prepared.call.values)
+        call = replace(self.prepared.call, values=values)
+        launch(self.prepared.kernel, self.prepared.grid, call, self.prepared.target)
+        return dict(tensors_in(values))
+
+    def stored_at(
+        self, name: str, index: tuple[int, ...], tensors: ExactTensors
+    ) -> SourcePosition | None:
+        """The line that stores an element, None if none does."""
+        tensor = tensors.of(dict(self.tensors())[name], name)
+        watch = _StoreWatch(tensor[index].data_ptr())
+        self._launch.run(tensors, AccessObserver(watch.hear))
+        return watch.position
+
+
+def _same(before: torch.Tensor, after: torch.Tensor) -> bool:
+    if before.is_complex():
+        before, after = torch.view_as_real(before), torch.view_as_real(after)
+    return torch.equal(before.nan_to_num(), after.nan_to_num())
+
+
+def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.data_ptr(), tuple(tensor.shape), tensor.stride()
+
+
+class _StoreWatch:
+    """Hears which operation stores at an address last."""
+
+    def __init__(self, address: int) -> None:
+        self._address = address
+        self.position: SourcePosition | None = None
+
+    def hear(self, access: ObservedAccess) -> None:
+        if global_effect(access.operation) == "load":
+            return
+        hit = numpy.asarray(access.addresses) == self._address
+        if hit.any() and (access.mask is None or (hit & numpy.asarray(access.mask)).any()):
+            self.position = _line_of(access.operation)
+
+
+def _line_of(op: Operation) -> SourcePosition | None:
+    frames = locate(op.location).frames
+    return SourcePosition(frames[0].file, frames[0].line) if frames else None
+
+
+class FunctionSide:
+    """A function of torch."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._call: Callable[[], Any] = function
+        self._results: list[str] = []
+        self.name = name_of(function)
+
+    def takes_arguments_of(self, kernel: KernelSide) -> None:
+        """Let the function's parameters be the kernel's of the same names, with or without "_ptr",
+        or else the tensors that the kernel only reads, in their order.
+
+        Raises:
+            ArgumentError: its parameters are neither.
+        """
+        values, reads = kernel.prepared.call.values, kernel.reads()
+        needed = _needed_parameters(self._function)
+        named = {name: _first_of((name, f"{name}_ptr"), values) for name in needed or ()}
+        if needed is not None and None not in named.values():
+            given = {name: values[its] for name, its in named.items() if its is not None}
+            self._call = lambda: self._function(**given)
+        elif needed is None or len(needed) == len(reads):
+            self._call = lambda: self._function(*(values[name] for name in reads))
+        else:
+            raise ArgumentError(
+                f"{self.name} takes {', '.join(needed)}, which are not parameters of "
+                f"{kernel.name}, and not as many as the tensors that it only reads "
+                f"({', '.join(reads)}).",
+                advice=f"Name its parameters as the kernel does: {', '.join(values)}.",
+            )
+
+    def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        return iter(())
+
+    def run(self, tensors: ExactTensors) -> dict[str, torch.Tensor]:
+        results = _numbered(run_exactly(self._call, tensors))
+        self._results = list(results)
+        return results
+
+    def written(self) -> list[str]:
+        return self._results
+
+    def run_floats(self) -> dict[str, torch.Tensor]:
+        return _numbered(list(tensors_returned(self._call())))
+
+
+def _needed_parameters(function: Callable[..., Any]) -> list[str] | None:
+    """The parameters without a default; None if they are not known, of a function in C."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        return None
+    required = (each for each in parameters if each.default is inspect.Parameter.empty)
+    return [parameter.name for parameter in required]
+
+
+def _first_of(names: Sequence[str], values: Mapping[str, Any]) -> str | None:
+    return next((name for name in names if name in values), None)
+
+
+def _numbered(results: list[torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {f"result {number}": result for number, result in enumerate(results)}
+
+
+# Which results of two computations should be equal, and where they are.
+
+
+Results = Mapping[str, torch.Tensor]
+
+
+class ResultPair:
+    """A result of each computation, and what is known of their elements after some seeds.
+
+    Attributes:
+        names: what the two are called.
+        differs, decided: a bool for each element.
+    """
+
+    def __init__(self, names: tuple[str, str], shape: tuple[int, ...]) -> None:
+        self.names = names
+        self.differs = numpy.zeros(shape, numpy.bool_)
+        self.decided = numpy.zeros(shape, numpy.bool_)
+
+    def note(self, of_first: Results, of_second: Results) -> None:
+        """Compare the results of one more seed."""
+        first, second = of_first[self.names[0]], of_second[self.names[1]]
+        same, known = agreement(first.numpy(), second.numpy())
+        self.differs |= known & ~same
+        self.decided |= known
+
+
+def paired(
+    first: Side, second: Side, of_first: Results, of_second: Results
+) -> tuple[ResultPair, ...]:
+    """The pairs: of the same tensor, of tensors of one name, or in order.
+
+    Raises:
+        ArgumentError: the two have another number of results, or of other shapes.
+    """
+    pairs = []
+    for left, right in _matched(first, second):
+        shapes = tuple(of_first[left].shape), tuple(of_second[right].shape)
+        if shapes[0] != shapes[1]:
+            raise ArgumentError(
+                f"{first.name} writes {left} of shape {shapes[0]}, and the result of "
+                f"{second.name} has shape {shapes[1]}.",
+                advice="Compare results of one shape: reshape them in the function.",
+            )
+        pairs.append(ResultPair((left, right), shapes[0]))
+    return tuple(pairs)
+
+
+def _matched(first: Side, second: Side) -> list[tuple[str, str]]:
+    written = first.written(), second.written()
+    if isinstance(first, KernelSide) and isinstance(second, KernelSide):
+        same = second.names_of(first)
+        pairs = [
+            (name, other)
+            for name, other in same.items()
+            if name in written[0] or other in written[1]
+        ]
+        if pairs:
+            return pairs
+    if len(written[0]) != len(written[1]) or not written[0]:
+        raise ArgumentError(
+            f"{first.name} has {counted(len(written[0]), 'result')} ({', '.join(written[0])}), and "
+            f"{second.name} has {len(written[1])}.",
+            advice="A function returns what the kernel writes, in the order of its parameters.",
+        )
+    return list(zip(written[0], written[1]))
+
+
+# What follows from the residues of two computations, and from runs with floats.
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two computations after their runs with residues.
+
+    Attributes:
+        seeds: how many sets of residues they ran with.
+        pairs: their results.
+        uninterpreted: functions without a law that they called.
+        again: the residues of the last run, before it.
+    """
+
+    first: Side
+    second: Side
+    seeds: int
+    pairs: Sequence[ResultPair]
+    uninterpreted: tuple[str, ...]
+    again: ExactTensors
+
+    def equality(self) -> Equality:
+        """The verdict."""
+        for pair in self.pairs:
+            if pair.differs.any():
+                return self._unequal(pair, pair.differs, self._why_not_visible())
+        for pair in self.pairs:
+            if not pair.decided.all():
+                return self._unequal(pair, ~pair.decided, _without_residue(pair))
+        for pair in self.pairs:
+            floats = self._visible(pair, ())
+            if floats is not None and all(map(math.isfinite, floats[1:])):
+                element = UnequalElement(pair.names[0], floats[0], 0, pair.differs.size, floats)
+                return self._verdict("not decided", _CONTRADICTED, element)
+        return self._verdict("equal")
+
+    def _verdict(
+        self,
+        verdict: Verdict,
+        reason: str = "",
+        difference: UnequalElement | None = None,
+        position: SourcePosition | None = None,
+    ) -> Equality:
+        compared = {pair.names[0]: pair.differs.size for pair in self.pairs}
+        names = self.first.name, self.second.name
+        return Equality(
+            *names, verdict, self.seeds, compared, difference, reason, position, self.uninterpreted
+        )
+
+    def _unequal(self, pair: ResultPair, off: numpy.ndarray, otherwise: str) -> Equality:
+        """The verdict if elements are off: "different" only if floats show it."""
+        index = tuple(int(place) for place in numpy.argwhere(off)[0])
+        floats = self._visible(pair, _INPUTS)
+        element = UnequalElement(pair.names[0], index, int(off.sum()), off.size, floats)
+        position = self._stored_at(pair, index)
+        if floats is None:
+            return self._verdict("not decided", otherwise, element, position)
+        return self._verdict("different", "", element, position)
+
+    def _why_not_visible(self) -> str:
+        reason = "The exact values differ, and runs with floats show no difference"
+        if self.uninterpreted:
+            functions = ", ".join(self.uninterpreted)
+            reason += (
+                f"; nothing is known of {functions} but that equal arguments give equal results"
+            )
+        return reason
+
+    def _stored_at(self, pair: ResultPair, index: tuple[int, ...]) -> SourcePosition | None:
+        """The line that stores an element."""
+        for side, name in zip((self.first, self.second), pair.names):
+            if isinstance(side, KernelSide):
+                position = side.stored_at(name, index, self.again)
+                if position is not None:
+                    return position
+        return None
+
+    def _visible(self, pair: ResultPair, inputs: Sequence[MadeOfNormal]) -> FloatPair | None:
+        """An element that differs by more than rounding explains, after runs with the floats that
+        were given and with others.
+        """
+        sides = self.first, self.second
+        tensors = {tensor.data_ptr(): tensor for side in sides for _, tensor in side.tensors()}
+        for numbers in (None, *inputs):
+            with nullcontext() if numbers is None else _holding(tensors.values(), numbers):
+                results = [
+                    side.run_floats()[name].detach() for side, name in zip(sides, pair.names)
+                ]
+            bounds = [tolerance(result, None, None) for result in results]
+            rtol, atol = (_TIMES_ROUNDING * max(bound) for bound in zip(*bounds))
+            left, right = map(_finite, results)
+            for difference in differences_between({"": left}, {"": right}, rtol, atol):
+                index = difference.index
+                return index, float(results[0][index]), float(results[1][index])
+        return None
+
+
+_CONTRADICTED = (
+    "The exact values agree, and a run with the given floats differs by more than the usual "
+    "rounding: by a race between programs (see kernellab.check), or by rounding"
+)
+
+_TIMES_ROUNDING = 4
+"""How many times the usual tolerance of a dtype a visible difference is."""
+
+
+def _without_residue(pair: ResultPair) -> str:
+    count = int((~pair.decided).sum())
+    return (
+        f"{counted(count, 'element')} of {pair.names[0]} {'has' if count == 1 else 'have'} no "
+        "residue in both: NaN, or a product of an exponential and a logarithm"
+    )
+
+
+def _finite(result: torch.Tensor) -> torch.Tensor:
+    """A result with large numbers for infinities, which no tolerance excuses."""
+    return result.double().nan_to_num(nan=float("nan"), posinf=1e300, neginf=-1e300)
+
+
+MadeOfNormal = Callable[[torch.Tensor], torch.Tensor]
+
+_INPUTS: tuple[MadeOfNormal, ...] = (
+    lambda normal: normal,
+    lambda normal: normal * 1e-3,
+    lambda normal: normal.flatten().sort().values.reshape(normal.shape),
+    lambda normal: normal.flatten().sort(descending=True).values.reshape(normal.shape),
+)
+"""What inputs hold, made of normal numbers."""
+
+
+@contextmanager
+def _holding(tensors: Iterable[Any], numbers: MadeOfNormal) -> Iterator[None]:
+    """Let tensors of floats hold other numbers for a while."""
+    floats = [tensor.detach() for tensor in tensors if tensor.is_floating_point()]
+    before = [tensor.clone() for tensor in floats]
+    generator = torch.Generator().manual_seed(0)
+    try:
+        for tensor in floats:
+            tensor.copy_(numbers(torch.randn(tensor.shape, generator=generator)))
+        yield
+    finally:
+        for tensor, contents in zip(floats, before):
+            tensor.copy_(contents)
+
+
+# `kernellab.equal`: whether two computations are the same for all inputs.
 
 
 def _names_of(first: Any) -> Sequence[str]:

@@ -539,3 +539,22 @@ def _logarithms() -> Array:
     table[powers] = exponents
     table[-powers] = exponents
     return table
+
+
+# Where two exact results agree.
+
+
+def agreement(first: Any, second: Any) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """Two arrays of bools: where the results do not differ, and where that is known: they have one
+    of the two residues both.
+    """
+    if first.dtype != PAIR or second.dtype != PAIR:
+        return numpy.asarray(first == second), numpy.ones(first.shape, numpy.bool_)
+    first, second = (numpy.asarray(reduced(array)) for array in (first, second))
+    same = numpy.ones(first.shape, numpy.bool_)
+    known = numpy.zeros(first.shape, numpy.bool_)
+    for left, right in ((first.real, second.real), (first.imag, second.imag)):
+        both = ~numpy.isnan(left) & ~numpy.isnan(right)
+        same &= ~both | (left == right)
+        known |= both
+    return same, known

@@ -13,8 +13,8 @@ from kernellab.common.argument_checks import check_whole
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.passes import steering
 from kernellab.compiler.pipeline import record_passes
-from kernellab.equality.agreement import agreement
 from kernellab.equality.launches import ExactLaunch, ExactTensors
+from kernellab.equality.residues import agreement
 from kernellab.errors import KernelFault, SourcePosition, UnsupportedOperation
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.bisection import changing, from_inliner_on, rewritten_lines

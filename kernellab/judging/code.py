@@ -1,9 +1,38 @@
-"""Other people's code, as it is sent to the process that runs it."""
+"""Other people's code: what is sent of it, the confined process in which it runs, and the clean
+process that starts confined ones and verifies what they made.
+"""
 
 from __future__ import annotations
 
 import ast
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import select
+import signal
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal, NoReturn
+
+import torch
+
+from kernellab import triton_api
+from kernellab.common.python_texts import remember_source
+from kernellab.common.temporary import temporary_folder
+from kernellab.compiler.specialization.binding import BoundCall, bind
+from kernellab.errors import Diagnostic, KernelLabError
+from kernellab.judging.confinement import confine, end_on_process_calls
+from kernellab.launch.tile_kernel import tile_kernels_in
+from kernellab.records import Target
+from kernellab.records.showing import described
+from kernellab.triton_api.shipping import unpack
+
+# Other people's code, as it is sent to the process that runs it.
 
 
 @dataclass(frozen=True)
@@ -71,3 +100,290 @@ def _is_constant(statement: ast.stmt) -> bool:
         return False
     calls = [node.func for node in ast.walk(statement.value) if isinstance(node, ast.Call)]
     return all(ast.unparse(name).rpartition(".")[2] in _OF_CONSTANTS for name in calls)
+
+
+# In the confined process: other people's code runs, and their kernel compiles to texts.
+#
+# Nothing that this process says is believed where it matters: it answers with JSON, and the
+# modules in it are read, checked and run elsewhere.
+
+
+Call = Mapping[str, Any]
+"""The arguments of a launch by parameter: numbers, and of a tensor its dtype alone."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a confined process is asked for.
+
+    Attributes:
+        code: other people's code.
+        calls: the launches to compile the kernel for.
+        target: the GPU to compile for.
+        debug_info: whether to return the modules with debug records too, for stepping.
+        sources: what the kernel's source is replaced by, one after the other, each for a variant of
+            the kernel; without any, the kernel itself is compiled.
+    """
+
+    code: Code
+    calls: tuple[Call, ...]
+    target: Target
+    debug_info: bool = False
+    sources: tuple[str, ...] = ()
+
+
+def answer(request: Request) -> bytes:
+    """Return as JSON the functions of the kernel and its module for each call, or what keeps it
+    from compiling.
+    """
+    try:
+        kernel = _kernel_of(request)
+    except Exception as error:
+        return _json(problem=_raised(error))
+    if not isinstance(kernel, triton_api.JITFunction):
+        return _json(instead=described(kernel)[:_LONGEST])
+    end_on_process_calls()
+    if request.sources:
+        return _json(variants=[_variant(kernel, source, request) for source in request.sources])
+    return _json(**_described(kernel, request))
+
+
+def _described(kernel: Any, request: Request) -> dict[str, Any]:
+    modules = _modules(kernel, request)
+    return {"functions": triton_api.facts_of(kernel), "modules": modules}
+
+
+def _variant(kernel: Any, source: str, request: Request) -> dict[str, Any] | None:
+    """Return what is answered for a variant of a kernel; None for one that is not a kernel."""
+    try:
+        return _described(triton_api.with_source(kernel, source), request)
+    except Exception:  # of other people's Python, or of a source that is none
+        return None
+
+
+_LONGEST = 500
+"""The most characters of an error, or of what there is in place of a kernel."""
+
+
+def _raised(error: BaseException) -> dict[str, Any]:
+    words = f"{type(error).__name__}: {error}"[:_LONGEST]
+    return Diagnostic("error", "code-error", f"the code raises {words}").to_json()
+
+
+def _json(**contents: Any) -> bytes:
+    return json.dumps(contents).encode()
+
+
+def _kernel_of(request: Request) -> Any:
+    code = request.code
+    if isinstance(code, PackedKernel):
+        return unpack(code.content)
+    scope: dict[str, Any] = {"__name__": "__main__"}
+    for part in code.parts:
+        _run_part(part, request.target, scope)
+    return scope.get(code.name)
+
+
+def _run_part(part: Part, target: Target, scope: dict[str, Any]) -> None:
+    """Run a text as a file of its name, so that kernels find their source."""
+    remember_source(part.file, part.text)
+    with tile_kernels_in(part.file, target):
+        if not part.only_definitions:
+            exec(compile(part.text, part.file, "exec"), scope)  # noqa: S102 - in confinement
+            return
+        for statement in definitions(part.text):
+            with contextlib.suppress(Exception):  # the kernel may not need what fails here
+                above = ast.Module([statement], [])
+                exec(compile(above, part.file, "exec"), scope)  # noqa: S102 - in confinement
+
+
+def _modules(kernel: Any, request: Request) -> list[dict[str, Any]]:
+    """Return the module for each call, or the number of an earlier one with the same module. After
+    an error, which leaves a kernel of Triton's half hashed, nothing more is compiled.
+    """
+    made: list[dict[str, Any]] = []
+    known: dict[Any, int] = {}
+    for number, call in enumerate(request.calls):
+        if made and "error" in made[-1]:
+            break
+        try:
+            values = {name: _stand_in(value) for name, value in call.items()}
+            bound = bind(kernel, (), values, request.target, options=_options(kernel))
+            first = known.setdefault(bound.key or number, number)
+            module = _module(kernel, bound, request) if first == number else {"same_as": first}
+        except KernelLabError as error:
+            module = {"error": error.diagnostic.to_json()}
+        except Exception as error:  # other people's Python may raise anything
+            module = {"error": _raised(error)}
+        made.append(module)
+    return [*made, *([{"same_as": len(made) - 1}] * (len(request.calls) - len(made)))]
+
+
+def _module(kernel: Any, bound: BoundCall, request: Request) -> dict[str, Any]:
+    key = (kernel, bound.specialization, request.target, bound.options)
+    made: dict[str, Any] = {"text": triton_api.front_end_text(*key)[0]}
+    if request.debug_info and not kernel.is_gluon():
+        text, records = triton_api.front_end_text(*key, debug_info=True)
+        made |= {"debug_text": text, "records": triton_api.records_as_json(records)}
+    return made
+
+
+def _options(kernel: Any) -> Mapping[str, Any]:
+    """Return options with which Triton keeps a kernel's assertions, if it has any."""
+    if triton_api.made_of(kernel).has_assertions:
+        return {"debug": True, "sanitize_overflow": False}
+    return {}
+
+
+def _stand_in(value: Any) -> Any:
+    return torch.empty(1, dtype=value) if isinstance(value, torch.dtype) else value
+
+
+def calls_of(launches: Sequence[Mapping[str, Any]]) -> list[Call]:
+    """Return what is said of launches to a confined process: no tensor, and no contents of any."""
+    return [
+        {
+            name: value.dtype if isinstance(value, torch.Tensor) else value
+            for name, value in launch.items()
+        }
+        for launch in launches
+    ]
+
+
+# In the clean process: confined processes are started, and what they made is verified.
+#
+# The clean process has torch and Triton imported, so that a copy of it starts in milliseconds.
+# It never runs other people's Python itself.
+
+
+LARGEST_ANSWER = 64 << 20
+"""The most bytes of an answer; a kernel with 10,000 operations has about 5 MB."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a confined process ended.
+
+    Attributes:
+        ending: "answered"; "out-of-time"; "refused-call" if it tried to start a process or to use
+            the network while its kernel compiled; "ended" if it ended without an answer.
+        answer: what it answered, JSON as Python's types.
+        words: of "ended", how.
+    """
+
+    ending: Literal["answered", "out-of-time", "refused-call", "ended"]
+    answer: dict[str, Any] | None = None
+    words: str = ""
+
+
+def ready() -> None:
+    """Do nothing: the process has imported what it needs."""
+
+
+def compile_confined(request: Request, seconds: float) -> Outcome:
+    """Run a request in a confined process, and verify the modules that it answers with.
+
+    A module that MLIR refuses becomes an error. One that aborts MLIR ends this process, not the
+    caller's.
+    """
+    with temporary_folder() as folder:
+        outcome = _run(lambda: answer(request), folder, seconds)
+    if outcome.answer is not None:
+        for part in _answer_parts(outcome.answer):
+            for module in part.get("modules", ()):
+                _verify(module, request.target)
+    return outcome
+
+
+def _verify(module: dict[str, Any], target: Target) -> None:
+    """Have MLIR read a module and print it again; replace one that it refuses by the error."""
+    try:
+        for name in ("text", "debug_text"):
+            if name in module:
+                module[name] = triton_api.generic_form(str(module[name]), target)
+    except KernelLabError as error:
+        module.clear()
+        module["error"] = error.diagnostic.to_json()
+
+
+def _run(function: Callable[[], bytes], folder: str, seconds: float) -> Outcome:
+    reading, writing = os.pipe()
+    process = os.fork()
+    if process == 0:
+        _in_child(function, writing, folder, seconds)
+    os.close(writing)
+    try:
+        content = _read(reading, time.monotonic() + seconds)
+    finally:
+        os.close(reading)
+        os.kill(process, signal.SIGKILL)  # it has answered, or must not go on
+        _, status = os.waitpid(process, 0)
+    if content is None:
+        return Outcome("out-of-time")
+    return _outcome(content, status)
+
+
+def _outcome(content: bytes, status: int) -> Outcome:
+    try:
+        answer = json.loads(content)
+        if isinstance(answer, dict) and all(map(_is_list_of_modules, _answer_parts(answer))):
+            return Outcome("answered", answer)
+    except (TypeError, ValueError, RecursionError):
+        pass
+    code = os.waitstatus_to_exitcode(status)
+    if code == -signal.SIGSYS:
+        return Outcome("refused-call")
+    if code == -signal.SIGXCPU:
+        return Outcome("out-of-time")
+    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+    return Outcome("ended", words=how if code != -signal.SIGKILL else "it answered nothing")
+
+
+def _answer_parts(answer: dict[str, Any]) -> list[Any]:
+    """Return the parts of an answer that have modules: itself and each of its variants."""
+    variants = answer.get("variants", [])
+    return [answer, *(part for part in variants if part is not None)]
+
+
+def _is_list_of_modules(part: Any) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("modules", []), list)
+
+
+def _read(pipe: int, deadline: float) -> bytes | None:
+    """Return what a process writes until it closes the pipe; None if that takes too long."""
+    chunks: list[bytes] = []
+    size = 0
+    while (left := deadline - time.monotonic()) > 0:
+        if not select.select([pipe], [], [], left)[0]:
+            return None
+        chunk = os.read(pipe, 1 << 20)
+        size += len(chunk)
+        if not chunk or size > LARGEST_ANSWER:
+            return b"".join(chunks)
+        chunks.append(chunk)
+    return None
+
+
+def _in_child(function: Callable[[], bytes], writing: int, folder: str, seconds: float) -> NoReturn:
+    """In the copy: give up what the clean process has, run, write the answer, end."""
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        os.setsid()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for standard in (0, 1, 2):
+            os.dup2(nowhere, standard)
+        channel = os.dup2(writing, 3)
+        os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+        os.environ["TMPDIR"] = tempfile.tempdir = folder
+        gc.freeze()  # what is there is not looked through, which would copy it
+        confine(folder, seconds)
+        content = memoryview(function())
+        while content:
+            content = content[os.write(channel, content) :]
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+_PR_SET_PDEATHSIG = 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -10,11 +11,12 @@ from typing import Any
 
 from kernellab import triton_api
 from kernellab.common.worker import Worker
+from kernellab.compiler.modules.structure import position_of
 from kernellab.compiler.specialization.binding import bind
 from kernellab.errors import Diagnostic, KernelLabError, WorkerError
-from kernellab.judging.code import Code
-from kernellab.judging.confined import Call, Request, calls_of
-from kernellab.judging.serving import Outcome
+from kernellab.ir import tt
+from kernellab.ir.reader import read_module
+from kernellab.judging.code import Call, Code, Outcome, Request, calls_of
 from kernellab.records import Target
 
 _worker = Worker("The judge")
@@ -35,7 +37,7 @@ def start_worker() -> None:
 
 def wait_for_worker() -> None:
     """Return when the clean process is ready."""
-    _worker.call("kernellab.judging.serving:ready")
+    _worker.call("kernellab.judging.code:ready")
 
 
 class Refused(KernelLabError):
@@ -97,7 +99,7 @@ def submit(
     request = Request(code, tuple(calls), target, debug_info)
     try:
         outcome: Outcome = _worker.call(
-            "kernellab.judging.serving:compile_confined", request, seconds,
+            "kernellab.judging.code:compile_confined", request, seconds,
             seconds=seconds + _GRACE,
         )  # fmt: skip
     except WorkerError as error:
@@ -134,7 +136,7 @@ def variants(
     none: list[Any] = [None] * len(sources)
     try:
         outcome: Outcome = _worker.call(
-            "kernellab.judging.serving:compile_confined", request, seconds,
+            "kernellab.judging.code:compile_confined", request, seconds,
             seconds=seconds + _GRACE,
         )  # fmt: skip
     except WorkerError as error:
@@ -229,3 +231,29 @@ def _give(
     ):
         made = Refused(_problem("invalid-module", _INVALID))
     triton_api.give_module(kernel, specialization, made)
+
+
+# What a judged kernel may not contain, whatever it computes.
+
+
+def foreign_code(kernel: Any, target: Target) -> Diagnostic | None:
+    """Return a diagnostic if a module of a kernel of `submit` contains inline assembly."""
+    for text in triton_api.given_texts(kernel):
+        if _INLINE.search(text) is None:
+            continue
+        operations = read_module(text).walk()
+        inline = next(op for op in operations if isinstance(op, tt.ElementwiseInlineAsmOp))
+        return Diagnostic(
+            "error",
+            "inline-assembly",
+            f"{kernel.__name__} contains inline assembly, which is not checked for {target}",
+            position_of(inline),
+            why="Its instructions run on the GPU as they are: no one can say which memory they "
+            "access, or that they compute the same elsewhere.",
+            advice="Write the expression with functions of triton.language or libdevice.",
+        )
+    return None
+
+
+_INLINE = re.compile(r'^\s*(?:%[^=\n]+= )?"tt\.elementwise_inline_asm"\(', re.MULTILINE)
+"""The operation in MLIR's generic form; a string of a module has no end of a line in it."""

@@ -47,13 +47,13 @@ def _all_magics() -> tuple[Magic, ...]:
 
 def load(shell: InteractiveShell) -> None:
     """Register the magics and their completion; loading twice is loading once."""
+    from kernellab import debugger
     from kernellab.common.option_values import later
-    from kernellab.debugger import front_end
     from kernellab.magics import ipython_api, without_gpu
 
     for magic in _all_magics():
         magic.register(shell)
-    front_end.current_debugger = functools.partial(ipython_api.debugger_class, shell)
+    debugger.current_debugger = functools.partial(ipython_api.debugger_class, shell)
     ipython_api.show_errors_briefly(shell)
     ipython_api.advise_below_errors(
         shell,
@@ -65,10 +65,10 @@ def load(shell: InteractiveShell) -> None:
 
 def unload(shell: InteractiveShell) -> None:
     """Take back all that `load` did."""
-    from kernellab.debugger import front_end
+    from kernellab import debugger
     from kernellab.magics import ipython_api, without_gpu
 
-    front_end.current_debugger = front_end.python_debugger
+    debugger.current_debugger = debugger.python_debugger
     for magic in _all_magics():
         ipython_api.forget_magic(shell, magic.options)
     ipython_api.show_errors_in_full()

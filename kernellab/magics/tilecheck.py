@@ -80,7 +80,7 @@ def tilecheck(shell: Shell, line: str) -> Findings:
     """Check the launch on a line."""
     launch, given, position = launch_on_line(shell, OPTIONS, line)
     # Imported here: torch and Triton take longer than the rest of loading the extension.
-    from kernellab.checker.checking import check
+    from kernellab.checker.check import check
 
     own = stated(given, "target", "most_turns") | expected(given, shell, OPTIONS.magic, position)
     if given["outputs"]:

@@ -231,7 +231,7 @@ class LaunchTabs(TabGroup):
 
 
 _RECORDS = {
-    "check": "kernellab.checker.checking:check",
+    "check": "kernellab.checker.check:check",
     "accesses": "kernellab.profiling.accesses.counting:accesses",
     "diagnosis": "kernellab.profiling.diagnosis.diagnosing:diagnose",
 }

@@ -9,18 +9,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kernellab.checker.checking import check
+from kernellab.checker.arguments import uninitialized
+from kernellab.checker.check import check
 from kernellab.checker.records import Finding, Findings
-from kernellab.checker.repairs.rewrites import UNCOMPILED, UNSAFE, WRONG, Family
-from kernellab.checker.uninitialized import uninitialized
+from kernellab.checker.rewrites import UNCOMPILED, UNSAFE, WRONG, Family
 from kernellab.common.argument_checks import check_whole
 from kernellab.common.time_limits import StoppedForGood, limited
 from kernellab.compiler.pipeline import compile
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import CompileError, Diagnostic, KernelFault, KernelLabError
 from kernellab.judging.code import Code, PackedKernel
-from kernellab.judging.refusals import foreign_code
-from kernellab.judging.submissions import submit
+from kernellab.judging.submissions import foreign_code, submit
 from kernellab.launch.differences import Within
 from kernellab.records import BoundLaunch, Compilation
 from kernellab.records.showing import described

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from kernellab.checker.inputs_behind import inputs_behind, inputs_by_argument
+from kernellab.checker.element_inputs import inputs_behind, inputs_by_argument
 from kernellab.checker.records import Inputs
 from kernellab.errors import KernelLabError
 from kernellab.tracing.expected import WrongElement

@@ -13,11 +13,9 @@ from typing import Any
 
 import torch
 
-from kernellab.checker.repairs.readings import WrongTensor, reading
-from kernellab.checker.repairs.rewrites import Family
-from kernellab.checker.repairs.searching import Found, Tries, search
-from kernellab.checker.repairs.sources import Source
-from kernellab.checker.repairs.tried import fix_words
+from kernellab.checker.fixes import Found, Tries, WrongTensor, fix_words, reading, search
+from kernellab.checker.kernel_source import Source
+from kernellab.checker.rewrites import Family
 from kernellab.common.time_limits import OutOfTime, limited
 from kernellab.errors import Diagnostic, changes_between
 from kernellab.judging.code import Code

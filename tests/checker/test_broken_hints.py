@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 import kernellab
-from kernellab.checker.detectors import broken_hints
+from kernellab.checker.detectors import hints as broken_hints
 from kernellab.interpreter.numerics.affine import AffineTile
 from tests.checker.corpus.broken_hints import assumed, row_start
 

@@ -251,7 +251,7 @@ def test_an_interrupt_leaves_the_tensors_alone(monkeypatch: pytest.MonkeyPatch) 
     def interrupt(*arguments: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kernellab.checker.detectors.lane_collision.LaneCollision.after", interrupt)
+    monkeypatch.setattr("kernellab.checker.detectors.updates.LaneCollision.after", interrupt)
     with pytest.raises(KeyboardInterrupt):
         kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4)
     assert not out.any()
@@ -274,7 +274,7 @@ class Stores(Detector):
 
 def test_a_new_detector_is_one_line_in_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
     x, out = torch.arange(20.0), torch.zeros(4)
-    monkeypatch.setattr("kernellab.checker.checking.DETECTORS", (Stores,))
+    monkeypatch.setattr("kernellab.checker.check.DETECTORS", (Stores,))
     (finding,) = kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4)
     assert (finding.kind, finding.message) == ("store", "it stores")
     assert "tl.store(" in source_line(finding.position)

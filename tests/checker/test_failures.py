@@ -11,7 +11,7 @@ import triton.language as tl
 from xdsl.ir import Operation
 
 import kernellab
-from kernellab.checker import checking
+from kernellab.checker import check
 from kernellab.checker.checked_run import CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors import DETECTORS
@@ -72,7 +72,7 @@ def test_the_others_go_on(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = check_it()
     assert set(expected.kinds) == {"out-of-bounds", "infinity"}
     assert not expected.notes
-    monkeypatch.setattr(checking, "DETECTORS", (failing_in(method), *DETECTORS))
+    monkeypatch.setattr(check, "DETECTORS", (failing_in(method), *DETECTORS))
     found = check_it()
     assert found.findings == expected.findings
     (note,) = found.notes
@@ -84,7 +84,7 @@ def test_the_others_go_on(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_where_nothing_else_is_found_the_note_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checking, "DETECTORS", (failing_in("before"), *DETECTORS))
+    monkeypatch.setattr(check, "DETECTORS", (failing_in("before"), *DETECTORS))
     found = kernellab.check(beyond_and_infinite, (2,), torch.ones(16), torch.zeros(16), 16, BLOCK=8)
     assert not found
     assert "Failing (doubt) failed" in str(found)
@@ -100,7 +100,7 @@ def test_what_a_further_run_raises_is_a_note_too(monkeypatch: pytest.MonkeyPatch
 
             session.repeat(observers)
 
-    monkeypatch.setattr(checking, "DETECTORS", (*DETECTORS, Failing))
+    monkeypatch.setattr(check, "DETECTORS", (*DETECTORS, Failing))
     found = check_it()
     assert set(found.kinds) == {"out-of-bounds", "infinity"}
     assert "nothing is called <before>" in found.notes[0]
@@ -127,7 +127,7 @@ def twice(x_ptr, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + lanes, tl.load(x_ptr + lanes) * 2.0)
 """
 
-FAULT = """from kernellab.checker.detectors.lane_collision import LaneCollision
+FAULT = """from kernellab.checker.detectors.updates import LaneCollision
 def fail(self, access, found):
     raise IndexError("tuple index out of range")
 LaneCollision.after = fail

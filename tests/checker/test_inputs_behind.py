@@ -9,7 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernellab.checker.inputs_behind import inputs_behind
+from kernellab.checker.element_inputs import inputs_behind
 from kernellab.compiler.targets import parse_target
 from kernellab.records import BoundLaunch
 

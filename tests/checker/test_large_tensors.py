@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 import kernellab
-from kernellab.checker.lazy_copies import LazyCopy
+from kernellab.checker.arguments import LazyCopy
 from kernellab.checker.records import Findings
 
 SIZE = 80 * 1024 * 1024

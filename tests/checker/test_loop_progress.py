@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 import kernellab
-from kernellab.checker import loop_progress
+from kernellab.checker.detectors import loops
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
@@ -90,4 +90,4 @@ def test_when_a_wrapping_counter_meets_a_value() -> None:
     size = 32
     for now, bound, step in itertools.product(range(-16, 16), range(-16, 16), range(-5, 6)):
         counted = next((k for k in range(size) if (now + k * step - bound) % size == 0), math.inf)
-        assert loop_progress._until_equal(now, bound, step, 5) == counted
+        assert loops._until_equal(now, bound, step, 5) == counted

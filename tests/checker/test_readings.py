@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from kernellab.checker.repairs.readings import WrongTensor, reading
+from kernellab.checker.fixes import WrongTensor, reading
 
 GENERATOR = torch.Generator().manual_seed(1)
 WANT = torch.randn(6, 4, generator=GENERATOR)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import kernellab
-from kernellab.checker.schedules import MOST_PREEMPTED
+from kernellab.checker.session import MOST_PREEMPTED
 from tests.checker.corpus import schedules
 from tests.checker.corpus.schedules import counters
 

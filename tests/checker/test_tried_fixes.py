@@ -10,9 +10,9 @@ import triton
 import triton.language as tl
 
 import kernellab
+from kernellab.checker import fixes
+from kernellab.checker.fixes import Tries
 from kernellab.checker.records import Finding
-from kernellab.checker.repairs import tried
-from kernellab.checker.repairs.searching import Tries
 from kernellab.errors import CompileError
 from tests.checker.launches import zeros
 
@@ -20,8 +20,8 @@ from tests.checker.launches import zeros
 @pytest.fixture(autouse=True)
 def _without_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Try as much on a slow processor as on a fast one."""
-    monkeypatch.setattr(tried, "TRIES", Tries(seconds=600.0, most=40))
-    monkeypatch.setattr(tried, "_SECONDS", 600.0)
+    monkeypatch.setattr(fixes, "TRIES", Tries(seconds=600.0, most=40))
+    monkeypatch.setattr(fixes, "_SECONDS", 600.0)
 
 
 @triton.jit

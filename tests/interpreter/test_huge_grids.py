@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import kernellab
-from kernellab.checker.program_set import ProgramSet
+from kernellab.checker.detector import ProgramSet
 from kernellab.errors import GridError, OptionError
 from tests.kernels.tuned import double
 

@@ -158,7 +158,7 @@ class NegativeStore(Detector):
 ''',
         "kernellab/checker/detectors/__init__.py": (
             Insert(
-                "from kernellab.checker.detectors.missing_other import MissingOther\n",
+                "from kernellab.checker.detectors.loops import EndlessLoop\n",
                 "from kernellab.checker.detectors.negative_store import NegativeStore\n",
             ),
             Insert("    DotPrecision,\n", "    NegativeStore,\n"),

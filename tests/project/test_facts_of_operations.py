@@ -13,14 +13,14 @@ MOST = 2
 """So many operations may be named together; a longer list states a fact about a kind of them."""
 
 STATED_HERE_ALONE = {
-    "checker.detectors.broken_hints._DIVISIONS": "shifts too, which no one else counts as such",
-    "checker.detectors.unused_output._OTHER_EFFECTS": "other purposes of a launch without stores",
-    "checker.numerics.float_operations.DIVISIONS": "their names in messages",
-    "checker.numerics.float_operations.LOGARITHMS": "their names in messages",
-    "checker.numerics.float_operations.ROOTS": "their names in messages",
-    "checker.numerics.float_operations.EXPONENTIALS": "their names in messages",
-    "checker.numerics.origins._GIVES_AN_OPERAND": "no other code needs this set",
-    "checker.numerics.origins.NARROWING": "no other code needs this set",
+    "checker.detectors.hints._DIVISIONS": "shifts too, which no one else counts as such",
+    "checker.detectors.outputs._OTHER_EFFECTS": "other purposes of a launch without stores",
+    "checker.numerics.nan_messages.DIVISIONS": "their names in messages",
+    "checker.numerics.nan_messages.LOGARITHMS": "their names in messages",
+    "checker.numerics.nan_messages.ROOTS": "their names in messages",
+    "checker.numerics.nan_messages.EXPONENTIALS": "their names in messages",
+    "checker.numerics.nan_sources._GIVES_AN_OPERAND": "no other code needs this set",
+    "checker.numerics.nan_sources.NARROWING": "no other code needs this set",
     "compiler.analyses.barriers._WHOLE_PROGRAM": "names in texts too, over the versions of Triton",
     "compiler.analyses.barriers._WAITS": "Triton's own membar analysis looks at these names",
     "compiler.modules.layout_flow._ENDS": "control flow, followed here alone by names",

@@ -78,7 +78,7 @@ PATCHES = {
             "within budget", [])
     """,
     "results do not differ": """
-        import kernellab.checker.outcomes as outcomes, kernellab.checker.detectors.wrong_result as d
+        import kernellab.checker.compare as outcomes, kernellab.checker.detectors.results as d
         outcomes.differences = d.differences = lambda *args: iter(())
     """,
     "the expected results become those of the kernel": """
@@ -136,11 +136,11 @@ PATCHES = {
 
 _LIES = {
     "the modules refer to themselves": """
-        import kernellab.judging.confined as confined
+        import kernellab.judging.code as confined
         confined._module = lambda kernel, bound, request: {"same_as": 0}
     """,
     "the module is empty": """
-        import kernellab.judging.confined as confined
+        import kernellab.judging.code as confined
         confined._module = lambda kernel, bound, request: {"text": "module {}"}
     """,
     "the module has another signature": """
@@ -158,7 +158,7 @@ _LIES = {
         api.front_end_text = changed
     """,
     "the answer is not one": """
-        import kernellab.judging.confined as confined
+        import kernellab.judging.code as confined
         confined._json = lambda **contents: b'{"functions": [{}], "modules": "many"}'
     """,
 }

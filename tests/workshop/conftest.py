@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernellab.checker.repairs.searching import Tries
+from kernellab.checker.fixes import Tries
 from kernellab.workshop import repairing
 
 collect_ignore = ["solutions.ipynb"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kernellab.checker.repairs.searching import Tries
+from kernellab.checker.fixes import Tries
 from kernellab.errors import Diagnostic
 from kernellab.judging.code import Part, Texts
 from kernellab.judging.submissions import wait_for_worker

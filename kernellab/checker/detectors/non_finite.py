@@ -1,47 +1,63 @@
-"""Find NaN and infinity that a kernel computes and stores, and numbers that are too large for the
-type that they are converted to.
-
-The checked run only looks at what is stored, and at conversions to 8 bits, which saturate. If there
-is something, the launch runs once more, and each value that is not finite carries the number of the
-operation that computed it, through arithmetic, loops and memory: the finding is reported at that
-operation.
+"""Find NaN and infinity: what the kernel computes and stores, what overflows on the way to a
+result, and what was there before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
+import torch
 from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
-from kernellab.checker.detector import Detector
-from kernellab.checker.numerics.finite import (
+from kernellab.checker.detector import Detector, ProgramSet, Suspecting
+from kernellab.checker.numerics.nan_messages import advice, message
+from kernellab.checker.numerics.nan_sources import (
+    NARROWING,
+    Origin,
+    Origins,
+    calls_of_combiner,
     is_float,
     is_float_type,
+    may_begin,
     not_finite,
     too_large_for,
 )
-from kernellab.checker.numerics.origin_formatting import advice, message
-from kernellab.checker.numerics.origins import Origin, Origins, may_begin
-from kernellab.checker.program_set import ProgramSet
-from kernellab.checker.shadow.element_functions import calls_of_combiner
-from kernellab.checker.shadow.stored import StoredShadows
-from kernellab.checker.shadow.values import Array, lifted, swap_of_pairs
+from kernellab.checker.numerics.reference_run import Departure, ExactRun, Harm
+from kernellab.checker.shadow_values import Array, StoredShadows, lifted, reach, swap_of_pairs
 from kernellab.checker.slices import stored_value
-from kernellab.checker.suspecting import Suspecting
+from kernellab.common.formatting import counted
+from kernellab.interpreter.analyses.memory_effects import EVERYTHING, Arguments, memory_effects
+from kernellab.interpreter.execution.launcher import argument_names
 from kernellab.interpreter.execution.per_code import per_code
 from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.interpreter.memory.layers import Atomic, Load, Store
 from kernellab.interpreter.numerics.tiles import Value
 from kernellab.ir import arith, tt
 from kernellab.ir.traits import (
+    DotLike,
+    Elementwise,
     MovesElements,
+    RegionsOfElements,
     function_of_elements,
     has,
 )
 from kernellab.ir.types import dtype, shape
+
+if TYPE_CHECKING:
+    from kernellab.checker.session import CheckSession
+
+# Find NaN and infinity that a kernel computes and stores, and numbers that are too large for the
+# type that they are converted to.
+#
+# The checked run only looks at what is stored, and at conversions to 8 bits, which saturate. If
+# there is something, the launch runs once more, and each value that is not finite carries the
+# number of the operation that computed it, through arithmetic, loops and memory: the finding is
+# reported at that operation.
 
 
 @dataclass
@@ -223,3 +239,168 @@ class NonFinite(Suspecting):
 def _may_leave_finite(code: ProgramCode) -> bool:
     """Return whether an operation may compute NaN or infinity from finite numbers."""
     return any(map(may_begin, code.module.walk()))
+
+
+# Find arithmetic in fp16 and bf16 that overflows although no infinity reaches memory: for
+# example, the kernel divides by the infinity and stores 0.
+#
+# The checked run only looks for operations on 16 bits that compute infinity from finite numbers.
+# If there are any, the launch runs once more, and the value for a computation in fp64 is
+# computed beside each value: a finding is a stored value that differs.
+
+
+def may_overflow(op: Operation) -> bool:
+    """Return whether an operation computes floats of 16 bits, with other uses than stores."""
+    if not has(op, Elementwise, DotLike, RegionsOfElements) or has(op, MovesElements):
+        return False
+    if len(op.results) != 1 or not is_float(op.results[0]):
+        return False
+    if dtype(op.results[0].type).itemsize != 2:
+        return False
+    return not all(isinstance(use.operation, tt.StoreOp) for use in op.results[0].uses)
+
+
+def _of_finite(computed: Computed, bad: Array) -> Array:
+    """Return which elements of a result are computed from finite numbers only."""
+    op = computed.operation
+    for position, (value, operand) in enumerate(zip(computed.operands, op.operands)):
+        if is_float(operand):
+            elements = lifted(not_finite(numpy.asarray(value)), len(shape(operand.type)))
+            bad = bad & ~reach(op, position, elements)
+    return bad
+
+
+class HalfOverflowEffects(ExactRun):
+    """Follow overflowed values to what is stored."""
+
+    kinds = ("infinity", "float-overflow")
+    tolerance = 0.01
+
+    def may_depart(self, op: Operation) -> bool:
+        return may_overflow(op)
+
+    def departs(
+        self, computed: Computed, operands: Sequence[Array], result: Array, exact: Array
+    ) -> tuple[Array, Array]:
+        return _of_finite(computed, ~numpy.isfinite(result)) & numpy.isfinite(exact), exact
+
+    def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
+        op, lane = departure.computed.operation, departure.lane
+        kind = "float-overflow" if isinstance(op, NARROWING) else "infinity"
+        origin = Origin(
+            kind, departure.computed, departure.operands, departure.result, departure.lanes
+        )
+        return {
+            "kind": kind,
+            "message": message(origin, lane) + harm.effect,
+            "advice": advice(origin, lane),
+        }
+
+
+class HalfOverflow(Suspecting):
+    """Notice that arithmetic on 16 bits computes infinity from finite numbers."""
+
+    kinds = HalfOverflowEffects.kinds
+    closer = HalfOverflowEffects
+    reported_by = (NonFinite,)
+
+    @classmethod
+    def observes(cls, operation: Operation) -> bool:
+        """Return whether the operation computes floats of 16 bits."""
+        return may_overflow(operation)
+
+    def suspects(self, computed: Computed) -> bool:
+        """Return whether it overflowed."""
+        op = computed.operation
+        bad = lifted(not_finite(numpy.asarray(computed.results[0])), len(shape(op.results[0].type)))
+        return bool(bad.any()) and bool(_of_finite(computed, bad).any())
+
+
+# Say which results hold NaN that the kernel did not produce: an atomic adds to memory that was
+# not initialized, no program writes an element, or NaN come in with the arguments.
+
+
+_LARGEST = 1 << 26
+"""Tensors with more elements are not searched for NaN."""
+
+
+class NanResults(Detector):
+    """Add a note for each result that holds NaN. `NonFinite` reports the operations that produce
+    NaN, and `WrongResult` compares results that the caller expects.
+    """
+
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        self._others: Sequence[Detector] = ()
+
+    def meet(self, others: Sequence[Detector]) -> None:
+        self._others = others
+
+    def investigate(self, session: CheckSession) -> None:
+        if any(map(_reports_non_finite, self._others)):
+            return  # they say where the kernel goes wrong
+        before = session.launch.tensors
+        loaded, updated = _named(self.run, "loaded"), _named(self.run, "updated")
+        results = (_named(self.run, "stored") | updated) - self.run.expected.keys()
+        results -= frozenset(self.run.uninitialized)  # whatever they hold, `UninitializedRead` says
+        able = {name for name, tensor in before.items() if _may_hold_nan(tensor)}
+        sources = [name for name in (loaded - results) & able if _nan_in(before[name]).any()]
+        notes = []
+        for name in sorted(results & able, key=[*before].index):
+            holds = _nan_in(self.run.tensors[name])
+            if not holds.any():
+                continue
+            first = ", ".join(map(str, holds.nonzero()[0].tolist()))
+            note = (
+                f"{name} holds NaN in {int(holds.sum()):,} of its "
+                f"{counted(holds.numel(), 'element')}, the first of which is {name}[{first}]."
+            )
+            if not (holds & ~_nan_in(before[name])).any():
+                note += (
+                    f" All of them held NaN before the launch, and {_why(name, loaded, updated)}"
+                )
+            elif sources:
+                note += f" They come from NaN in {' and '.join(sorted(sources))}."
+            notes.append(note)
+        self.notes = tuple(notes)
+
+
+def _reports_non_finite(detector: Detector) -> bool:
+    # The check itself reports a detector that fails.
+    with suppress(Exception):
+        return any(finding.kind in ("nan", "infinity") for finding in detector.findings())
+    return False
+
+
+def _why(name: str, loaded: frozenset[str], updated: frozenset[str]) -> str:
+    """Return, as text, why elements still hold NaN, and what to do."""
+    if name in updated:
+        return (
+            "the kernel updates them with atomics, which compute with what is there: initialize "
+            f"{name}, for example with torch.zeros."
+        )
+    if name in loaded:
+        return (
+            f"the kernel computes with them or does not write them: check the contents of {name}."
+        )
+    return (
+        "may not have been written: check the mask of the store and the grid, or initialize "
+        f"{name}, for example with torch.zeros."
+    )
+
+
+def _may_hold_nan(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has NaN, and is small enough to look for it."""
+    return tensor.is_floating_point() and tensor.numel() <= _LARGEST
+
+
+def _nan_in(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().float().isnan() if tensor.itemsize == 1 else tensor.detach().isnan()
+
+
+def _named(run: CheckedRun, effect: str) -> frozenset[str]:
+    """Return the tensors that the kernel has an effect on: "stored", "updated", "loaded"."""
+    arguments: Arguments = getattr(memory_effects(run.code), effect)
+    names = argument_names(run.call, run.code)
+    numbers = range(len(names)) if arguments is EVERYTHING else arguments
+    return frozenset(names[number] for number in numbers) & run.tensors.keys()

@@ -1,7 +1,7 @@
 """What operations give in float64, as if no type ended and nothing were rounded; and integer
 operations in int64.
 
-NaN among what an operation is given is a number that no one knows (`exact_values`): what does not
+NaN among what an operation is given is a number that no one knows (`reference_run`): what does not
 depend on it is known all the same, false and anything else.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 from xdsl.ir import Operation, SSAValue
 
-from kernellab.checker.shadow.values import Array
+from kernellab.checker.shadow_values import Array
 from kernellab.interpreter.numerics import numerics
 from kernellab.interpreter.numerics.numerics import accumulate
 from kernellab.ir import arith, math, tt

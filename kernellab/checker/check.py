@@ -1,0 +1,379 @@
+"""`kernellab.check` runs a launch with all detectors; `kernellab.guarded_launches` checks a launch
+on the CPU after it failed on the GPU.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from xdsl.ir import Operation
+
+from kernellab import triton_api
+from kernellab.checker.arguments import is_uninitialized, restrided
+from kernellab.checker.checked_run import CheckedRun
+from kernellab.checker.detector import Detector, Failures, that_define
+from kernellab.checker.detectors import DETECTORS, WITHOUT_PROGRAMS
+from kernellab.checker.fixes import Trial
+from kernellab.checker.records import Finding, Findings
+from kernellab.checker.session import CheckSession
+from kernellab.common.argument_checks import check_tolerance, check_whole, listed
+from kernellab.common.formatting import joined_sizes, shown
+from kernellab.common.gpu_faults import gpu_fault
+from kernellab.common.progress import UNTOUCHED, ProgressBar
+from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.compiler.subjects import subject_of
+from kernellab.errors import ArgumentError, GpuFault, KernelLabError, suggestion
+from kernellab.interpreter.execution.program import program_code
+from kernellab.launch.argument_copies import copied, tensors_in
+from kernellab.launch.bound_launches import takes_launch
+from kernellab.launch.differences import Within, tolerance
+from kernellab.launch.preparation import EntryPoint, PreparedLaunch, prepare_bound
+from kernellab.launch.right_results import Reference, Results, expected_results
+from kernellab.launch.tile_kernel import run
+from kernellab.launch.watching import WatchedLaunch, on_launch
+from kernellab.records import BoundLaunch, Target
+from kernellab.records.run_options import DEFAULT
+
+# `kernellab.check`: run a launch with all detectors.
+
+
+@takes_launch
+def check(
+    launch: BoundLaunch,
+    *,
+    outputs: str | Sequence[str] = (),
+    target: str | Target | None = None,
+    most_turns: int = 100_000,
+    expect: Reference | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> Findings:
+    """Run a launch with all detectors, and report each fault once.
+
+    The interpreter runs the kernel on copies of the arguments, so that the arguments do not change.
+    Tensors on a GPU, up to 1 GiB, are copied to the CPU, and a note of the findings says so.
+    After a fault, the run continues if it can, so that later faults are found too.
+
+    Args:
+        launch: kernel, grid, args and keywords as for `kernellab.run`, or a bound launch; an
+            autotuned kernel runs with its first config. Arguments wrapped in
+            `kernellab.uninitialized` count as uninitialized memory. Of the interpreter's options,
+            only `stage` may be given.
+        outputs: the name or the names of arguments of which the kernel must write all elements.
+        target: the GPU to emulate, such as "sm_90"; None for the one that a launch would emulate.
+        most_turns: a `while` loop with more iterations is stopped and reported as endless.
+        expect: the expected results by parameter, {"z_ptr": x + y}, or a function that computes
+            them. A function whose parameters have names of kernel parameters is called with these
+            arguments. Any other function is called as the kernel is, or else with the tensors that
+            the kernel only reads, in their order, as `torch.matmul` can be. It may return the
+            tensor that the kernel writes, or a tuple of tensors. The first wrong element is a
+            finding, with the line and the program that wrote it.
+        rtol, atol: how far elements may be off: `atol + rtol * |expected|`. The default is what the
+            order of a sum may change in the dtype.
+
+        A keyword that is also a parameter of the kernel is passed to the kernel, unless that
+        parameter is already given by position.
+
+    Returns:
+        The Findings. docs/checking.md explains each kind, and what is not a finding. A grid of no
+        programs runs nothing, as in a launch, and has no findings.
+
+    Raises:
+        ArgumentError: the arguments do not fit, more than 1 GiB of them are on a GPU, a name in
+            `outputs` is not a tensor argument, or the expected results do not fit an argument.
+        OptionError, GridError, CompileError, UnsupportedOperation: as `kernellab.run`.
+        KernelFault: a fault that stops the run and is not a finding: a gather from outside its
+            tile, or a store to a read-only array.
+    """
+    __tracebackhide__ = True
+    options = _Options(outputs, target, most_turns, expect, rtol, atol)
+    began = time.monotonic()
+    first = _examined(launch, options)
+    if not first.findings:
+        return first.findings
+    return _trial(launch, options, first, time.monotonic() - began).completed(first.findings)
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What `check` takes beside a launch."""
+
+    outputs: str | Sequence[str]
+    target: str | Target | None
+    most_turns: int
+    expect: Reference | None
+    rtol: float | None
+    atol: float | None
+
+
+@dataclass(frozen=True)
+class _Examined:
+    """What a check without tries returns.
+
+    Attributes:
+        prepared: the launch.
+        expected: the expected results.
+    """
+
+    findings: Findings
+    prepared: PreparedLaunch
+    expected: Results
+
+
+def _trial(launch: BoundLaunch, options: _Options, first: _Examined, seconds: float) -> Trial:
+    """Return the trial of changes of a kernel on the launch that was examined."""
+    values = first.prepared.call.values
+    expected = {}
+    for name, right in first.expected.items():
+        relative, absolute = tolerance(right, options.rtol, options.atol)
+        allowed = absolute + relative * right.double().abs()
+        expected[name] = Within(right, first.expected.allowed.get(name, allowed))
+    again = replace(options, expect=expected or None)  # a function is not called again
+
+    def results(kernel: Any) -> Mapping[str, Any]:
+        after = copied(values)
+        run(BoundLaunch(kernel, first.findings.grid, (), after))
+        return dict(tensors_in(after))
+
+    def examine(kernel: Any) -> Findings:
+        return _examined(replace(launch, kernel=kernel), again).findings
+
+    return Trial(first.prepared.kernel, values, examine, results, expected, seconds)
+
+
+def _examined(launch: BoundLaunch, options: _Options) -> _Examined:
+    """Run a launch with all detectors; no change of the kernel is tried."""
+    most_turns, rtol, atol = options.most_turns, options.rtol, options.atol
+    prepared = prepare_bound(launch, options.target, _CHECK)
+    plain, call, chosen = prepared.kernel, prepared.call, prepared.target
+    sizes = prepared.sizes(may_be_empty=True)
+    check_whole("most_turns", most_turns, least=1)
+    rtol = check_tolerance("rtol", rtol)
+    atol = check_tolerance("atol", atol)
+    named = _outputs(plain, call, options.outputs)
+    stage = prepared.options.stage
+    if plain.is_gluon() and stage == DEFAULT.stage:
+        stage = "ttgir"
+    code = program_code(plain, call, chosen, stage)
+    marked = tuple(name for name, tensor in tensors_in(call.values) if is_uninitialized(tensor))
+
+    checked = CheckedRun(
+        plain, call, code, sizes, chosen, named, marked, most_turns, restrided(call.values),
+        expected=expected_results(options.expect, prepared, code), tolerances=(rtol, atol),
+    )  # fmt: skip
+    session = CheckSession(checked, tuple(kind for kind in DETECTORS if kind.guards))
+    with ProgressBar(f"check {plain.__name__}", len(DETECTORS) + 1, "steps", UNTOUCHED) as work:
+        failures = Failures()
+        kinds = WITHOUT_PROGRAMS if 0 in sizes else DETECTORS
+        detectors, stopped = session.run_detectors(kinds, failures)
+        work.total = len(detectors) + 1
+        asking = that_define("investigate", detectors) if stopped is None else []
+        work.advance(len(detectors) - len(asking))
+        for detector in asking:
+            work.advance()
+            with failures.kept(type(detector)):
+                detector.investigate(session)
+    findings = _in_order([*_findings(detectors, failures), *([] if stopped is None else [stopped])])
+    own_notes = (note for detector in detectors for note in detector.notes)
+    unchecked = () if stopped is None else (_UNCHECKED,)
+    notes = (*prepared.notes, *unchecked, *own_notes, *failures.notes())
+    subject = subject_of(plain, prepared.own_call, chosen)
+    compared = tuple(checked.expected) if stopped is None else ()
+    launch_again = replace(launch, target=chosen, expect=options.expect)
+    made = Findings(
+        plain.__name__, str(chosen), sizes, findings, notes, subject, compared, launch_again
+    )
+    return _Examined(made, prepared, checked.expected)
+
+
+_UNCHECKED = (
+    "The run was stopped because it would not have ended. The check reports only faults that "
+    "happened before: it did not look for races, unwritten outputs, effects of the order of "
+    "programs, or masked loads without other=."
+)
+
+
+def _findings(detectors: Sequence[Detector], failures: Failures) -> Iterator[Finding]:
+    """Yield the findings of all detectors that did not fail, without those that follow from another
+    fault.
+    """
+    explained: set[Operation] = set()
+    for detector in that_define("explains", detectors):
+        with failures.kept(type(detector)):
+            explained |= detector.explains() if type(detector) not in failures else frozenset()
+    for detector in detectors:
+        findings: Sequence[Finding] = ()
+        with failures.kept(type(detector)):
+            findings = tuple(detector.findings(explained))
+        yield from findings if type(detector) not in failures else ()
+
+
+def _in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return the findings by file and line, those of one line in the order of the detectors. A
+    fault in a helper that is called several times becomes one finding.
+    """
+
+    def place(finding: Finding) -> tuple[str, int]:
+        outermost = (*finding.calls, finding.position)[0]
+        return ("", 0) if outermost is None else (outermost.file, outermost.line)
+
+    distinct: dict[Hashable, Finding] = {}
+    for number, finding in enumerate(findings):
+        key = (finding.kind, finding.argument, finding.position or number)
+        distinct[key] = finding.joined(distinct[key]) if key in distinct else finding
+    return tuple(sorted(distinct.values(), key=place))
+
+
+_WHY_NOT = (
+    "check has no option {}, because it runs the kernel in several orders and checks accesses "
+    "against both the storage and the view of a tensor"
+)
+_CHECK = EntryPoint(
+    "check",
+    {name: _WHY_NOT.format(name) for name in ("order", "seed", "bounds")},
+    keeps_assertions=True,
+)
+
+
+def _outputs(kernel: Any, call: BoundCall, outputs: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the names in `outputs`, after checking that each is the name of a tensor argument."""
+    given: Any = outputs  # the caller may have passed anything
+    named = isinstance(given, Iterable) and not isinstance(given, bytes | torch.Tensor)
+    names = (given,) if isinstance(given, str) else tuple(listed("outputs", given)) if named else ()
+    if not named or not all(isinstance(name, str) for name in names):
+        raise ArgumentError(
+            f"outputs must be a name or a list of names of arguments, got {shown(outputs)}.",
+            advice='For example: outputs="z_ptr", or outputs=["y_ptr", "z_ptr"].',
+        )
+    known = dict(tensors_in(call.values))
+    for name in names:
+        if name in known:
+            continue
+        problem = f"outputs must name arguments of {kernel.__name__!r}, got {name!r}."
+        if name in call.values:
+            problem = f"outputs must name tensors, but {name!r} is {call.values[name]!r}."
+        advice = suggestion(str(name), known, "Its tensors are")
+        raise ArgumentError(problem, advice=advice, position=triton_api.definition_of(kernel))
+    return names
+
+
+# `guarded_launches`: check a launch that failed on the GPU again on the CPU.
+
+
+_RESTART = "This process can no longer use the GPU: restart it."
+
+
+@contextmanager
+def guarded_launches() -> Iterator[None]:
+    """Report the line and the element at which a Triton launch fails on the GPU.
+
+        with kernellab.guarded_launches():
+            train_step()
+
+    An illegal address makes the memory of the GPU inaccessible. Therefore each launch's arguments
+    are copied to the CPU beforehand, and each launch is waited for, which is slow. A launch that
+    fails is checked on the CPU with these copies (`kernellab.check`); the findings are those of the
+    interpreter, for the same arguments.
+
+    Raises:
+        GpuFault: a launch failed; `.findings` has the findings of the check.
+    """
+    pending = _Pending()
+    with on_launch(pending.keep, pending.wait):
+        yield
+
+
+class _Pending(threading.local):
+    """The arguments of the current launch, on each thread."""
+
+    def __init__(self) -> None:
+        self._copies: dict[str, object] = {}
+
+    def keep(self, launch: WatchedLaunch) -> None:
+        """Copy the arguments of a launch on the GPU.
+
+        Raises:
+            GpuFault: an earlier launch failed there.
+        """
+        if launch.device != "gpu":
+            return
+        try:
+            torch.cuda.synchronize()
+            self._copies = copied(launch.arguments)
+        except RuntimeError as error:
+            if (died := gpu_fault(error)) is None:
+                raise
+            raise GpuFault(
+                f"an earlier launch failed on the GPU ({died}), before this launch of "
+                f"{_name(launch)!r}",
+                advice=f"The earlier launch was outside of guarded_launches. {_RESTART}",
+                kernel=_name(launch),
+            ) from error
+
+    def wait(self, launch: WatchedLaunch) -> None:
+        """Wait for a launch on the GPU.
+
+        Raises:
+            GpuFault: it failed.
+        """
+        copies, self._copies = self._copies, {}
+        if launch.device != "gpu" or not copies:
+            return
+        try:
+            torch.cuda.synchronize()
+        except RuntimeError as error:
+            if (died := gpu_fault(error)) is None:
+                raise
+            raise _checked(launch, copies, died) from error
+
+
+def _checked(launch: WatchedLaunch, copies: dict[str, object], died: str) -> GpuFault:
+    """Return the error of a launch that failed, with the findings of a check on the CPU."""
+    name = _name(launch)
+    what = f"the launch of {name!r} on grid {joined_sizes(launch.grid)} failed on the GPU ({died})"
+    try:
+        findings = check(launch.kernel, launch.grid, *copies.values())
+    except KernelLabError as error:
+        return GpuFault(
+            f"{what}. On the CPU, with copies of its arguments, it stops: {error.problem}",
+            advice=f"{error.advice} {_RESTART}".strip(),
+            position=error.position,
+            kernel=name,
+        )
+    errors = [finding for finding in findings if finding.severity == "error"]
+    if not errors:
+        return GpuFault(
+            f"{what}. A check on the CPU, with copies of its arguments, finds no fault",
+            advice=(
+                "The cause may be in the code that the compiler generated: kernellab.bisect "
+                f"compares it pass by pass. {_RESTART}"
+            ),
+            position=None,
+            kernel=name,
+            findings=findings,
+        )
+    first = errors[0]
+    return GpuFault(
+        f"{what}. A check on the CPU, with copies of its arguments, finds the fault "
+        f"{_place(first)}: {first.what}",
+        advice=f"{first.advice} {_RESTART}".strip(),
+        position=first.position,
+        kernel=name,
+        findings=findings,
+    )
+
+
+def _place(finding: Finding) -> str:
+    """Return "in program (1, 0, 0), element 3 of the tile"."""
+    program = f"in program {finding.programs[0]}" if finding.programs else "in the program"
+    return f"{program}{finding.element_text}"
+
+
+def _name(launch: WatchedLaunch) -> str:
+    return str(getattr(launch.kernel, "__name__", launch.kernel))

@@ -1,0 +1,579 @@
+"""Find what a kernel states and does not keep: hints to the compiler and assertions that are false,
+and tensor descriptors that are misaligned.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy
+import torch
+from xdsl.dialects import builtin
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+
+from kernellab import triton_api
+from kernellab.checker.checked_run import CheckedRun, Computed
+from kernellab.checker.detector import Detector
+from kernellab.checker.shadow_values import Array, lifted
+from kernellab.compiler.modules.pointers import underlying_argument
+from kernellab.compiler.targets import has_copy_engine
+from kernellab.errors import SourcePosition
+from kernellab.interpreter.analyses.variable_names import variable_of
+from kernellab.interpreter.execution.per_code import per_code
+from kernellab.interpreter.execution.program import ProgramCode
+from kernellab.interpreter.memory.buffers import Buffer
+from kernellab.interpreter.memory.descriptors import Descriptor
+from kernellab.interpreter.numerics.affine import AffineTile
+from kernellab.interpreter.numerics.bases import as_array
+from kernellab.interpreter.numerics.tiles import Value
+from kernellab.ir import arith, llvm, scf, tt
+from kernellab.ir.locations import Location, locate
+from kernellab.ir.traits import GlobalAccess, has
+from kernellab.ir.types import is_pointer, shape
+from kernellab.records.layouts import Numbers
+
+# Find the hints in a kernel's source. In the IR, a hint is an attribute of the operation that
+# computed the value, which may be on an earlier line.
+
+
+HINTS = ("multiple_of", "max_contiguous", "max_constancy")
+"""The functions of triton.language that promise something of values."""
+
+
+@dataclass(frozen=True)
+class HintCall:
+    """A call of one of `HINTS`.
+
+    Attributes:
+        hint: which.
+        position: of the call.
+        lines: first and last line of the value that it is about.
+        name: the variable that this value is; None for an expression.
+    """
+
+    hint: str
+    position: SourcePosition
+    lines: tuple[int, int]
+    name: str | None
+
+
+def call_of_hint(
+    kernel: Any, hint: str, made: Location | None, name: str | None
+) -> SourcePosition | None:
+    """Where `hint` was given to a value; None where the source does not show it.
+
+    Args:
+        made: where the value was made; None for one that a loop carries.
+        name: the variable that it is in.
+    """
+    functions = triton_api.reachable_functions(kernel)
+    calls = [call for function in functions for call in _calls_in(function) if call.hint == hint]
+    of_name = [call.position for call in calls if call.name is not None and call.name == name]
+    if made is None or not made.frames:
+        return next(iter(of_name), None)
+    file, line = made.frames[0].file, made.frames[0].line
+    for call in calls:
+        if (
+            call.name is None
+            and call.position.file == file
+            and call.lines[0] <= line <= call.lines[1]
+        ):
+            return call.position
+    later = (place for place in of_name if place.file == file and place.line >= line)
+    return min(later, key=lambda position: position.line, default=None)
+
+
+def _calls_in(function: Any) -> Iterator[HintCall]:
+    for node in ast.walk(function.parse()):
+        if isinstance(node, ast.Call) and (hint := _hint(node)) is not None:
+            about = _innermost(node)
+            position = triton_api.position_in(function, node)
+            first = triton_api.position_in(function, about).line
+            last = first + (about.end_lineno or about.lineno) - about.lineno
+            name = about.id if isinstance(about, ast.Name) else None
+            yield HintCall(hint, position, (first, last), name)
+
+
+def _hint(call: ast.Call) -> str | None:
+    name = getattr(call.func, "attr", None) or getattr(call.func, "id", None)
+    return name if name in HINTS and call.args else None
+
+
+def _innermost(call: ast.Call) -> ast.expr:
+    """The value that a hint is about, hints around it taken off."""
+    about = call.args[0]
+    while isinstance(about, ast.Call) and _hint(about) is not None:
+        about = about.args[0]
+    return about
+
+
+# Find hints to the compiler that are false: `tl.multiple_of`, `tl.max_contiguous`,
+# `tl.max_constancy`, `tl.assume`.
+
+
+_ATTRIBUTES = {
+    "tt.divisibility": "multiple_of",
+    "tt.contiguity": "max_contiguous",
+    "tt.constancy": "max_constancy",
+}
+"""The attribute of a hint in the IR -> its function in triton.language; in the order of
+`_Promise.numbers`."""
+
+_HINT_ADVICE = (
+    "Correct the hint or remove it. The compiler relies on it: on a GPU, accesses that depend on "
+    "it read and write other elements, or are misaligned."
+)
+
+
+@dataclass(frozen=True)
+class _Promise:
+    """The hints for one value: by hint, a number for each dimension; a scalar has one dimension."""
+
+    value: SSAValue
+    numbers: Mapping[str, tuple[int, ...]]
+
+
+class _Broken(NamedTuple):
+    """The elements of a tile for which a hint is false: which hint, which dimension, where."""
+
+    hint: str
+    dimension: int
+    elements: Array
+
+
+class BrokenHints(Detector):
+    """Compare values with the hints that were given for them.
+
+    Hints for indices that wrap, `offsets % n` of a matmul, count as far as the compiler
+    uses them: for vector accesses of 16 bytes. If n is a multiple of such a vector, every vector is
+    aligned and consecutive, also in the block that wraps.
+    """
+
+    kinds = ("broken-hint",)
+
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        self._promises: dict[Operation, tuple[_Promise, ...]] = {}
+        self._carried: dict[Operation, Sequence[Value]] = {}
+
+    @classmethod
+    def observes(cls, operation: Operation) -> bool:
+        """Return whether the operation is an assumption, has a hint on its result, or is a loop
+        (or the end of one) with a hint on a value that it carries.
+        """
+        if isinstance(operation, llvm.AssumeOp):
+            return True
+        if isinstance(operation, scf.YieldOp) and isinstance(
+            loop := operation.parent_op(), scf.ForOp
+        ):
+            return bool(_promises(loop))
+        return bool(_promises(operation))
+
+    def computed(self, computed: Computed) -> None:
+        """Check the hints of the operation."""
+        op = computed.operation
+        match op:
+            case llvm.AssumeOp():
+                self._see_assumption(computed)
+            case scf.ForOp():
+                self._see_carried(computed, op, computed.operands[3:])
+                self._carried.pop(op, None)
+            case scf.YieldOp():
+                self._see_iteration(computed)
+            case _:
+                for promise in self._promises_of(op):
+                    self._see_value(computed, promise, computed.results[0])
+
+    def _promises_of(self, op: Operation) -> tuple[_Promise, ...]:
+        if op not in self._promises:
+            promises = _promises(op)
+            if isinstance(op, _REMAINDERS) and not _is_divided(op.results[0]):
+                most = _elements_of_a_vector(self.run.code)
+                promises = tuple(_limited(promise, most) for promise in promises)
+            self._promises[op] = promises
+        return self._promises[op]
+
+    # Assumptions
+
+    def _see_assumption(self, computed: Computed) -> None:
+        broken = ~numpy.asarray(computed.operands[0], numpy.bool_) & computed.taking_part(0)
+        if not broken.any():
+            return
+
+        def facts_of(_place: tuple[int, ...], _program: int) -> Mapping[str, Any]:
+            advice = (
+                "Correct the assumption or remove it. The compiler relies on it: on a GPU, it may "
+                "remove code that is needed only if the condition is false."
+            )
+            message = "the condition of this tl.assume is false"
+            return {"kind": "broken-hint", "message": message, "advice": advice}
+
+        self.collector.report(computed, broken, 0, facts_of)
+
+    # Hints on the values that a loop carries
+
+    def _see_iteration(self, computed: Computed) -> None:
+        """Check, at the end of an iteration, the values that the previous one passed to it."""
+        loop = computed.operation.parent_op()
+        assert loop is not None
+        if loop in self._carried:
+            of_loop = dataclasses.replace(computed, operation=loop)
+            self._see_carried(of_loop, loop, self._carried[loop])
+        self._carried[loop] = computed.operands
+
+    def _see_carried(self, computed: Computed, loop: Operation, carried: Sequence[Value]) -> None:
+        for promise in self._promises_of(loop):
+            assert isinstance(promise.value, BlockArgument)
+            self._see_value(computed, promise, carried[promise.value.index - 1])
+
+    # Hints on values
+
+    def _see_value(self, computed: Computed, promise: _Promise, value: Value) -> None:
+        extents, is_address = shape(promise.value.type), is_pointer(promise.value.type)
+        if isinstance(value, AffineTile) and not is_address and _keeps(value, promise, extents):
+            return
+        whole = _whole(value, extents)
+        placed = self._in_bytes(promise.value, whole) if is_address else whole
+        for broken in _broken(whole, placed, promise):
+            elements = broken.elements & computed.taking_part(broken.elements.ndim - 1)
+            if elements.any():
+                shown = placed if broken.hint == "multiple_of" and placed is not None else whole
+                self._report(computed, broken._replace(elements=elements), shown, promise)
+
+    def _in_bytes(self, pointer: SSAValue, offsets: Array) -> Array | None:
+        """Return the addresses of elements; None if it is unknown which argument they are in."""
+        tensor = self.run.call.values.get(underlying_argument(pointer))
+        if not isinstance(tensor, torch.Tensor):
+            return None
+        return offsets * tensor.element_size() + int(tensor.data_ptr())
+
+    def _report(
+        self, computed: Computed, broken: _Broken, values: Array, promise: _Promise
+    ) -> None:
+        about = promise.value
+
+        def facts_of(place: tuple[int, ...], program: int) -> Mapping[str, Any]:
+            at = (program, *place) if about_a_tile else (program, 0)
+            where = tuple(min(i, extent - 1) for i, extent in zip(at, values.shape))
+            location = locate(about.owner.location) if isinstance(about, OpResult) else None
+            facts = {
+                "kind": "broken-hint",
+                "message": _format_broken(broken, values, where, promise),
+                "advice": _HINT_ADVICE,
+                "values": {},
+            }
+            position = call_of_hint(self.run.kernel, broken.hint, location, variable_of(about))
+            return facts if position is None else {**facts, "position": position}
+
+        about_a_tile = bool(shape(about.type))
+        faulty = broken.elements if about_a_tile else broken.elements[:, 0]
+        self.collector.report(computed, faulty, len(shape(about.type)), facts_of, broken.hint)
+
+
+def _numbers(attribute: Any) -> tuple[int, ...]:
+    if isinstance(attribute, builtin.IntegerAttr):
+        return (attribute.value.data,)
+    return tuple(int(number) for number in attribute.get_values())
+
+
+def _promises(op: Operation) -> tuple[_Promise, ...]:
+    """Return the hints of an operation: for its result, or for the values that a loop carries."""
+    if isinstance(op, scf.ForOp):
+        carried = ((value, f"_arg{value.index}") for value in op.block.args[1:])
+        promises = [_promise(op, value, suffix) for value, suffix in carried]
+    else:
+        promises = [_promise(op, value, "") for value in op.results[:1]]
+    return tuple(promise for promise in promises if promise is not None)
+
+
+def _promise(op: Operation, value: SSAValue, suffix: str) -> _Promise | None:
+    nothing = (1,) * max(len(shape(value.type)), 1)
+    numbers = {
+        hint: _numbers(op.attributes[name + suffix]) if name + suffix in op.attributes else nothing
+        for name, hint in _ATTRIBUTES.items()
+    }
+    has_hints = any(name + suffix in op.attributes for name in _ATTRIBUTES)
+    return _Promise(value, numbers) if has_hints else None
+
+
+_VECTOR_BYTES = 16
+"""The most bytes that one thread loads or stores at once, on NVIDIA and AMD GPUs."""
+
+_REMAINDERS = (arith.RemSIOp, arith.RemUIOp)
+_DIVISIONS = (*_REMAINDERS, arith.DivSIOp, arith.DivUIOp, arith.ShRSIOp, arith.ShRUIOp)
+
+
+@per_code
+def _elements_of_a_vector(code: ProgramCode) -> int:
+    """Return how many of the smallest elements that the code accesses are in a vector."""
+    types = (
+        getattr(value.type, "element_type", value.type)
+        for op in code.module.walk()
+        if has(op, GlobalAccess)
+        for value in (*op.operands, *op.results)
+    )
+    bits = [kind.bitwidth for kind in types if isinstance(kind, builtin.FixedBitwidthType)]
+    return 8 * _VECTOR_BYTES // min((size for size in bits if size >= 8), default=8)
+
+
+def _limited(promise: _Promise, most: int) -> _Promise:
+    """Return the hints for a tile with numbers of at most `most` elements."""
+    if not shape(promise.value.type):
+        return promise
+    numbers = {
+        hint: tuple(math.gcd(number, most) for number in each)
+        for hint, each in promise.numbers.items()
+    }
+    return dataclasses.replace(promise, numbers=numbers)
+
+
+def _is_divided(value: SSAValue) -> bool:
+    """Return whether a value is an operand of a division, which makes larger numbers of a hint
+    matter, possibly after additions and changes of shape.
+    """
+    seen, pending = set[SSAValue](), [value]
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for use in value.uses:
+            if isinstance(use.operation, _DIVISIONS):
+                return True
+            pending += use.operation.results
+    return False
+
+
+def _whole(value: Any, extents: tuple[int, ...]) -> Array:
+    """Return a tile with all its elements, programs first; a scalar as a tile of one element."""
+    array = lifted(value, len(extents))
+    if not extents:
+        return array.reshape(-1, 1)
+    return numpy.broadcast_to(array, (len(array), *extents))
+
+
+def _keeps(tile: AffineTile, promise: _Promise, extents: tuple[int, ...]) -> bool:
+    """Return True if the strides alone show that the hints are true."""
+    divisibility, contiguity, constancy = promise.numbers.values()
+    for d, (stride, extent) in enumerate(zip(tile.strides, extents)):
+        if contiguity[d] > 1 and extent > 1 and stride != 1:
+            return False
+        if constancy[d] > 1 and stride != 0:
+            return False
+    largest = max(divisibility)
+    if largest == 1:
+        return True
+    return not (as_array(tile.base) % largest).any() and all(
+        stride % largest == 0 or (stride == 1 and contiguity[d] % largest == 0)
+        for d, stride in enumerate(tile.strides)
+    )
+
+
+def _broken(values: Array, placed: Array | None, promise: _Promise) -> list[_Broken]:
+    """Return the hints that are false for elements of a tile.
+
+    Args:
+        values: the tile, programs first.
+        placed: the numbers that must be divisible: the values, or their addresses in bytes.
+        promise: the hints.
+    """
+    divisibility, contiguity, constancy = promise.numbers.values()
+    broken = []
+    for d in range(values.ndim - 1):
+        rows = numpy.moveaxis(values, d + 1, -1)
+        if contiguity[d] > 1:
+            broken.append(_Broken("max_contiguous", d, _breaks(rows, contiguity[d], 1, d)))
+        if constancy[d] > 1:
+            broken.append(_Broken("max_constancy", d, _breaks(rows, constancy[d], 0, d)))
+        if divisibility[d] > 1 and placed is not None:
+            starts = _starts(rows, contiguity[d])
+            wrong = (numpy.moveaxis(placed, d + 1, -1) % divisibility[d] != 0) & starts
+            broken.append(_Broken("multiple_of", d, numpy.moveaxis(wrong, -1, d + 1)))
+    return [hint for hint in broken if hint.elements.any()]
+
+
+def _breaks(rows: Array, run: int, step: int, dimension: int) -> Array:
+    """Return which elements do not differ by `step` from the element before them in a run of `run`.
+
+    Args:
+        rows: the tile, with the dimension in question moved to its end.
+        dimension: where the dimension belongs in the result.
+    """
+    wrong = numpy.zeros(rows.shape, numpy.bool_)
+    wrong[..., 1:] = rows[..., 1:] - rows[..., :-1] != step
+    wrong[..., ::run] = False
+    return numpy.moveaxis(wrong, -1, dimension + 1)
+
+
+def _starts(rows: Array, run: int) -> Array:
+    """Return which elements begin a run of consecutive values: as the hint says, or if there is no
+    such hint, as the values are.
+    """
+    first = numpy.ones(rows.shape, numpy.bool_)
+    if run > 1:
+        first[..., :] = numpy.arange(rows.shape[-1]) % run == 0
+    else:
+        first[..., 1:] = rows[..., 1:] - rows[..., :-1] != 1
+    return first
+
+
+def _format_broken(
+    broken: _Broken, values: Array, where: tuple[int, ...], promise: _Promise
+) -> str:
+    """Return what the hint promises and what the value is."""
+    what = variable_of(promise.value) or "the value"
+    promised = promise.numbers[broken.hint][broken.dimension]
+    value, is_tile = int(values[where]), bool(shape(promise.value.type))
+    if broken.hint == "multiple_of":
+        if is_pointer(promise.value.type):
+            multiple = f"a multiple of {promised} bytes"
+            actual = f"{value % promised} bytes past one"
+        else:
+            multiple, actual = f"a multiple of {promised}", f"{value:,}"
+        if is_tile:
+            return (
+                f"tl.multiple_of promises that each run of consecutive values in {what} starts at "
+                f"{multiple}, but one starts at {actual}"
+            )
+        return f"tl.multiple_of promises that {what} is {multiple}, but it is {actual}"
+    axis = broken.dimension + 1
+    before = int(values[(*where[:axis], where[axis] - 1, *where[axis + 1 :])])
+    place = where[1:] if len(where) > 2 else where[1]
+    along = f" along dimension {broken.dimension}" if len(where) > 2 else ""
+    run = "consecutive" if broken.hint == "max_contiguous" else "equal"
+    return (
+        f"tl.{broken.hint} promises runs of {promised} {run} values{along} in {what}, but element "
+        f"{place} is {value:,} and the element before it is {before:,}"
+    )
+
+
+# Find assertions of a kernel that are false.
+
+
+class FailedAssertion(Detector):
+    """Report elements for which a `tl.device_assert` is false; the run continues."""
+
+    kinds = ("failed-assertion",)
+
+    @classmethod
+    def observes(cls, operation: Operation) -> bool:
+        """Return whether the operation is an assertion."""
+        return isinstance(operation, tt.AssertOp)
+
+    def computed(self, computed: Computed) -> None:
+        """Check the assertion in every active program."""
+        op = computed.operation
+        assert isinstance(op, tt.AssertOp)
+        rank = len(shape(op.condition.type))
+        failed = ~numpy.asarray(computed.operands[0], numpy.bool_) & computed.taking_part(rank)
+        if not failed.any():
+            return
+
+        def facts_of(_place: tuple[int, ...], _program: int) -> Mapping[str, Any]:
+            message = "this assertion is false"
+            if op.message.data:
+                message += f": {op.message.data}"
+            return {"kind": "failed-assertion", "message": message} | _ASSERTION_ADVICE
+
+        self.collector.report(computed, failed, rank, facts_of)
+
+
+_ASSERTION_ADVICE = {
+    "advice": (
+        "Check the values in the condition. With debug=True (or TRITON_DEBUG=1), a GPU stops here; "
+        "without it, Triton removes the assertion and the kernel continues."
+    )
+}
+
+# Find tensor descriptors whose base address or strides are misaligned for TMA.
+#
+# Triton documents the requirement for `tl.make_tensor_descriptor` and leaves it to the caller.
+# The class for descriptors made on the host checks it, but nothing checks a descriptor that the
+# kernel makes: TMA keeps addresses and strides in units of 16 bytes, so a GPU moves other
+# elements, or stops. GPUs without TMA load through pointers, which need no alignment.
+
+
+UNIT = 16
+"""Addresses and strides must be multiples of this many bytes: CUDA driver API,
+cuTensorMapEncodeTiled (globalAddress, globalStrides)."""
+
+
+class DescriptorAlignment(Detector):
+    """Check each descriptor that the kernel makes."""
+
+    kinds = ("descriptor-alignment",)
+
+    @classmethod
+    def concerns(cls, run: CheckedRun) -> bool:
+        """Return whether the target has TMA; other GPUs load through pointers."""
+        return has_copy_engine(run.target)
+
+    @classmethod
+    def observes(cls, operation: Operation) -> bool:
+        """Return whether the operation makes a descriptor."""
+        return isinstance(operation, tt.MakeTensorDescOp)
+
+    def computed(self, computed: Computed) -> None:
+        """Check the descriptor's base address and its strides."""
+        (descriptor,) = computed.results
+        assert isinstance(descriptor, Descriptor)
+        self._check(computed, None, _address(descriptor))
+        for dimension, stride in enumerate(descriptor.strides[:-1]):
+            size = numpy.asarray(stride, numpy.int64) * descriptor.dtype.itemsize
+            self._check(computed, dimension, size)
+
+    def _check(self, computed: Computed, dimension: int | None, sizes: Numbers) -> None:
+        """Report sizes in bytes that are not multiples of 16.
+
+        Args:
+            dimension: the dimension whose stride is checked; None for the base address.
+            sizes: one number for each program, or one for all.
+        """
+        faulty = (sizes % UNIT != 0) & computed.taking_part(0)
+        if not faulty.any():
+            return
+        descriptor = computed.results[0]
+
+        def facts_of(_place: tuple[int, ...], program: int) -> dict[str, Any]:
+            size = int(sizes if sizes.ndim == 0 else sizes[program])
+            if dimension is None:
+                problem = f"its base address is {size % UNIT} bytes past a multiple of {UNIT}"
+            else:
+                elements = size // descriptor.dtype.itemsize
+                problem = (
+                    f"its stride along dimension {dimension} is {elements:,} elements "
+                    f"({size:,} bytes), which is not a multiple of {UNIT} bytes"
+                )
+            return {
+                "kind": self.kinds[0],
+                "argument": descriptor.buffer.name if isinstance(descriptor.buffer, Buffer) else "",
+                "message": f"this tensor descriptor is misaligned for TMA: {problem}",
+                "advice": _BASE_ADVICE if dimension is None else _STRIDE_ADVICE,
+            }
+
+        self.collector.report(
+            computed, faulty, 0, facts_of, "base" if dimension is None else dimension
+        )
+
+
+def _address(descriptor: Descriptor) -> Numbers:
+    """Return the base address, or a number with the same remainder modulo 16."""
+    start = numpy.asarray(descriptor.start, numpy.int64)
+    if not isinstance(descriptor.buffer, Buffer):
+        return start
+    return start * descriptor.dtype.itemsize + descriptor.buffer.tensor.data_ptr() % UNIT
+
+
+_BASE_ADVICE = (
+    "Start the descriptor at an address that is a multiple of 16 bytes, and add the rest of the "
+    "offset to the indices of the block."
+)
+_STRIDE_ADVICE = (
+    "Pad the tensor so that this stride is a multiple of 16 bytes, or load through pointers with a "
+    "mask."
+)

@@ -1,0 +1,601 @@
+"""Find wrong integers: arithmetic that wraps, divisions by zero, and floats that an integer type
+cannot hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any
+
+import numpy
+import torch
+from xdsl.ir import Operation, OpResult, SSAValue
+
+from kernellab.checker.checked_run import Access, CheckedRun, Computed
+from kernellab.checker.detector import Detector, Suspecting
+from kernellab.checker.numerics.integer_types import SIGNS, Values, may_wrap, wrapped
+from kernellab.checker.numerics.nan_sources import calls_of_combiner
+from kernellab.checker.numerics.reference_run import Departure, ExactRun, Harm
+from kernellab.checker.records import Proposal
+from kernellab.checker.shadow_values import Array, lifted
+from kernellab.checker.slices import makes_addresses, mask_of, placing
+from kernellab.checker.value_names import name_of
+from kernellab.common.formatting import number_text
+from kernellab.interpreter.memory import global_memory
+from kernellab.interpreter.numerics.numerics import widen
+from kernellab.ir import arith, tt
+from kernellab.ir.locations import locate
+from kernellab.ir.traits import (
+    Elementwise,
+    GlobalAccess,
+    KeepsElements,
+    KeepsSign,
+    MovesElements,
+    ReadsIntegers,
+    global_effect,
+    has,
+    trait_of,
+)
+from kernellab.ir.types import dtype, shape
+
+# Messages for integer arithmetic that does not fit in its type.
+
+
+def formula(departure: Departure) -> str:
+    """Return "pid * stride = 3 * 1,000,000,000 = "."""
+    op = departure.computed.operation
+    names = [name_of(operand, op) for operand in op.operands]
+    if isinstance(op, arith.TruncIOp):
+        return f"{names[0]} = " if names[0] else ""
+    if isinstance(op, tt.ReduceOp | tt.ScanOp):
+        up_to = "up to " if isinstance(op, tt.ScanOp) else ""
+        count = shape(op.operands[0].type)[op.axis.value.data]
+        return f"the sum of {up_to}{count:,} elements{f' of {names[0]}' if names[0] else ''} = "
+    values = [int(departure.at(operand, departure.lane)) for operand in departure.operands]
+    sign = f" {SIGNS[type(op)]} "
+    numbers = [f"{value:,}" if value >= 0 else f"({value:,})" for value in values]
+    with_numbers = f"{sign.join(numbers)} = "
+    if all(name is None for name in names):
+        return with_numbers
+    return f"{sign.join(name or number for name, number in zip(names, numbers))} = {with_numbers}"
+
+
+def integer_type(value: SSAValue, unsigned: Values) -> str:
+    """Return "uint8"."""
+    name = dtype(value.type).name
+    return f"u{name}" if value in unsigned else name
+
+
+# Find integer arithmetic that wraps on the way to an address or a mask.
+#
+# The checked run only looks for arithmetic that wraps. If there is any, the launch runs once
+# more, and the distance of each index from the exact one, in int64, is computed beside it. A
+# finding is an access with a wrong address or a wrong mask, in an element that is not masked
+# off. Arithmetic that wraps without an effect is not a finding: a hash, masked elements, a sum
+# that leaves int32 and comes back.
+
+
+class ExactIndices(ExactRun):
+    """Follow the distance of each index from the exact one, and report accesses that it moves."""
+
+    kinds = ("index-overflow",)
+    integers = True
+
+    def may_depart(self, op: Operation) -> bool:
+        return may_wrap(op)
+
+    def departs(
+        self, computed: Computed, operands: Sequence[Array], result: Array, exact: Array
+    ) -> tuple[Array, Array]:
+        return exact != result, exact
+
+    @classmethod
+    def observes(cls, operation: Operation) -> bool:
+        """Return whether the operation is part of an address, passes values on, or is an access."""
+        return (
+            has(operation, GlobalAccess)
+            or operation.name.startswith(("scf.", "cf.", "tt.return", "kernellab."))
+            or (makes_addresses(operation) and not isinstance(operation, arith.ConstantOp))
+        )
+
+    def computed(self, computed: Computed) -> None:
+        """Follow the operation; check where an access goes."""
+        if has(computed.operation, GlobalAccess):
+            self._look_where(computed)
+        super().computed(computed)
+
+    def look(self, access: Access, value: SSAValue, shadow: Array) -> None:
+        """Accept any stored number: a hash may wrap."""
+
+    def _look_where(self, computed: Computed) -> None:
+        """Check whether an element of an access has a wrong address, or a wrong mask."""
+        op = computed.operation
+        for value in placing(op):
+            away = self.values[value]
+            if away is None:
+                continue
+            mask = mask_of(op)
+            rank = len(shape((value if mask is None else mask).type))
+            away = away.reshape(away.shape + (1,) * (rank - len(shape(value.type))))
+            on = None if mask in (None, value) else computed.operands[list(op.operands).index(mask)]
+            enabled = global_memory.lanes_on(on, computed.active, rank)
+            here = away != 0 if enabled is None else (away != 0) & lifted(enabled, rank)
+            if here.any():
+                self.harms.setdefault(op, Harm(op, value))
+
+    def explains(self) -> frozenset[Operation]:
+        """Return the accesses that went astray: their other faults follow from this one."""
+        return frozenset(self.harms)
+
+    def sources(self, harm: Harm) -> frozenset[SSAValue]:
+        """Return what the place of the access is computed from, its mask included."""
+        return self.behind(placing(harm.operation), harm)
+
+    def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
+        op, lane = departure.computed.operation, departure.lane
+        became, exact = (departure.at(tile, lane) for tile in (departure.result, departure.exact))
+        kind = integer_type(op.results[0], self.values.unsigned)
+        has_remainder = _has_remainder_of(op, self.sources(harm))
+        hint, proposals = _index_advice(op)
+        return {
+            "kind": "index-overflow",
+            "places": calls_of_combiner(op) or departure.computed.calls(),
+            "message": (
+                f"{formula(departure)}{exact:,} does not fit in {kind}; it wraps to {became:,}"
+                f"{_effect(harm.operation, harm.value is not mask_of(harm.operation))}"
+            ),
+            "advice": hint + (_OF_A_HASH if has_remainder else ""),
+            "proposals": proposals,
+        }
+
+
+class IndexOverflow(Suspecting):
+    """Notice that arithmetic on the way to an address wraps."""
+
+    kinds = ExactIndices.kinds
+    closer = ExactIndices
+
+    @classmethod
+    def observes(cls, operation: Operation) -> bool:
+        """Return whether the operation is integer arithmetic on the way to an address or a mask."""
+        return may_wrap(operation) and makes_addresses(operation)
+
+    def suspects(self, computed: Computed) -> bool:
+        """Return whether it wrapped."""
+        return wrapped(computed, self.unsigned)
+
+
+def _effect(access: Operation, moves_away: bool) -> str:
+    """Return the effect: "; the load on line 12 accesses the wrong element"."""
+    what = global_effect(access)
+    frames = locate(access.location).frames
+    where = f" on line {frames[0].line}" if frames else ""
+    if moves_away:
+        return f"; the {what}{where} accesses the wrong element"
+    return f"; the mask of the {what}{where} is wrong"
+
+
+def _has_remainder_of(op: Operation, behind: Set[SSAValue]) -> bool:
+    """Return whether a signed remainder of the result is on the way to the access."""
+    pending, seen = list(op.results), set[SSAValue]()
+    while pending:
+        value = pending.pop()
+        for use in value.uses:
+            user = use.operation
+            if isinstance(user, arith.RemSIOp) and user.result in behind and use.index == 0:
+                return True
+            if has(user, Elementwise, KeepsElements):
+                fresh = [result for result in user.results if result in behind - seen]
+                seen.update(fresh)
+                pending += fresh
+    return False
+
+
+_OF_A_HASH = (
+    " Compute a hash that is meant to wrap in tl.uint32, whose % is never negative: in Triton, as "
+    "in C, the remainder of a signed number has the sign of that number."
+)
+
+
+def _index_advice(op: Operation) -> tuple[str, tuple[Proposal, ...]]:
+    if isinstance(op, arith.TruncIOp):
+        return "Keep the index in int64: pointers take int64 offsets.", ()
+    for operand in op.operands:
+        name = name_of(operand, op)
+        if name is not None:
+            words = f"Write {name}.to(tl.int64)."
+            return _WIDER, (Proposal(words, name, f"{name}.to(tl.int64)"),)
+    return _WIDER, ()
+
+
+_WIDER = "Compute it in int64: cast one operand to tl.int64 before the arithmetic."
+
+# Find sums, differences and products of 8-bit and 16-bit integers that wrap, and are stored or
+# used in a wider type.
+#
+# The checked run only looks for results that wrap. If there are any, the launch runs once more,
+# and the value in a type without limits is computed beside each value. Shifts and bitwise
+# operations are not followed, except for the mean `(a + b) >> 1`. Unsigned integers that are
+# stored as such may count modulo 2**8 on purpose.
+
+
+def _may_wrap(op: Operation) -> bool:
+    """Return True for sums, differences and products of fewer than 32 bits."""
+    if isinstance(op, arith.ShLIOp) or not may_wrap(op):
+        return False
+    return dtype(op.results[0].type).itemsize < 4
+
+
+class ExactIntegers(ExactRun):
+    """Follow results that wrapped to what is stored."""
+
+    kinds = ("integer-overflow",)
+    tolerance = 1e-6
+
+    def may_depart(self, op: Operation) -> bool:
+        return _may_wrap(op)
+
+    def departs(
+        self, computed: Computed, operands: Sequence[Array], result: Array, exact: Array
+    ) -> tuple[Array, Array]:
+        return exact != result, exact
+
+    def look(self, access: Access, value: SSAValue, shadow: Array) -> None:
+        """See `ExactRun.look`. An unsigned result that is right modulo 2**8 or 2**16 is right."""
+        bits = 8 * dtype(value.type).itemsize
+        if value in self.values.unsigned and bits < 32:
+            shadow = numpy.where(shadow % (1 << bits) == 0, 0.0, shadow)
+        super().look(access, value, shadow)
+
+    def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
+        op, lane = departure.computed.operation, departure.lane
+        kind = integer_type(op.results[0], self.values.unsigned)
+        exact, became = (
+            int(departure.at(values, lane)) for values in (departure.exact, departure.result)
+        )
+        return {
+            "kind": "integer-overflow",
+            "message": (
+                f"{formula(departure)}{exact:,} does not fit in {kind}; "
+                f"it wraps to {became:,}{harm.effect}"
+            ),
+            "advice": _narrow_advice(op),
+        }
+
+
+def _narrow_advice(op: Operation) -> str:
+    names = [name_of(operand, op) for operand in op.operands]
+    if all(names):
+        casts = " and ".join(f"{name}.to(tl.int32)" for name in dict.fromkeys(names))
+        return f"Compute it in int32, with a cast before the arithmetic: {casts}."
+    name = next(filter(None, names), None)
+    if name is None:
+        return "Compute it in int32: cast one operand to tl.int32 before the arithmetic."
+    return f"Compute it in int32, with a cast before the arithmetic: {name}.to(tl.int32)."
+
+
+class NarrowOverflow(Suspecting):
+    """Notice that arithmetic on 8 or 16 bits wraps."""
+
+    kinds = ExactIntegers.kinds
+    closer = ExactIntegers
+    reported_by = (IndexOverflow,)
+
+    @classmethod
+    def observes(cls, operation: Operation) -> bool:
+        """Return whether the operation is a sum, difference or product of fewer than 32 bits."""
+        return _may_wrap(operation)
+
+    def suspects(self, computed: Computed) -> bool:
+        """Return whether it wrapped."""
+        return wrapped(computed, self.unsigned)
+
+
+# Find floats that do not fit in the 8-bit or 16-bit integers that they are converted to: the
+# conversion does not clamp, and another number is stored.
+#
+# The checked run only looks at the conversions. If a number does not fit, the launch runs once
+# more, and the number is followed to what is stored.
+
+
+_FROM_FLOATS = (arith.FPToSIOp, arith.FPToUIOp)
+
+
+def _narrows(op: Operation) -> bool:
+    """Return whether an operation converts floats to 8-bit or 16-bit integers, perhaps through
+    int32.
+    """
+    if not isinstance(op, (*_FROM_FLOATS, arith.TruncIOp)):
+        return False
+    kind = dtype(op.results[0].type)
+    if kind.kind != "i" or kind.itemsize > 2:
+        return False
+    return isinstance(op, _FROM_FLOATS) or _is_rounded(op.operands[0])
+
+
+def _is_rounded(value: SSAValue) -> bool:
+    """Return whether integers are rounded floats, perhaps added to something or clamped at one end;
+    integers that are packed from bits are not.
+    """
+    pending, has_floats = [value], False
+    while pending:
+        source = pending.pop()
+        if not isinstance(source, OpResult) or isinstance(source.op, arith.ConstantOp):
+            continue
+        if isinstance(source.op, _FROM_FLOATS):
+            has_floats = True
+        elif isinstance(source.op, arith.ShLIOp):
+            return False
+        elif has(source.op, MovesElements, KeepsSign) or _chooses(source.op):
+            pending += source.op.operands
+    return has_floats
+
+
+def _chooses(op: Operation) -> bool:
+    """Return whether the operation is a maximum or a minimum."""
+    return has(op, ReadsIntegers) and op.name.startswith(("arith.max", "arith.min"))
+
+
+def _limits(op: Operation, unsigned: Values) -> Any:
+    """Return the limits of the type of a result."""
+    kind = dtype(op.results[0].type)
+    without_sign = isinstance(op, arith.FPToUIOp) or op.results[0] in unsigned
+    return numpy.iinfo(f"u{kind.itemsize}" if without_sign else kind)
+
+
+def _outside(numbers: Array, limits: Any) -> Array:
+    """Return which numbers do not fit; NaN is not a number and is left out."""
+    with numpy.errstate(invalid="ignore"):
+        outside: Array = (numbers <= limits.min - 1) | (numbers >= limits.max + 1)
+    return outside
+
+
+class CastEffects(ExactRun):
+    """Follow converted numbers to what is stored."""
+
+    kinds = ("cast-overflow",)
+    tolerance = 1e-6
+
+    def may_depart(self, op: Operation) -> bool:
+        return _narrows(op)
+
+    def departs(
+        self, computed: Computed, operands: Sequence[Array], result: Array, exact: Array
+    ) -> tuple[Array, Array]:
+        return _outside(exact, _limits(computed.operation, self.values.unsigned)), exact
+
+    def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
+        op, lane = departure.computed.operation, departure.lane
+        limits = _limits(op, self.values.unsigned)
+        number = number_text(departure.at(departure.operands[0], lane))
+        became = int(departure.at(departure.result, lane)) % (1 << limits.bits)
+        became -= (1 << limits.bits) if became > limits.max else 0
+        name = name_of(op.operands[0], op)
+        start = "" if name is None else f"{name} = "
+        kind = f"{'u' if limits.min == 0 else ''}int{limits.bits}"
+        return {
+            "kind": "cast-overflow",
+            "message": (
+                f"{start}{number} does not fit in {kind} ({limits.min} to {limits.max}); "
+                f"it becomes {became}{_UNDEFINED if isinstance(op, _FROM_FLOATS) else ''}"
+                f"{_where(harm)}"
+            ),
+            "advice": _cast_advice(op, name or "value", limits, kind),
+        }
+
+
+_UNDEFINED = " here, and Triton does not define what it becomes on a GPU"
+
+
+def _cast_advice(op: Operation, name: str, limits: Any, kind: str) -> str:
+    clamped = f"tl.clamp({name}, {limits.min}.0, {limits.max}.0)"
+    if not isinstance(op, _FROM_FLOATS):
+        clamped = f"tl.minimum(tl.maximum({name}, {limits.min}), {limits.max})"
+    return f"Conversions do not clamp. Use {clamped}.to(tl.{kind})."
+
+
+def _where(harm: Harm) -> str:
+    if harm.access is None or harm.element is None:
+        return ""
+    return f"; it affects {harm.access.named(harm.element)}"
+
+
+class CastOverflow(Suspecting):
+    """Notice that a float does not fit in the integer type that it is converted to."""
+
+    kinds = CastEffects.kinds
+    closer = CastEffects
+
+    @classmethod
+    def observes(cls, operation: Operation) -> bool:
+        """Return whether the operation converts floats to integers of fewer than 32 bits."""
+        return _narrows(operation)
+
+    def suspects(self, computed: Computed) -> bool:
+        """Return whether some number does not fit."""
+        (numbers,) = computed.operands
+        op = computed.operation
+        wide = widen(numbers) if isinstance(op, _FROM_FLOATS) else numpy.asarray(numbers)
+        return bool(_outside(wide, _limits(op, self.unsigned)).any())
+
+
+# Find integer divisions by zero whose result is stored, is part of an address, or affects
+# control flow: a GPU returns an arbitrary number and continues.
+#
+# The checked run only looks for divisors that are 0. If there are any, the launch runs once
+# more, and the undefined quotients are followed to what depends on them.
+
+
+_SIGNS: dict[type[Operation], str] = {
+    arith.DivSIOp: "//",
+    arith.DivUIOp: "//",
+    arith.FloorDivSIOp: "//",
+    arith.CeilDivSIOp: "//",
+    arith.CeilDivUIOp: "//",
+    arith.RemSIOp: "%",
+    arith.RemUIOp: "%",
+}
+"""Integer divisions and remainders -> their operator in Triton."""
+
+
+class QuotientEffects(ExactRun):
+    """Follow undefined quotients to what depends on them."""
+
+    kinds = ("division-by-zero",)
+    undefined = True
+
+    def may_depart(self, op: Operation) -> bool:
+        return type(op) in _SIGNS
+
+    def departs(
+        self, computed: Computed, operands: Sequence[Array], result: Array, exact: Array
+    ) -> tuple[Array, Array]:
+        lanes = numpy.broadcast_to(
+            operands[1] == 0, numpy.broadcast_shapes(*map(numpy.shape, (*operands, result)))
+        )
+        return lanes, numpy.full((1,) * result.ndim, numpy.nan)
+
+    def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
+        op, lane = departure.computed.operation, departure.lane
+        sign = _SIGNS[type(op)]
+        numbers = [f"{int(departure.at(operand, lane)):,}" for operand in departure.operands]
+        names = [name_of(operand, op) for operand in op.operands]
+        with_names = f" {sign} ".join(name or number for name, number in zip(names, numbers))
+        start = "" if not any(names) else f"{with_names} = "
+        divisor = names[1] or "divisor"
+        return {
+            "kind": "division-by-zero",
+            "message": (
+                f"{start}{numbers[0]} {sign} {numbers[1]} divides an integer by zero{harm.effect}"
+            ),
+            "advice": _division_advice(divisor, is_tile=bool(lane[1:])),
+        }
+
+
+def _division_advice(divisor: str, *, is_tile: bool) -> str:
+    instead = f"tl.where({divisor} == 0, 1, {divisor})"
+    if is_tile:
+        return (
+            f"Divide by {instead}, and exclude these elements with a mask or with a tl.where "
+            "around the quotient."
+        )
+    return (
+        f"Do not launch the kernel with a divisor of 0, or divide by {instead} and handle that "
+        "case separately."
+    )
+
+
+class DivisionByZero(Suspecting):
+    """Notice that an integer is divided by zero."""
+
+    kinds = QuotientEffects.kinds
+    closer = QuotientEffects
+
+    @classmethod
+    def observes(cls, operation: Operation) -> bool:
+        """Return whether the operation divides integers by a number that is not a constant."""
+        if type(operation) not in _SIGNS:
+            return False
+        return not isinstance(operation.operands[1].owner, arith.ConstantOp)
+
+    def suspects(self, computed: Computed) -> bool:
+        """Return whether a divisor is 0."""
+        return not numpy.all(numpy.asarray(computed.operands[1]))
+
+
+# Find floats that a store truncates, because the tensor that it writes holds integers.
+
+
+def _stores_of(conversion: Operation) -> Iterator[Operation]:
+    """Yield the stores and atomics that a conversion belongs to, which have the same location. A
+    conversion that the kernel's author wrote has a different location.
+    """
+    pending = [*conversion.results[0].uses]
+    while pending:
+        user = pending.pop().operation
+        access = trait_of(user, GlobalAccess)
+        if access is not None and user.location == conversion.location:
+            yield user
+        elif has(user, KeepsElements):
+            pending += user.results[0].uses
+
+
+class TruncatedStore(Detector):
+    """Keep the elements that the conversion before a store truncates, and see which of them are
+    stored.
+    """
+
+    kinds = ("truncated-store",)
+
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        self._cut: dict[Operation, tuple[SSAValue, numpy.ndarray, numpy.ndarray]] = {}
+
+    @classmethod
+    def observes(cls, operation: Operation) -> bool:
+        """Return whether the operation is an implicit float-to-integer conversion of a store."""
+        if not isinstance(operation, arith.FPToSIOp | arith.FPToUIOp):
+            return False
+        return next(_stores_of(operation), None) is not None
+
+    def computed(self, computed: Computed) -> None:
+        op = computed.operation
+        numbers = numpy.asarray(widen(computed.operands[0]))
+        with numpy.errstate(invalid="ignore"):
+            cut = numpy.isfinite(numbers) & (numbers != numpy.trunc(numbers))
+        rank = len(shape(op.results[0].type))
+        for store in _stores_of(op):
+            self._cut.pop(store, None)
+            if not cut.any():
+                continue
+            value = trait_of(store, GlobalAccess).value_of(store)  # type: ignore[union-attr]
+            assert value is not None, "the converted value is stored"
+            more = (1,) * (len(shape(value.type)) - rank if cut.ndim > rank else 0)
+            of_tile = numbers.shape + more
+            self._cut[store] = op.operands[0], numbers.reshape(of_tile), cut.reshape(of_tile)
+
+    def before(self, access: Access) -> None:
+        if access.operation not in self._cut:
+            return
+        source, numbers, cut = self._cut[access.operation]
+        faulty = cut if access.on is None else cut & access.on
+        if not faulty.any():
+            return
+        rank, buffer = access.rank, access.buffer
+        faulty = numpy.broadcast_to(
+            faulty, numpy.broadcast_shapes(faulty.shape, access.index.shape)
+        )
+
+        def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
+            here = numpy.broadcast_to(numbers, faulty.shape)
+            number = here[(program, *place) if faulty.ndim > rank else place]
+            index = access.element(faulty, place, program)
+            integers = str(buffer.tensor.dtype).removeprefix("torch.")
+            name = name_of(source, access.operation)
+            return {
+                "kind": self.kinds[0],
+                "argument": buffer.name,
+                "index": index,
+                "message": (
+                    f"{'' if name is None else f'{name} = '}{number_text(number)} is stored to "
+                    f"{access.named(index)}, whose elements are {integers}: the store keeps "
+                    f"{int(number)} and discards the fraction"
+                ),
+                "advice": _truncation_advice(source, buffer.name, name, integers),
+            }
+
+        self.collector.report(access, faulty, rank, facts_of, buffer.name)
+
+
+_FLOATS = {2: torch.float16, 4: torch.float32, 8: torch.float64}
+
+
+def _truncation_advice(source: SSAValue, tensor: str, name: str | None, integers: str) -> str:
+    kind = dtype(source.type)
+    floats = str(kind) if str(kind) == "bfloat16" else str(_FLOATS[max(kind.itemsize, 2)])
+    value = name or "value"
+    return (
+        f"Make {tensor} a tensor of floats, dtype=torch.{floats.removeprefix('torch.')}. If "
+        f"integers are intended, convert explicitly: {value}.to(tl.{integers}) truncates, "
+        f"tl.floor({value} + 0.5).to(tl.{integers}) rounds."
+    )

@@ -1,0 +1,603 @@
+"""Find sums of floats that stall, and those in memory that depend on the order of the programs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy
+import torch
+from xdsl.ir import Operation, OpResult, SSAValue
+
+from kernellab.checker.checked_run import Access, CheckedRun, Computed
+from kernellab.checker.compare import Allowed, Piece, pieces
+from kernellab.checker.detector import Detector, Suspecting
+from kernellab.checker.numerics.nan_messages import type_name
+from kernellab.checker.numerics.nan_sources import is_float
+from kernellab.checker.numerics.reference_run import Departure, ExactRun, Harm
+from kernellab.checker.shadow_memory import ShadowArray, Storage, Storages
+from kernellab.checker.shadow_values import Array, lifted
+from kernellab.checker.slices import behind, function_of
+from kernellab.checker.value_names import name_of
+from kernellab.common.formatting import number_text, number_texts
+from kernellab.compiler.modules.structure import users_line
+from kernellab.interpreter.analyses.pointers import underlying_objects
+from kernellab.interpreter.analyses.spin_loops import is_spin_loop
+from kernellab.interpreter.execution.grid import Programs
+from kernellab.interpreter.execution.per_code import per_code
+from kernellab.interpreter.execution.program import ProgramCode, entry_of
+from kernellab.interpreter.memory.buffers import Buffer
+from kernellab.interpreter.memory.layers import Atomic, Store
+from kernellab.interpreter.numerics.numerics import FLOAT64, convert, widen
+from kernellab.ir import arith, math, scf, tt
+from kernellab.ir.locations import locate
+from kernellab.ir.traits import in_region_of_elements
+from kernellab.ir.types import dtype, shape
+
+# Where a kernel adds up in floats of 16 bits: around a loop, also one that the compiler has
+# unrolled, or in memory.
+
+
+@dataclass(frozen=True)
+class Addition:
+    """An addition whose result comes back as one of its operands.
+
+    Attributes:
+        operation: which one.
+        position: of that operand.
+        rounding: what rounds the result to 16 bits: the addition itself, or a conversion after it.
+        place: the operation; of the turns of an unrolled loop, their line and the calls to it.
+    """
+
+    operation: Operation
+    position: int
+    rounding: Operation
+    place: Hashable
+
+
+def running_additions(op: Operation) -> Mapping[Operation, Addition]:
+    """Return the running additions of the function that contains an operation."""
+    return _additions(function_of(op))
+
+
+def addition_of(op: Operation) -> Addition | None:
+    """The running addition that an operation is, or whose result it rounds."""
+    function = function_of(op)
+    return _additions(function).get(op) or _by_rounding(function).get(op)
+
+
+@lru_cache(maxsize=32)
+def _by_rounding(function: Operation) -> Mapping[Operation, Addition]:
+    return {addition.rounding: addition for addition in _additions(function).values()}
+
+
+@lru_cache(maxsize=32)
+def _additions(function: Operation) -> Mapping[Operation, Addition]:
+    additions: dict[Operation, Addition] = {}
+    returning, turns = _Returning(function), _Turns(function)
+    for op in function.walk():
+        rounding = _rounding(op)
+        if rounding is None:
+            continue
+        for position, operand in enumerate(op.operands):
+            is_product = isinstance(op, math.FmaOp) and position < 2
+            result = rounding.results[0]
+            if not is_product and (
+                returning.comes_back(result, operand) or turns.comes_from(operand, result)
+            ):
+                additions[op] = Addition(op, position, rounding, turns.place(rounding) or op)
+                break
+    return additions
+
+
+def _rounding(op: Operation) -> Operation | None:
+    """What rounds the result of an addition to 16 bits."""
+    if not isinstance(op, arith.AddFOp | arith.SubFOp | math.FmaOp):
+        return None
+    if is_half(op.results[0]):
+        return op
+    users = [use.operation for use in op.results[0].uses]
+    if len(users) == 1 and isinstance(users[0], arith.TruncFOp) and is_half(users[0].results[0]):
+        return users[0]
+    return None
+
+
+def is_half(value: SSAValue) -> bool:
+    """True for floats of 16 bits."""
+    return is_float(value) and dtype(value.type).itemsize == 2
+
+
+_UNROLLED = 8
+"""So many additions at one place are turns of a loop that was unrolled."""
+
+
+class _Turns:
+    """Additions that follow each other at one place of the source."""
+
+    def __init__(self, function: Operation) -> None:
+        self._results: dict[Hashable, set[SSAValue]] = defaultdict(set)
+        for op in function.walk():
+            rounding = _rounding(op)
+            if rounding is not None and (frames := locate(rounding.location).frames):
+                self._results[frames].add(rounding.results[0])
+
+    def place(self, rounding: Operation) -> Hashable | None:
+        """Return a key for an addition in an unrolled loop; None if the loop is not unrolled."""
+        frames = locate(rounding.location).frames
+        return frames if len(self._results.get(frames, ())) >= _UNROLLED else None
+
+    def comes_from(self, operand: SSAValue, result: SSAValue) -> bool:
+        """Whether an operand is the result of another turn."""
+        assert isinstance(result, OpResult)
+        place = self.place(result.op)
+        if place is None or not _is_of_halves(operand, result):
+            return False
+        if isinstance(operand, OpResult) and isinstance(operand.op, arith.ExtFOp):
+            operand = operand.op.operands[0]
+        return operand in self._results[place]
+
+
+class _Returning:
+    """Which results come back as operands, around loops and through memory."""
+
+    def __init__(self, function: Operation) -> None:
+        self._function = function
+        self._stores = [
+            op for op in function.walk() if isinstance(op, tt.StoreOp) and is_half(op.value)
+        ]
+        self._objects = underlying_objects(function) if isinstance(function, tt.FuncOp) else {}
+
+    def comes_back(self, result: SSAValue, operand: SSAValue) -> bool:
+        if not _is_of_halves(operand, result):
+            return False
+        sources = behind((operand,), self._function)
+        if result in sources:
+            return True
+        loaded = {
+            self._objects.get(source.op.pointer)
+            for source in sources
+            if isinstance(source, OpResult) and isinstance(source.op, tt.LoadOp)
+        }
+        return any(
+            self._objects.get(store.pointer) in loaded - {None}
+            and result in behind((store.value,), self._function)
+            for store in self._stores
+        )
+
+
+def _is_of_halves(operand: SSAValue, result: SSAValue) -> bool:
+    """Return whether an operand has 16 bits, or was widened for a sum in fp32 that is rounded
+    afterwards.
+    """
+    if dtype(operand.type) == dtype(result.type):
+        return True
+    return isinstance(operand, OpResult) and isinstance(operand.op, arith.ExtFOp)
+
+
+# Find sums in fp16 and bf16 that stall: each added number is less than half the distance to the
+# next number of the type, so that the sum does not change.
+#
+# The detector looks at sums in loops, in memory, and by atomics. The checked run only looks for
+# additions that change nothing. If there are any, the launch runs once more, and the lost
+# numbers are followed to what is stored; what a compensated sum adds later is not lost. Sums by
+# atomics are compared with their sum in fp64 in the first run.
+
+
+_LEAST = 8
+"""A sum that loses fewer numbers than this does not stall."""
+
+_PART = 0.02
+"""The least part of all added numbers that must be lost."""
+
+
+@dataclass
+class _Losses:
+    """What one addition lost so far, element by element, in the programs of a batch.
+
+    Attributes:
+        count: how many numbers were lost.
+        lost: their sum.
+        everything: the sum of the absolute values of all added numbers.
+    """
+
+    programs: Programs | None
+    count: Any = 0
+    lost: Any = 0.0
+    everything: Any = 0.0
+
+    @property
+    def stall(self) -> bool:
+        """Return whether the sum of some element stalls."""
+        large = numpy.abs(self.lost) > _PART * self.everything
+        return bool(numpy.any((self.count >= _LEAST) & large))
+
+
+def _place(op: Operation) -> Hashable:
+    addition = addition_of(op)
+    assert addition is not None
+    return addition.place
+
+
+def _sum(op: Operation, operands: Sequence[Array]) -> Array:
+    """Return the sum of the actual operands, in float64."""
+    a, b, *c = operands
+    if c:
+        return a * b + c[0]
+    return a - b if isinstance(op, arith.SubFOp) else a + b
+
+
+class StallEffects(ExactRun):
+    """Follow the lost numbers to what is stored."""
+
+    kinds = ("stalled-sum",)
+    tolerance = _PART
+    adds_up = True
+
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        self._stalled: set[Hashable] = set()
+        """The places of sums that stall (see `Addition.place`)."""
+        self._losses: dict[Hashable, _Losses] = {}
+        self._before: dict[Operation, tuple[Array, Array]] = {}
+        """For a sum that is rounded afterwards: the sum before, and the exact sum after."""
+
+    def may_depart(self, op: Operation) -> bool:
+        return addition_of(op) is not None
+
+    def departs(
+        self, computed: Computed, operands: Sequence[Array], result: Array, exact: Array
+    ) -> tuple[Array, Array]:
+        op = computed.operation
+        addition = running_additions(op).get(op)
+        if addition is None:
+            before, after = self._before[op]
+        else:
+            before, after = operands[addition.position], _sum(op, operands)
+            if addition.rounding is not op:
+                self._before[addition.rounding] = before, after
+                return numpy.zeros((1,) * result.ndim, numpy.bool_), exact
+        added = after - before
+        lost = (result == before) & (added != 0) & numpy.isfinite(added)
+        self._note(computed, lost, added)
+        return lost, exact
+
+    def _note(self, computed: Computed, lost: Array, added: Array) -> None:
+        place = _place(computed.operation)
+        losses = self._losses.get(place)
+        if losses is None or losses.programs is not computed.programs:
+            losses = self._losses[place] = _Losses(computed.programs)
+        on = computed.taking_part(added.ndim - 1)
+        losses.count = losses.count + (lost & on)
+        losses.lost = losses.lost + numpy.where(lost & on, added, 0.0)
+        losses.everything = losses.everything + numpy.where(on, numpy.abs(added), 0.0)
+        if place not in self._stalled and losses.stall:
+            self._stalled.add(place)
+
+    def end(self) -> None:
+        """Report the sums that stall."""
+        departures = self.values.departures
+        for op in [op for op in departures if _place(op) not in self._stalled]:
+            del departures[op]
+        super().end()
+
+    def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
+        op, lane = departure.computed.operation, departure.lane
+        addition = addition_of(op)
+        assert addition is not None
+        lost = sum(
+            other.count
+            for add, other in self.values.departures.items()
+            if _place(add) == addition.place
+        )
+        kind = dtype(op.results[0].type)
+        before = departure.at(departure.result, lane)
+        after = departure.at(departure.exact, lane)
+        stays, added = number_text(before), number_text(after - before)
+        name = name_of(addition.operation.operands[addition.position], addition.operation)
+        start = "this sum" if name is None else name
+        frames = list(locate(addition.operation.location).frames)
+        own = users_line(frames)
+        places = [] if own is None else frames[frames.index(own) :]
+        return {
+            "kind": "stalled-sum",
+            "places": places[::-1],
+            "message": (
+                f"{start} stays at {stays} when {added} is added, because the next "
+                f"{type_name(kind)} number is {number_text(_next(before, kind))}; "
+                f"{lost:,} additions are lost{harm.effect}"
+            ),
+            "advice": _ADVICE,
+        }
+
+
+_ADVICE = "Accumulate in fp32, and convert the sum when it is complete; count in int32."
+
+
+def _next(number: float, kind: numpy.dtype) -> float:
+    """Return the next number of a 16-bit type, away from zero."""
+    bits = numpy.asarray(number).astype(kind).view(numpy.uint16)
+    return float(widen((bits + numpy.uint16(1)).view(kind)))
+
+
+@dataclass
+class _AtomicSum:
+    """An argument of 16-bit floats that atomics add to.
+
+    Attributes:
+        access: the latest of them.
+        exact: the exact values of the elements.
+        added: the sum of the absolute values of all numbers added since a store.
+        counts: how many numbers were added.
+    """
+
+    access: Access
+    exact: Array
+    added: Array
+    counts: Array
+
+    @classmethod
+    def of(cls, access: Access) -> _AtomicSum:
+        exact = widen(access.buffer.elements).astype(FLOAT64)
+        return cls(access, exact, numpy.abs(exact), numpy.zeros(exact.shape, numpy.int64))
+
+
+class StalledSum(Suspecting):
+    """Notice that a sum does not change although something is added; compute the exact sums of
+    atomics.
+    """
+
+    kinds = StallEffects.kinds
+    closer = StallEffects
+
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        self._sums: dict[int, _AtomicSum] = {}
+        self._counts: dict[Hashable, tuple[Programs | None, Any]] = {}
+
+    @classmethod
+    def observes(cls, operation: Operation) -> bool:
+        """Return whether the operation adds 16-bit floats to a running sum."""
+        return operation in running_additions(operation)
+
+    def suspects(self, computed: Computed) -> bool:
+        """Return whether the sum of some element did not change, often enough."""
+        lost = self._lost(computed)
+        if lost is None or not lost.any():
+            return False
+        place = _place(computed.operation)
+        programs, counts = self._counts.get(place, (None, 0))
+        if programs is not computed.programs:
+            counts = 0
+        counts = counts + lost.astype(numpy.int64)
+        self._counts[place] = computed.programs, counts
+        return bool((counts >= _LEAST).any())
+
+    def _lost(self, computed: Computed) -> Array | None:
+        """Return the elements whose sum does not change although something is added; None if all
+        sums change.
+        """
+        op = computed.operation
+        addition = running_additions(op)[op]
+        rank = len(shape(op.results[0].type))
+        before, after = (
+            lifted(value, rank)
+            for value in (computed.operands[addition.position], computed.results[0])
+        )
+        kind = dtype(addition.rounding.results[0].type)
+        before, rounded = convert(before, kind), convert(after, kind)
+        same = before.view(numpy.uint16) == rounded.view(numpy.uint16)
+        if not same.any():
+            return None
+        if addition.rounding is not op:
+            differs: Array = same & (after != widen(before))
+            return differs
+        adds: Any = True
+        for place, operand in enumerate(computed.operands):
+            if place != addition.position:
+                adds = adds & (lifted(operand, rank) != 0)
+        lost: Array = same & adds
+        return lost
+
+    def before(self, access: Access) -> None:
+        """Add exactly what atomics add, and start over when something else is stored."""
+        request, start = access.request, _start(access.buffer)
+        if isinstance(request, Atomic) and _adds_halves(access):
+            if start not in self._sums:
+                self._sums[start] = _AtomicSum.of(access)
+            sums = self._sums[start]
+            sums.access = access
+            index, numbers = _lanes(access, (request.programs, *request.shape))
+            numpy.add.at(sums.exact, index, numbers)
+            numpy.add.at(sums.added, index, numpy.abs(numbers))
+            numpy.add.at(sums.counts, index, 1)
+        elif isinstance(request, Store) and start in self._sums:
+            sums = self._sums[start]
+            if len(access.buffer.elements) == len(sums.exact):
+                index, numbers = _lanes(access, access.index.shape)
+                sums.exact[index], sums.added[index] = numbers, numpy.abs(numbers)
+                sums.counts[index] = 0
+
+    def end(self) -> None:
+        """Compare the results of atomics with the exact sums."""
+        for sums in self._sums.values():
+            left = widen(sums.access.buffer.elements).astype(FLOAT64)
+            with numpy.errstate(invalid="ignore"):
+                off = numpy.abs(left - sums.exact) > _PART * sums.added
+            off &= (sums.counts >= _LEAST) & numpy.isfinite(left)
+            if off.any():
+                self._report(sums, off, left)
+
+    def _report(self, sums: _AtomicSum, off: Array, left: Array) -> None:
+        access, first = sums.access, int(numpy.argmax(off))
+        element = access.coordinates(first)
+        stays, exact = number_texts(float(left[first]), float(sums.exact[first]))
+        kind = access.buffer.elements.dtype
+        next_number = number_text(_next(float(left[first]), kind))
+        facts = {
+            "kind": "stalled-sum",
+            "places": access.calls(),
+            "argument": access.buffer.name,
+            "index": element,
+            "message": (
+                f"{access.named(element)} becomes {stays} instead of {exact}: {type_name(kind)} "
+                f"has no number between {stays} and {next_number}, so of the "
+                f"{int(sums.counts[first]):,} added numbers, those of at most half that distance "
+                "change nothing"
+            ),
+            "advice": _ADVICE,
+        }
+        self.collector.add((access.operation, "atomic"), facts, (), int(off.sum()))
+
+    def accept(self, closer: Detector) -> None:
+        """Keep the findings about atomics."""
+        own = self.collector
+        super().accept(closer)
+        self.collector.take_over(own)
+
+
+def _start(buffer: Buffer) -> int:
+    return buffer.tensor.untyped_storage().data_ptr()
+
+
+def _adds_halves(access: Access) -> bool:
+    request = access.request
+    if not isinstance(request, Atomic) or request.operation not in ("fadd", "add"):
+        return False
+    kind = access.buffer.elements.dtype
+    return kind.itemsize == 2 and kind.kind not in "iu"
+
+
+def _lanes(access: Access, everyone: tuple[int, ...]) -> tuple[Array, Array]:
+    """Return the indices and the numbers of the elements that are not masked off."""
+    numbers = access.written
+    on = numpy.asarray(True if access.on is None else access.on)
+    everyone = numpy.broadcast_shapes(everyone, on.shape, numbers.shape)
+    chosen = numpy.broadcast_to(on, everyone)
+    index = numpy.broadcast_to(access.index, everyone)[chosen]
+    return index, numpy.broadcast_to(widen(numbers).astype(FLOAT64), everyone)[chosen]
+
+
+# Sums of floats in memory, which round differently in another order of the programs.
+
+
+class FloatSums(Detector):
+    """Record what atomics, or loads and stores under a lock, add to each float, to distinguish the
+    rounding of another order from a fault; and whether programs add floats in loops in which they
+    wait for each other, so that the number of additions depends on the order.
+
+    The sums of n numbers in two orders, with each addition rounded to a unit u, differ by at most
+    2 (n - 1) u sum|x| (N. J. Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
+    Other floats of such a kernel may be computed from the sums; they may differ by the square root
+    of u, relative to the tensor's largest number. This applies to finite sums: an overflow in one
+    order is not rounding.
+    """
+
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        self._storages = Storages(self._begin)
+        self._stores = _adding_stores(run.code)
+        self._adds_while_it_waits = _adds_while_it_waits(run.code)
+        self._has_sums = self._adds_while_it_waits
+        """Whether several numbers were added to some element, or may have been."""
+
+    def _begin(self, buffer: Buffer) -> tuple[Storage, ShadowArray, ShadowArray]:
+        storage = Storage(buffer)
+        return storage, storage.shadow(0, numpy.int64), storage.shadow(0.0, numpy.float64)
+
+    def before(self, access: Access) -> None:
+        request = access.request
+        if isinstance(request, Atomic):
+            if (
+                request.operation in ("fadd", "add")
+                and access.buffer.elements.dtype.kind not in "iu"
+            ):
+                self._add(access, request.value, (request.programs, *request.shape))
+        elif isinstance(request, Store) and access.operation in self._stores:
+            index = numpy.clip(access.index, 0, max(len(access.buffer.elements) - 1, 0))
+            before = widen(access.buffer.elements[index])
+            added = _added(before, widen(access.written))
+            self._add(access, added, numpy.broadcast_shapes(access.index.shape, added.shape))
+
+    def _add(self, access: Access, numbers: object, everyone: tuple[int, ...]) -> None:
+        """Note what is added to each element."""
+        storage, counts, sums = self._storages[access.buffer]
+        added = numpy.abs(numpy.asarray(numbers).astype(numpy.float64))
+        if access.on is not None:
+            everyone = numpy.broadcast_shapes(everyone, access.on.shape)
+        on = numpy.broadcast_to(True if access.on is None else access.on, everyone)
+        index = numpy.broadcast_to(storage.index_in(access.index, access.buffer), everyone)[on]
+        numpy.add.at(counts.elements, index, 1)
+        self._has_sums = self._has_sums or bool((counts.elements[index] > 1).any())
+        numpy.add.at(sums.elements, index, numpy.broadcast_to(added, everyone)[on])
+
+    def tolerance(self, name: str, actual: torch.Tensor, other: torch.Tensor) -> Allowed | None:
+        """See `outcomes.Tolerance`."""
+        if not self._has_sums:
+            return None
+        unit = torch.finfo(actual.dtype).eps / 2
+        derived = unit**0.5 * max(map(_largest, (actual, other)))
+        tensor = self.run.tensors[name]
+        known = self._storages.by_start.get(tensor.untyped_storage().data_ptr())
+        if self._adds_while_it_waits or known is None or known[0].unit != tensor.element_size():
+            return lambda _, mine: torch.full_like(mine, derived, dtype=torch.float64)
+        storage, counts, sums = known
+        numbers = torch.from_numpy(storage.view(tensor, counts.elements))
+        magnitudes = torch.from_numpy(storage.view(tensor, sums.elements))
+
+        def allowed(piece: Piece, mine: torch.Tensor) -> torch.Tensor:
+            number, magnitude = numbers[piece], magnitudes[piece]
+            of_sums = 2 * number * unit * (magnitude + mine.double().abs())
+            return torch.where(number > 0, of_sums, derived)
+
+        return allowed
+
+
+def _added(before: numpy.ndarray, stored: numpy.ndarray) -> numpy.ndarray:
+    """Return what stores add to the old values: the stored value if the old one is not finite, as
+    in uninitialized memory, and 0 if the sum is not finite.
+    """
+    with numpy.errstate(invalid="ignore", over="ignore"):
+        added = numpy.where(numpy.isfinite(before), stored - before, stored)
+    return numpy.where(numpy.isfinite(added), added, 0.0)
+
+
+def _largest(tensor: torch.Tensor) -> float:
+    """Return the largest absolute value among the finite numbers."""
+    if tensor.element_size() == 1:
+        tensor = tensor.float()
+    parts = (tensor[piece].nan_to_num(0, 0, 0) for piece in pieces(tuple(tensor.shape)))
+    return max(float(part.abs().max()) for part in parts)
+
+
+@per_code
+def _adding_stores(code: ProgramCode) -> frozenset[Operation]:
+    """Return the plain stores of floats to arguments in which the kernel accumulates with a load,
+    an addition and a store, including those that store an initial value.
+    """
+    function = entry_of(code.module)
+    stores = [op for op in function.walk() if isinstance(op, tt.StoreOp) and is_float(op.value)]
+    objects = underlying_objects(function)
+    summed = set()
+    for store in stores:
+        sources = [source.owner for source in behind([store.value], function)]
+        adds = any(isinstance(op, arith.AddFOp | arith.SubFOp) for op in sources)
+        loads = (op for op in sources if isinstance(op, tt.LoadOp))
+        argument = objects.get(store.pointer)
+        if adds and any(objects.get(load.pointer) is argument for load in loads):
+            summed.add(argument)
+    summed.discard(None)
+    return frozenset(store for store in stores if objects.get(store.pointer) in summed)
+
+
+@per_code
+def _adds_while_it_waits(code: ProgramCode) -> bool:
+    """Whether a kernel adds floats in a loop that another program's store or atomic may end."""
+    return any(
+        isinstance(op, arith.AddFOp) and not in_region_of_elements(op)
+        for loop in code.module.walk()
+        if isinstance(loop, scf.WhileOp) and is_spin_loop(loop)
+        for op in loop.walk()
+    )

@@ -1,0 +1,464 @@
+"""Find values that nothing defines and that a result depends on: masked loads without `other`, and
+reads of uninitialized memory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import NoMemoryEffect
+
+from kernellab.checker.checked_run import Access, CheckedRun
+from kernellab.checker.compare import Apart, differences
+from kernellab.checker.detector import Detector, PendingFinding, Stopped
+from kernellab.checker.events import Change
+from kernellab.checker.shadow_memory import ShadowArray, Storage, Storages
+from kernellab.checker.slices import Form, form_of
+from kernellab.compiler.targets import may_leave_masked_lanes_open
+from kernellab.errors import KernelFault
+from kernellab.interpreter.execution.per_code import per_code
+from kernellab.interpreter.execution.program import ProgramCode
+from kernellab.interpreter.memory import global_memory
+from kernellab.interpreter.memory.buffers import Buffer
+from kernellab.interpreter.memory.layers import Load, MemoryAccess
+from kernellab.interpreter.numerics.numerics import largest_finite
+from kernellab.interpreter.numerics.tiles import Value, full
+from kernellab.ir import arith, tt
+from kernellab.ir.traits import (
+    Elementwise,
+    KeepsElements,
+    PointerAccess,
+    SharedWrite,
+    global_effect,
+    has,
+    trait_of,
+)
+from kernellab.ir.types import dtype, shape
+
+if TYPE_CHECKING:
+    from kernellab.checker.session import CheckSession
+
+# Find masked loads without `other` whose undefined elements may affect something.
+#
+# Triton does not define the value of an element that a mask switches off if the load has no
+# `other`; `targets.may_leave_masked_lanes_open` says what compiled code puts there.
+
+
+_DEEPEST = 16
+"""How deep the operations that compute two masks are compared."""
+
+
+@per_code
+def loads_with_undefined_lanes(code: ProgramCode) -> frozenset[Operation]:
+    """Return the masked loads without `other` whose masked elements may affect something: all but
+    those of which the code shows that they do not.
+    """
+    return frozenset(
+        op
+        for op in code.module.walk()
+        if isinstance(op, tt.LoadOp)
+        and op.mask is not None
+        and op.other is None
+        and not _stays_off(op)
+    )
+
+
+def _stays_off(load: tt.LoadOp) -> bool:
+    """Return True if all values computed from the load, element by element, end in accesses that
+    are masked off wherever the load is.
+    """
+    assert load.mask is not None
+    seen: set[SSAValue] = set()
+    pending: list[SSAValue] = [load.result]
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for use in value.uses:
+            op = use.operation
+            if _is_masked_by(op, load.mask):
+                pending += op.results if global_effect(op) == "load" else ()
+            elif _hides(op, value, load.mask):
+                continue
+            elif has(op, Elementwise):
+                pending += op.results
+            else:
+                return False
+    return True
+
+
+def _is_masked_by(op: Operation, mask: SSAValue) -> bool:
+    """Return whether an access is made only where the mask is true, and has no other result."""
+    access = trait_of(op, PointerAccess)
+    own = None if access is None else access.mask_of(op)
+    if own is None or has(op, SharedWrite) or not _implies(own, mask):
+        return False
+    return global_effect(op) != "atomic" or not any(result.uses for result in op.results)
+
+
+def _hides(op: Operation, value: SSAValue, mask: SSAValue) -> bool:
+    """Return whether a select takes the value only where the mask is true."""
+    return (
+        isinstance(op, arith.SelectOp)
+        and op.true_value is value
+        and op.false_value is not value
+        and op.condition is not value
+        and _implies(op.condition, mask)
+    )
+
+
+def _implies(condition: SSAValue, mask: SSAValue) -> bool:
+    """Return whether `condition` is true only where `mask` is."""
+    if _is_same(condition, mask, _DEEPEST):
+        return True
+    owner = _in_any_layout(condition).owner
+    return isinstance(owner, arith.AndIOp) and any(_implies(part, mask) for part in owner.operands)
+
+
+def _is_same(value: SSAValue, other: SSAValue, depth: int) -> bool:
+    """Return whether two values are computed in the same way, apart from layouts."""
+    value, other = _in_any_layout(value), _in_any_layout(other)
+    if value is other:
+        return True
+    first, second = value.owner, other.owner
+    if not depth or not isinstance(first, Operation) or not isinstance(second, Operation):
+        return False
+    return (
+        first.name == second.name
+        and not first.regions
+        and has(first, NoMemoryEffect)
+        and first.properties == second.properties
+        and len(first.operands) == len(second.operands)
+        and all(_is_same(*pair, depth - 1) for pair in zip(first.operands, second.operands))
+    )
+
+
+def _in_any_layout(value: SSAValue) -> SSAValue:
+    """Return the tile before changes of its layout, which keep each element at its position."""
+    op = value.owner
+    while isinstance(op, Operation) and has(op, KeepsElements) and has(op, Elementwise):
+        value = op.operands[0]
+        op = value.owner
+    return value
+
+
+# Find masked loads without `other` whose masked elements affect a result.
+
+
+class MissingOther(Detector):
+    """Run the launch again with other values in the elements that loads leave undefined, and see
+    whether a result changes.
+
+    The first run has zeros there.
+    """
+
+    kinds = ("missing-other",)
+
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        self._undefined = loads_with_undefined_lanes(run.code)
+        self._off: dict[Operation, PendingFinding] = {}
+
+    @classmethod
+    def concerns(cls, run: CheckedRun) -> bool:
+        return bool(loads_with_undefined_lanes(run.code))
+
+    def before(self, access: Access) -> None:
+        if access.operation not in self._undefined:
+            return
+        # The kernel's own mask: the request may also mask elements outside the tensor.
+        mask = (access.request if access.original is None else access.original).mask
+        on = global_memory.lanes_on(mask, None if access.is_shared else access.active, access.rank)
+        if on is None:
+            return
+        off = ~on & access.taking_part(access.rank)
+        if not off.any():
+            return
+        off = full(off, shape(access.operation.results[0].type))
+        name = access.buffer.name
+
+        def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
+            return {
+                "kind": "missing-other",
+                "argument": name,
+                "index": access.element(off, place, program),
+                "advice": _WORDS[form_of(access.operation)].advice,
+            }
+
+        self._off[access.operation] = self.collector.report(
+            access, off, access.rank, facts_of, name
+        )
+
+    def investigate(self, session: CheckSession) -> None:
+        suspects = frozenset(self._off)
+        guilty: dict[Operation, str] = {}
+        if suspects and (effect := self._effect(session, suspects)) is not None:
+            for op in suspects:
+                alone = effect if len(suspects) == 1 else self._effect(session, frozenset((op,)))
+                if alone is not None:
+                    guilty[op] = alone
+            if not guilty:  # only several loads together change a result
+                guilty = dict.fromkeys(suspects, effect)
+        for op, pending in self._off.items():
+            if op in guilty:
+                pending.facts.update(self._facts(session, op, pending, guilty[op]))
+            else:
+                self.collector.forget(op)
+        self._off.clear()
+
+    def _facts(
+        self, session: CheckSession, op: Operation, pending: PendingFinding, effect: str
+    ) -> dict[str, Any]:
+        """Return the message and the severity for a load whose undefined elements have an effect:
+        if the target leaves zeros in them, the launch gives the same results as the run.
+        """
+        target, name = self.run.target, pending.facts["argument"]
+        missing = _WORDS[form_of(op)].missing
+        start = f"this load of {name} has no {missing} affect a result: "
+        if may_leave_masked_lanes_open(target):
+            return {"message": start + effect, "why": _OPEN.format(target=target)}
+        deciding = self._decided_by_zeros(session, op)
+        if deciding is None:
+            why = _ZEROS.format(target=target)
+            return {"message": start + effect, "why": why, "severity": "note"}
+        return {
+            "message": start + deciding,
+            "why": f"On {target}, these elements hold zeros, and the zeros affect the result.",
+        }
+
+    def _decided_by_zeros(self, session: CheckSession, op: Operation) -> str | None:
+        """Return the effect of zeros in the undefined elements of a load, compared with neutral
+        numbers, which do not affect the result: small ones for a maximum or the sum of a softmax.
+        None if zeros have no effect, as in a sum.
+        """
+        kind = dtype(op.results[0].type)
+        for filling, farther in _NEUTRAL:
+            if filling.of(kind) == farther.of(kind):
+                continue
+            try:
+                low, lower = (
+                    session.repeat(change=_filled(frozenset((op,)), number)).results
+                    for number in (filling, farther)
+                )
+            except (Stopped, KernelFault):
+                continue
+            affected = {apart.name for apart in differences(low, lower)}
+            for apart in differences(self.run.results, low):
+                if apart.name not in affected and math.isfinite(apart.other):
+                    return _comparison(apart, filling.words)
+        return None
+
+    def end(self) -> None:
+        """Report nothing yet: the further runs decide what is a fault."""
+
+    def _effect(self, session: CheckSession, loads: frozenset[Operation]) -> str | None:
+        """Return what changes with other values in the elements that these loads leave undefined;
+        None if nothing does.
+        """
+        kinds = {dtype(op.results[0].type).kind in "iub" for op in loads}
+        for filling in _FILLINGS:
+            words = filling.format_for(kinds)
+            try:
+                run = session.repeat(change=_filled(loads, filling))
+            except Stopped as stopped:
+                return f"if they hold {words}, {stopped.finding.message}"
+            except KernelFault as fault:
+                return f"if they hold {words}, the kernel fails: {fault.what}"
+            for apart in differences(self.run.results, run.results):
+                return _comparison(apart, words)
+        return None
+
+    def findings(self, explained: Any = frozenset()) -> Iterator[Any]:
+        """Yield the findings; none if the launch was not run again."""
+        return iter(()) if self._off else super().findings(explained)
+
+
+def _comparison(apart: Apart, words: str) -> str:
+    """Return a result with zeros and with another value in the undefined elements, as text."""
+    return (
+        f"{apart.element} is {apart.value_text} if they hold zeros, and {apart.other_text} if they "
+        f"hold {words}"
+    )
+
+
+@dataclass(frozen=True)
+class _Words:
+    """The words for loads of one form.
+
+    Attributes:
+        missing: the missing parameter, and which elements are undefined without it.
+        advice: what to write.
+    """
+
+    missing: str
+    advice: str
+
+
+_WORDS: Mapping[Form, _Words] = {
+    "pointers": _Words(
+        "other=, and the elements that its mask switches off",
+        "Set the value of these elements: other=0.0 for a sum, other=1.0 for a product, "
+        "other=-float('inf') for a maximum, other=float('inf') for a minimum. Or mask what is "
+        "computed from them: in the store, or with tl.where before a reduction.",
+    ),
+    "block pointer": _Words(
+        "padding_option=, and the elements beyond the boundaries that it checks",
+        'Set the value of these elements: padding_option="zero" for a sum; for a maximum or a '
+        "minimum, replace them with -float('inf') or float('inf') by tl.where. If they only go on "
+        "to a store, give the store the same boundary_check=.",
+    ),
+}
+"""Loads through a descriptor leave no element undefined: they fill in its padding."""
+
+_ZEROS = (
+    "On {target}, they hold zeros, because Triton clears the registers before such a load and its "
+    "asynchronous copies fill in zeros: the launch gives the results for zeros. The Triton "
+    "language does not guarantee this, and on AMD's CDNA 3 and 4 asynchronous copies leave the "
+    "previous contents of shared memory there."
+)
+_OPEN = (
+    "On {target}, they hold zeros if the load goes through registers, and the previous contents of "
+    "shared memory if it becomes an asynchronous copy (TRITON_HIP_USE_ASYNC_COPY)."
+)
+
+
+@dataclass(frozen=True)
+class _Filling:
+    """A value for undefined elements: a float, and an integer for elements that are integers.
+
+    A value that the type cannot hold is clipped: an integer to the limits of its type, a float to
+    a quarter of its largest number.
+    """
+
+    words: str
+    number: float
+    integer: int
+
+    def format_for(self, are_integers: Set[bool]) -> str:
+        """Return "NaN" or "12,345", or both if some loads are of floats and some of integers."""
+        integer = f"{self.integer:,}"
+        return " and ".join(integer if flag else self.words for flag in sorted(are_integers))
+
+    def of(self, kind: numpy.dtype) -> Any:
+        """Return the value as an element of that type."""
+        if kind.kind == "b":
+            return numpy.True_
+        if kind.kind in "iu":
+            limits = numpy.iinfo(kind)
+            return kind.type(min(max(self.integer, int(limits.min)), int(limits.max)))
+        if numpy.isnan(self.number):
+            return kind.type(numpy.nan)
+        most = largest_finite(kind) / 4
+        return kind.type(numpy.clip(self.number, -most, most))
+
+
+_FILLINGS = (
+    _Filling("NaN", numpy.nan, 12_345),
+    _Filling("a large number", numpy.inf, 12_345),
+    _Filling("a large negative number", -numpy.inf, -12_345),
+)
+"""NaN changes sums and products; maxima and minima may ignore it, but not a large number."""
+
+_NEUTRAL = (
+    (_Filling("-12,345", -12_345.0, -12_345), _Filling("-24,690", -24_690.0, -24_690)),
+    (_Filling("12,345", 12_345.0, 12_345), _Filling("24,690", 24_690.0, 24_690)),
+)
+"""Pairs of numbers: if neither affects a result, the result is not a sum or a product of them."""
+
+
+def _filled(loads: frozenset[Operation], filling: _Filling) -> Change:
+    """Return a change of accesses that fills in the elements that these loads leave undefined."""
+
+    def change(access: Access) -> MemoryAccess:
+        request = access.request
+        if access.operation not in loads or not isinstance(request, Load):
+            return request
+        if request.mask is None or request.other is not None:
+            return request
+        other = filling.of(access.buffer.elements.dtype)
+        if access.original is not None:  # elements outside the tensor are 0 in every run
+            if access.original.mask is None:
+                return request
+            other = numpy.where(numpy.asarray(access.original.mask), other.dtype.type(0), other)
+        return dataclasses.replace(request, other=other)
+
+    return change
+
+
+# Find reads of uninitialized memory, in arguments wrapped in `kernellab.uninitialized`.
+
+
+class UninitializedRead(Detector):
+    """Record which elements of each marked storage were written; reading another one is a fault."""
+
+    kinds = ("uninitialized-read",)
+
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        marked = [run.tensors[name] for name in run.uninitialized]
+        self._marked = {tensor.untyped_storage().data_ptr(): tensor for tensor in marked}
+        self._storages = Storages(self._begin)
+
+    @classmethod
+    def concerns(cls, run: CheckedRun) -> bool:
+        return bool(run.uninitialized)
+
+    def _begin(self, buffer: Buffer) -> tuple[Storage, ShadowArray] | None:
+        marked = self._marked.get(buffer.tensor.untyped_storage().data_ptr())
+        if marked is None:
+            return None
+        storage = Storage(buffer)
+        written = storage.shadow(True, numpy.bool_)
+        storage.view(marked, written.elements)[...] = False
+        return storage, written
+
+    def before(self, access: Access) -> None:
+        known = self._storages[access.buffer]
+        if known is None or access.action == "store":
+            return
+        storage, written = known
+        if all(part.read(written.elements).all() for part in storage.parts(access)):
+            return
+        index = storage.index_in(access.index, access.buffer)
+        unwritten = ~written.elements.take(index, mode="clip")
+        if access.on is not None:
+            unwritten = unwritten & access.on
+        self._note(access, unwritten)
+
+    def after(self, access: Access, result: Value | None) -> None:
+        known = self._storages[access.buffer]
+        if known is None or access.action == "load":
+            return
+        storage, written = known
+        for part in storage.parts(access):
+            part.write(written.elements, True)
+
+    def _note(self, access: Access, unwritten: numpy.ndarray) -> None:
+        name = access.buffer.name
+
+        def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
+            index = access.element(unwritten, place, program)
+            return {
+                "kind": "uninitialized-read",
+                "argument": name,
+                "index": index,
+                "message": (
+                    f"this {access.action} "
+                    f"{'reads' if access.action == 'load' else 'updates'} {access.named(index)}, "
+                    "which has not been written before"
+                ),
+                "advice": (
+                    f"Initialize {name} before the launch (torch.zeros instead of "
+                    "torch.empty), store to it first, or mask these elements: a GPU reads "
+                    "whatever was in that memory."
+                ),
+            }
+
+        self.collector.report(access, unwritten, access.rank, facts_of, name)

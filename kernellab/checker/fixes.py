@@ -1,0 +1,595 @@
+"""Fixes that were tried: what wrong results say of a mistake, the search for a change of the source
+that makes them right, and the check of the changed kernel on the same launch.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from kernellab import triton_api
+from kernellab.checker.kernel_source import NotReadable, Source, called, in_brackets, keyword_of
+from kernellab.checker.records import Finding, Findings, Proposal
+from kernellab.checker.rewrites import WRONG, Family, Rewrite
+from kernellab.common.formatting import number_text
+from kernellab.common.time_limits import OutOfTime, limited
+from kernellab.errors import Change, SourcePosition, changes_between
+from kernellab.launch.differences import Within, is_within
+
+# What wrong results say by themselves: each function compares them with the expected ones, and
+# returns a sentence, or None if it has nothing to say. Nothing runs.
+#
+# To recognize another relation, add a function to `READINGS`. The first sentence is reported.
+
+
+_LARGEST = 1 << 22
+"""The most elements of a result that are compared in so many ways."""
+
+
+@dataclass(frozen=True)
+class WrongTensor:
+    """A result that is wrong.
+
+    Attributes:
+        name: the parameter.
+        got, want: what the kernel left, and what is expected.
+        allowed: how far each element may be off; a tensor of their shape, float64.
+        values: the arguments of the launch before it, by parameter.
+        text: the kernel's source from `def` on.
+    """
+
+    name: str
+    got: torch.Tensor
+    want: torch.Tensor
+    allowed: torch.Tensor
+    values: Mapping[str, Any]
+    text: str
+
+    @cached_property
+    def left(self) -> torch.Tensor:
+        """What the kernel left, float64."""
+        return self.got.double()
+
+    @cached_property
+    def right(self) -> torch.Tensor:
+        """What is expected, float64."""
+        return self.want.double()
+
+    @cached_property
+    def off(self) -> torch.Tensor:
+        """Which elements are wrong."""
+        return ~_equal(self.left, self.right, self.allowed)
+
+    @cached_property
+    def numbers(self) -> dict[str, float]:
+        """The numbers of the launch, by parameter."""
+        return {
+            name: float(value)
+            for name, value in self.values.items()
+            if isinstance(value, int | float) and not isinstance(value, bool) and value
+        }
+
+    def is_expected(self, tensor: torch.Tensor) -> bool:
+        """Return whether a tensor is the expected one, and not by being constant."""
+        return tensor.shape == self.right.shape and bool(
+            _equal(tensor, self.right, self.allowed).all()
+        )
+
+
+def _equal(mine: torch.Tensor, other: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    same = (mine == other) | (mine.isnan() & other.isnan())
+    return same | ((mine - other).abs() <= allowed)
+
+
+Reading = Callable[[WrongTensor], str | None]
+
+
+def never_used(result: WrongTensor) -> str | None:
+    """A parameter that the kernel does not use at all."""
+    try:
+        source = Source(result.text, result.values)
+        used = {node.id for node in ast.walk(source.kernel) if isinstance(node, ast.Name)}
+    except NotReadable:
+        return None
+    for name, value in result.values.items():
+        if name not in used and name not in source.constants:
+            verb = "never read" if isinstance(value, torch.Tensor) else "never used"
+            return f"{name} is {verb}."
+    return None
+
+
+def scaled(result: WrongTensor) -> str | None:
+    """All elements are off by one factor."""
+    usable = result.left.isfinite() & result.right.isfinite() & (result.right.abs() > 1e-6)
+    usable &= result.left.abs() > 1e-12
+    if usable.sum() < 2:
+        return None
+    ratios = result.left[usable] / result.right[usable]
+    ratio = float(ratios.median())
+    if abs(ratio - 1) < 1e-3 or ratio == 0 or not math.isfinite(ratio):
+        return None
+    allowed = result.allowed * max(1.0, abs(ratio)) * 2
+    if not _equal(result.left, result.right * ratio, allowed + 1e-4 * result.left.abs()).all():
+        return None
+    if abs(ratio + 1) < 1e-3:
+        return f"Every element of {result.name} has the wrong sign."
+    return f"Every element of {result.name} is {_factor(result, ratio)} the expected value."
+
+
+def _factor(result: WrongTensor, ratio: float) -> str:
+    known = {**result.numbers, "ln 2": math.log(2), "log2(e)": 1 / math.log(2)}
+    for name, number in known.items():
+        value = "" if name not in result.numbers else f" ({number_text(number)})"
+        if math.isclose(ratio, number, rel_tol=1e-3):
+            return f"{name}{value} times"
+        if name in result.numbers and math.isclose(ratio, 1 / number, rel_tol=1e-3):
+            return f"1 / {name}{value} times"
+    for (mine, first), (other, second) in _pairs(result.numbers):
+        if math.isclose(ratio, first / second, rel_tol=1e-3):
+            return f"{mine} / {other} ({number_text(first)} / {number_text(second)}) times"
+    return f"{number_text(ratio)} times"
+
+
+def _pairs(numbers: Mapping[str, float]) -> Iterator[tuple[tuple[str, float], tuple[str, float]]]:
+    for mine in numbers.items():
+        for other in numbers.items():
+            if mine != other:
+                yield mine, other
+
+
+def shifted_by_a_number(result: WrongTensor) -> str | None:
+    """All elements are off by one difference."""
+    if result.left.numel() < 2 or not bool(result.left.isfinite().all()):
+        return None
+    distance = result.left - result.right
+    if not bool(distance.isfinite().all()):
+        return None
+    number = float(distance.median())
+    limit = result.allowed * 2 + 1e-6 * (result.left.abs() + abs(number))
+    if number == 0 or not bool(((distance - number).abs() <= limit).all()):
+        return None
+    name = next((n for n, v in result.numbers.items() if math.isclose(abs(number), v)), "")
+    words = f"{name} = {number_text(abs(number))}" if name else number_text(abs(number))
+    return f"Every element of {result.name} is too {'large' if number > 0 else 'small'} by {words}."
+
+
+def rearranged(result: WrongTensor) -> str | None:
+    """The expected elements in other places: transposed, reversed, shifted, or rows exchanged."""
+    left, right = result.left, result.right
+    if right.numel() < 2 or bool((right == right.reshape(-1)[0]).all()):
+        return None
+    if right.ndim == 2:
+        turned = left.reshape(right.shape[1], right.shape[0]).T
+        if result.is_expected(turned):
+            return f"{result.name} is transposed: its rows and columns are swapped."
+    for axis in range(right.ndim):
+        if result.is_expected(left.flip(axis)):
+            along = f" along axis {axis}" if right.ndim > 1 else ""
+            return f"{result.name} is reversed{along}."
+    flat, wanted = left.reshape(-1), right.reshape(-1)
+    limit = result.allowed.reshape(-1)
+    for step in (1, 2):
+        for sign, words in ((step, "behind"), (-step, "ahead of")):
+            mine, theirs = (
+                (flat[sign:], wanted[:-sign]) if sign > 0 else (flat[:sign], wanted[-sign:])
+            )
+            tolerance = limit[:-sign] if sign > 0 else limit[-sign:]
+            if mine.numel() > 3 and bool(_equal(mine, theirs, tolerance).all()):
+                place = "place" if step == 1 else "places"
+                return f"Every element of {result.name} is {step} {place} {words} its own."
+    return None
+
+
+def equals_an_argument(result: WrongTensor) -> str | None:
+    """The result is an argument, unchanged."""
+    for name, value in result.values.items():
+        if isinstance(value, torch.Tensor) and value.shape == result.got.shape:
+            if name != result.name and bool(torch.equal(value.double(), result.left)):
+                return f"{result.name} has the elements of {name}, unchanged."
+    return None
+
+
+def function_of_expected(result: WrongTensor) -> str | None:
+    """The result is a simple function of the expected one."""
+    want = result.right
+    forms = {
+        "the exponential of": want.exp(),
+        "the logarithm of": want.log(),
+        "the square of": want * want,
+        "the square root of": want.sqrt(),
+        "1 divided by": 1 / want,
+        "the absolute value of": want.abs(),
+    }
+    for words, tensor in forms.items():
+        close = (tensor - result.left).abs() <= result.allowed + 1e-4 * tensor.abs()
+        differs = not bool((tensor == want).all())
+        if differs and bool(close.all()) and bool(tensor.isfinite().all()):
+            return f"Every element of {result.name} is {words} the expected value."
+    return None
+
+
+def one_number(result: WrongTensor) -> str | None:
+    """All elements are one number, which the expected ones are not."""
+    flat = result.left.reshape(-1)
+    if (
+        flat.numel() > 1
+        and bool((flat == flat[0]).all())
+        and bool((result.right != result.right.reshape(-1)[0]).any())
+    ):
+        return f"Every element of {result.name} is {number_text(float(flat[0]))}."
+    return None
+
+
+def elements_of_an_input(result: WrongTensor) -> str | None:
+    """The expected elements are elements of an argument, and the kernel took others of it."""
+    if not result.off.any():
+        return None
+    place = tuple(int(i) for i in result.off.nonzero()[0])
+    wanted, got = result.want[place], result.got[place]
+    for name, value in result.values.items():
+        if not isinstance(value, torch.Tensor) or name == result.name:
+            continue
+        if value.dtype != result.want.dtype or not value.is_floating_point():
+            continue
+        here, there = (value == wanted).nonzero(), (value == got).nonzero()
+        if len(here) == len(there) == 1:
+            right, wrong = (f"{name}[{', '.join(map(str, x[0].tolist()))}]" for x in (here, there))
+            element = f"{result.name}[{', '.join(map(str, place))}]"
+            turned = here[0].tolist()[::-1] == there[0].tolist() and value.ndim > 1
+            more = ": rows and columns are swapped" if turned else ""
+            return f"The expected value of {element} is {right}, and the kernel took {wrong}{more}."
+    return None
+
+
+def only_some(result: WrongTensor) -> str | None:
+    """Which elements are wrong: those from a place on, or of some rows or columns."""
+    off = result.off
+    if off.all() or off.numel() < 4:
+        return None
+    for axis in range(off.ndim):
+        others = tuple(n for n in range(off.ndim) if n != axis)
+        along = off.any(dim=others) if others else off
+        wrong = along.nonzero().reshape(-1)
+        first, last, size = int(wrong[0]), int(wrong[-1]), len(along)
+        if len(wrong) == last - first + 1 < size:
+            which = "elements" if off.ndim == 1 else ("rows", "columns")[axis] if axis < 2 else ""
+            name = next((n for n, v in result.numbers.items() if v == first and first > 1), "")
+            is_rest = last == size - 1
+            until = "on" if is_rest else f"to {last}"
+            if which and (first or not is_rest):
+                start = f"{first} ({name})" if name else str(first)
+                return (
+                    f"Only {which} {start} {until} are wrong."
+                    if not is_rest
+                    else (f"Only {which} from {start} on are wrong.")
+                )
+    return None
+
+
+READINGS: tuple[Reading, ...] = (
+    never_used, one_number, scaled, shifted_by_a_number, rearranged, equals_an_argument,
+    function_of_expected, elements_of_an_input, only_some,
+)  # fmt: skip
+
+
+def reading(result: WrongTensor) -> str:
+    """Return what a wrong result says; "" if no sentence fits."""
+    if result.want.numel() > _LARGEST or result.got.shape != result.want.shape:
+        return ""
+    if result.want.is_complex() or not result.off.any():
+        return ""
+    return next(filter(None, (read(result) for read in READINGS)), "")
+
+
+# Look for a change of a kernel that makes a launch right, by trying changes one by one.
+
+
+Maker = Callable[[Sequence[str]], Sequence[Any]]
+"""Makes kernels of sources; None for one that does not compile."""
+
+Judge = Callable[[str, Any], bool]
+"""Returns whether a kernel, made of a source, is right."""
+
+
+@dataclass(frozen=True)
+class Tries:
+    """How much is tried.
+
+    Attributes:
+        seconds: no try begins later.
+        most: the most sources.
+        batch: how many sources are made together.
+    """
+
+    seconds: float
+    most: int
+    batch: int = 1
+
+
+@dataclass(frozen=True)
+class Found:
+    """A change that makes a launch right.
+
+    Attributes:
+        reason: what was wrong.
+        source: the changed source.
+    """
+
+    reason: str
+    source: str
+
+
+def search(
+    source: Source, families: Sequence[Family], make: Maker, judge: Judge, tries: Tries
+) -> Found | None:
+    """Return the first change whose kernel is right; None if none of those that were tried is."""
+    end = time.monotonic() + tries.seconds
+    candidates = itertools.islice(_distinct(_in_turn(source, families), source.text), tries.most)
+    for rewrite, kernel in _kernels(candidates, make, tries.batch):
+        if time.monotonic() > end:
+            return None
+        if kernel is not None and judge(rewrite.text, kernel):
+            return Found(rewrite.reason, rewrite.text)
+    return None
+
+
+def _kernels(
+    candidates: Iterator[Rewrite], make: Maker, batch: int
+) -> Iterator[tuple[Rewrite, Any]]:
+    """Yield changes with their kernels; while those of a batch run, those of the next compile."""
+    with ThreadPoolExecutor(1) as compiling:
+
+        def begun() -> tuple[list[Rewrite], Future[Sequence[Any]]] | None:
+            rewrites = list(itertools.islice(candidates, batch))
+            texts = [each.text for each in rewrites]
+            return (rewrites, compiling.submit(make, texts)) if rewrites else None
+
+        current = begun()
+        while current is not None:
+            following = begun()
+            yield from zip(current[0], current[1].result(), strict=True)
+            current = following
+
+
+_TURN = 6
+"""How many changes of a kind are tried before it is the turn of the next kind."""
+
+
+def _in_turn(source: Source, families: Sequence[Family]) -> Iterator[Rewrite]:
+    """Yield the changes of all kinds, some of each kind in turn."""
+    try:
+        waiting = [family(source) for family in families]
+        while waiting:
+            for changes in tuple(waiting):
+                some = list(itertools.islice(changes, _TURN))
+                yield from some
+                if len(some) < _TURN:
+                    waiting.remove(changes)
+    except NotReadable:
+        return
+
+
+def _distinct(rewrites: Iterable[Rewrite], text: str) -> Iterator[Rewrite]:
+    seen = {text}
+    for rewrite in rewrites:
+        if rewrite.text not in seen:
+            seen.add(rewrite.text)
+            yield rewrite
+
+
+# Show a fix of a finding only if it was tried: the changed kernel is checked on the launch.
+
+
+TRIES = Tries(seconds=3.0, most=100, batch=1)
+"""How much is tried for a wrong result."""
+
+_SECONDS = 2.0
+"""A changed kernel that is checked longer than this is not one that is shown. If the check itself
+took longer, nothing is tried.
+"""
+
+_MOST_PLACES = 3
+"""The most places of a proposal's expression that are tried."""
+
+_MOST_FINDINGS = 4
+"""The most findings for which changes are tried."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The launch on which changes are tried.
+
+    Attributes:
+        kernel: the plain kernel.
+        values: its arguments, by parameter.
+        examine: checks the launch with another kernel.
+        results: runs the launch with a kernel on copies of the arguments, and returns those.
+        expected: the expected results, by parameter.
+        seconds: how long the check took.
+    """
+
+    kernel: Any
+    values: Mapping[str, Any]
+    examine: Callable[[Any], Findings]
+    results: Callable[[Any], Mapping[str, Any]]
+    expected: Mapping[str, Within]
+    seconds: float
+
+    def completed(self, findings: Findings) -> Findings:
+        """Return the findings with the changes that were tried and help."""
+        if not findings.findings or self._cannot_try():
+            return findings
+        known: list[Finding] = []
+        left = _MOST_FINDINGS
+        for finding in findings.findings:
+            is_tried = left > 0 and (finding.kind == "wrong-result" or bool(finding.proposals))
+            left -= is_tried
+            known.append(self._with_fix(finding, findings) if is_tried else finding)
+        return replace(findings, findings=tuple(known))
+
+    def _cannot_try(self) -> bool:
+        return (
+            self.seconds > _SECONDS
+            or triton_api.is_given(self.kernel)
+            or triton_api.is_variant(self.kernel)
+        )
+
+    @property
+    def _source(self) -> Source:
+        return Source(str(self.kernel.src), self.values)
+
+    def _with_fix(self, finding: Finding, before: Findings) -> Finding:
+        if finding.kind != "wrong-result":
+            return self._with_proposal(finding, before)
+        repair = search(self._source, WRONG, self._made, self._judge(finding, before), TRIES)
+        if repair is None:
+            said = self._said(finding)
+            return replace(finding, advice=f"{said} {finding.advice}".strip())
+        changes = self._changes(repair.source)
+        words = fix_words(repair.reason, "With this change, the results are right", changes)
+        return replace(finding, advice=words, changes=changes, verified=True)
+
+    def _made(self, sources: Sequence[str]) -> list[Any]:
+        return [triton_api.with_source(self.kernel, source) for source in sources]
+
+    def _judge(self, finding: Finding, before: Findings) -> Callable[[str, Any], bool]:
+        def judge(_: str, kernel: Any) -> bool:
+            try:
+                with limited(_SECONDS):
+                    after = self.results(kernel)
+            except (Exception, OutOfTime):  # whatever it raises, it does not help
+                return False
+            is_right = all(is_within(after[name], due) for name, due in self.expected.items())
+            return is_right and self._helps(kernel, finding, before)
+
+        return judge
+
+    def _said(self, finding: Finding) -> str:
+        """Return what the wrong results say by themselves."""
+        try:
+            with limited(_SECONDS):
+                left = self.results(self.kernel)[finding.argument]
+        except (Exception, OutOfTime):  # a run that fails has no results
+            return ""
+        due = self.expected[finding.argument]
+        text = str(self.kernel.src)
+        return reading(
+            WrongTensor(finding.argument, left, due.values, due.allowed, self.values, text)
+        )
+
+    def _with_proposal(self, finding: Finding, before: Findings) -> Finding:
+        for proposal in finding.proposals:
+            sources = dict.fromkeys(proposed(self._source, self.kernel, finding, proposal))
+            for source in list(sources)[:_MOST_PLACES]:
+                if self._helps(triton_api.with_source(self.kernel, source), finding, before):
+                    words = f"{finding.advice} {proposal.words} {TRIED}".strip()
+                    return replace(
+                        finding, advice=words, changes=self._changes(source), verified=True
+                    )
+        return finding
+
+    def _helps(self, kernel: Any, finding: Finding, before: Findings) -> bool:
+        """Return whether a finding goes away with another kernel, and no new one appears."""
+        try:
+            with limited(_SECONDS):
+                after = self.examine(kernel)
+        except (Exception, OutOfTime):  # whatever it raises, it does not help
+            return False
+        remaining = [_key(each) for each in after.findings]
+        return _key(finding) not in remaining and {*remaining} <= {*map(_key, before.findings)}
+
+    def _changes(self, source: str) -> tuple[Change, ...]:
+        first = triton_api.definition_of(self.kernel).line
+        return changes_between(str(self.kernel.src), source, first)
+
+
+TRIED = "This change was tried: the finding goes away, and no new one appears."
+
+
+def _key(finding: Finding) -> tuple[str, str]:
+    return finding.kind, finding.argument
+
+
+def fix_words(reason: str, effect: str, changes: Sequence[Change]) -> str:
+    """Return a change as text: why it is needed, what it does, and the new lines."""
+    lines = "\n".join(
+        f"line {change.line}: {change.new}"
+        if change.new.strip()
+        else f"line {change.line}: deleted"
+        for change in changes
+    )
+    return f"{reason} {effect}:\n{lines}"
+
+
+def proposed(source: Source, kernel: Any, finding: Finding, proposal: Proposal) -> Iterator[str]:
+    """Yield the sources that a proposal may mean: the expressions of its text on the finding's
+    line, or the mask of the access there; none if the line is not the kernel's own.
+    """
+    place = finding.position
+    if place is None or finding.called_from:
+        return
+    try:
+        statement = _statement_at(source, kernel, place)
+    except NotReadable:
+        return
+    if statement is None:
+        return
+    for node in (node for node in source.nodes if source.is_inside(node, statement)):
+        if proposal.old and isinstance(node, ast.expr):
+            if _same(source.of(node), proposal.old):
+                yield source.replaced((node, proposal.new))
+        elif isinstance(node, ast.Call) and called(node) in ("load", "store", "atomic_add"):
+            yield from _masked(source, node, finding.argument, proposal.new)
+    for node in source.nodes:  # an index or a mask may have a name, and be on a line above
+        if proposal.old and isinstance(node, ast.Compare | ast.BinOp):
+            if _same(source.of(node), proposal.old):
+                yield source.replaced((node, proposal.new))
+            elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+                yield from _remainder(source, node, proposal)
+
+
+def _remainder(source: Source, node: ast.BinOp, proposal: Proposal) -> Iterator[str]:
+    """Yield a remainder that is never negative, where the source has a name for the divisor."""
+    dividend, _, divisor = proposal.old.rpartition(" % ")
+    if divisor and _same(source.of(node.left), dividend.removeprefix("(").removesuffix(")")):
+        whole, named = source.of(node), in_brackets(source.of(node.right))
+        yield source.replaced((node, f"({whole} + {named}) % {named}"))
+
+
+def _masked(source: Source, call: ast.Call, argument: str, condition: str) -> Iterator[str]:
+    if not call.args or not any(
+        isinstance(node, ast.Name) and node.id == argument for node in ast.walk(call.args[0])
+    ):
+        return
+    given = keyword_of(call, "mask")
+    if given is None:
+        yield source.replaced((call, f"{source.of(call)[:-1].rstrip(', ')}, mask={condition})"))
+    else:
+        mask = in_brackets(source.of(given.value))
+        yield source.replaced((given.value, f"{mask} & ({condition})"))
+
+
+def _same(mine: str, other: str) -> bool:
+    return "".join(mine.split()) == "".join(other.split())
+
+
+def _statement_at(source: Source, kernel: Any, place: SourcePosition) -> ast.stmt | None:
+    definition = triton_api.definition_of(kernel)
+    line = place.line - definition.line + 1
+    if place.file != definition.file:
+        return None
+    around = [
+        node
+        for node in source.nodes
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0)
+    ]
+    return around[-1] if around else None

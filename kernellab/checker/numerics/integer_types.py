@@ -1,0 +1,285 @@
+"""Integer types: which integers of a kernel have no sign, and which operations may not fit their
+type.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from kernellab.checker.checked_run import CheckedRun, Computed
+from kernellab.checker.numerics.exact_functions import integer_function_for
+from kernellab.checker.shadow_values import Array, lifted
+from kernellab.interpreter.analyses.dataflow import handed_on
+from kernellab.interpreter.analyses.pointers import underlying_objects
+from kernellab.interpreter.execution.launcher import argument_names
+from kernellab.interpreter.execution.per_code import per_code
+from kernellab.interpreter.execution.program import ProgramCode
+from kernellab.interpreter.numerics.affine import AffineTile
+from kernellab.ir import arith, tt
+from kernellab.ir.traits import (
+    KeepsSign,
+    MovesElements,
+    PointerAccess,
+    ReadsIntegers,
+    RegionsOfElements,
+    has,
+    trait_of,
+)
+from kernellab.ir.types import dtype, is_pointer, shape
+
+# Which integers of a kernel have no sign.
+#
+# The IR does not say: a uint8 is an i8 there. What reads a value does (a division with or
+# without sign, a widening, a comparison), and so does what made it, and the types of the
+# kernel's parameters. Of values that nothing says anything about, and of those of which both is
+# said, a sign is assumed, as of int32 indices that a hash takes for bits.
+
+
+Values = frozenset[SSAValue]
+
+
+def unsigned_values(run: CheckedRun) -> Values:
+    """Return the values that are unsigned integers, computed once for a code and its signature."""
+    names, types = argument_names(run.call, run.code), run.call.specialization.signature
+    unsigned = frozenset(
+        number
+        for number, name in enumerate(names)
+        if str(types.get(name, "")).lstrip("*").startswith("u")
+    )
+    return _unsigned_in(run.code, unsigned)
+
+
+@per_code
+def _unsigned_in(code: ProgramCode, unsigned: frozenset[int]) -> Values:
+    functions = [op for op in code.module.ops if isinstance(op, tt.FuncOp)]
+    return frozenset(
+        value for function in functions for value in _unsigned_values(function, unsigned)
+    )
+
+
+@dataclass
+class _Said:
+    """What is said of values: those that have a sign, and those that have none."""
+
+    signed: set[SSAValue] = field(default_factory=set)
+    unsigned: set[SSAValue] = field(default_factory=set)
+
+    def of(self, signed: bool) -> set[SSAValue]:
+        return self.signed if signed else self.unsigned
+
+
+def _unsigned_values(function: tt.FuncOp, parameters: frozenset[int]) -> Iterator[SSAValue]:
+    """See `unsigned_values`; `parameters` are the numbers of the unsigned ones."""
+    read, made = _Said(), _Said()
+    taken_for: dict[SSAValue, list[SSAValue]] = {}
+    if function.is_kernel:
+        _say_what_parameters_hold(function, parameters, read, made)
+    for op in function.walk():
+        for value in op.operands:
+            signed = takes_for_signed(op)
+            if signed is not None and _is_integer(value):
+                read.of(signed).add(value)
+        for value, target in (*_same_sign(op), *handed_on(op)):
+            if _is_integer(value) and _is_integer(target):
+                taken_for.setdefault(value, []).append(target)
+    made_from: dict[SSAValue, list[SSAValue]] = {}
+    for value, targets in taken_for.items():
+        for target in targets:
+            made_from.setdefault(target, []).append(value)
+    for said, along in ((read, made_from), (made, taken_for)):
+        for values in (said.signed, said.unsigned):
+            _spread(values, along)
+    for value in read.unsigned | made.unsigned:
+        both_or_none = (value in read.unsigned) == (value in read.signed)
+        if value not in (made.signed if both_or_none else read.signed):
+            yield value
+
+
+def takes_for_signed(op: Operation) -> bool | None:
+    """Whether an operation takes its integers for numbers with a sign; None where it does not
+    matter to it.
+    """
+    reads = trait_of(op, ReadsIntegers)
+    if reads is not None:
+        return reads.signed
+    if isinstance(op, arith.CmpIOp):
+        sign = arith.INTEGER_PREDICATES[op.predicate.value.data][0]
+        return {"s": True, "u": False}.get(sign)
+    return True if isinstance(op, tt.AddPtrOp) else None
+
+
+def _same_sign(op: Operation) -> Iterator[tuple[SSAValue, SSAValue]]:
+    """(operand, result) where one has a sign if the other has."""
+    moves = trait_of(op, MovesElements)
+    sources: Iterable[SSAValue] = () if moves is None else moves.sources_of(op)
+    if has(op, KeepsSign):
+        sources = op.operands[:1] if isinstance(op, arith.ShLIOp) else op.operands
+    for source in sources:
+        yield from ((source, result) for result in op.results)
+    if has(op, RegionsOfElements):
+        yield from zip(op.operands, op.results)
+        for region in op.regions:
+            inside = region.block.args
+            yield from zip([*op.operands] * 2, inside)
+            yield from zip(inside, [*op.results] * 2)
+
+
+def _say_what_parameters_hold(
+    function: tt.FuncOp, parameters: frozenset[int], read: _Said, made: _Said
+) -> None:
+    """Numbers among them, what is loaded by their pointers, and what is stored there."""
+    block = function.body.blocks.first
+    assert block is not None
+    for argument in block.args:
+        if _is_integer(argument):
+            made.of(argument.index not in parameters).add(argument)
+    objects = underlying_objects(function)
+    for op in function.walk():
+        access = trait_of(op, PointerAccess)
+        if access is None:
+            continue
+        base = objects.get(access.base_of(op), access.base_of(op))
+        if not isinstance(base, BlockArgument) or base.block is not block:
+            continue
+        signed, stored = base.index not in parameters, access.value_of(op)
+        made.of(signed).update(filter(_is_integer, op.results))
+        if stored is not None and _is_integer(stored):
+            read.of(signed).add(stored)
+
+
+def _is_integer(value: SSAValue) -> bool:
+    """True for tiles and scalars of integers, truth values left out."""
+    if is_pointer(value.type):
+        return False
+    try:
+        return dtype(value.type).kind == "i"
+    except KeyError:
+        return False
+
+
+def _spread(values: set[SSAValue], along: Mapping[SSAValue, Iterable[SSAValue]]) -> None:
+    """Add to `values` everything that is reached from them."""
+    pending = list(values)
+    while pending:
+        for value in along.get(pending.pop(), ()):
+            if value not in values:
+                values.add(value)
+                pending.append(value)
+
+
+# Integer operations that may not fit their type.
+
+
+SIGNS: dict[type[Operation], str] = {
+    arith.AddIOp: "+",
+    arith.SubIOp: "-",
+    arith.MulIOp: "*",
+    arith.ShLIOp: "<<",
+}
+"""What may wrap, and how Python writes it."""
+
+_LARGE = 4096
+"""Tiles of so many elements are first looked at by their extremes."""
+
+
+def may_wrap(op: Operation) -> bool:
+    """True for integer arithmetic of fewer than 64 bits."""
+    if type(op) in SIGNS or adds_up(op):
+        kind = dtype(op.results[0].type)
+        return kind.kind == "i" and kind.itemsize < 8
+    return _cuts(op)
+
+
+def adds_up(op: Operation) -> bool:
+    """True for `tl.sum` and `tl.cumsum` of integers."""
+    if not isinstance(op, tt.ReduceOp | tt.ScanOp) or len(op.operands) != 1:
+        return False
+    combiner, *rest = op.combine.block.ops
+    return isinstance(combiner, arith.AddIOp) and len(rest) == 1
+
+
+def _cuts(op: Operation) -> bool:
+    """True for int64 cut to int32; what is cut further is taken for bits."""
+    return (
+        isinstance(op, arith.TruncIOp)
+        and dtype(op.operand.type).itemsize == 8
+        and dtype(op.result.type).itemsize == 4
+    )
+
+
+def wrapped(computed: Computed, unsigned: Values) -> bool:
+    """Whether a result is not what the operation should give; `unsigned` as `unsigned_values`."""
+    op, result = computed.operation, computed.results[0]
+    without_sign = op.results[0] in unsigned
+    if isinstance(result, AffineTile) and (result.low >= 0 or not without_sign):
+        return False  # an affine tile never wraps: see affine._fitting
+    takes_so = without_sign and not isinstance(op, arith.TruncIOp)
+    kind = dtype(op.results[0].type)
+    limits = numpy.iinfo(f"u{kind.itemsize}" if without_sign else kind)
+    if max(map(numpy.size, (*computed.operands, result))) >= _LARGE:
+        low, high = _ends(op, [_extremes(_read(value, takes_so)) for value in computed.operands])
+        if limits.min <= low and high <= limits.max:
+            return False
+    operands = (
+        integers(value, len(shape(operand.type)), takes_so)
+        for value, operand in zip(computed.operands, op.operands)
+    )
+    actual = integers(result, len(shape(op.results[0].type)), without_sign)
+    return bool(numpy.any(_exact(op, *operands) != actual))
+
+
+def _exact(op: Operation, *operands: Array) -> Array:
+    function = integer_function_for(op)
+    assert function is not None, "what may wrap can be computed"
+    exact: Array = function(*operands)
+    return exact
+
+
+def _ends(op: Operation, extremes: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """The limits of the exact results for operands with these extremes."""
+    if isinstance(op, tt.ReduceOp | tt.ScanOp):
+        count = shape(op.operands[0].type)[op.axis.value.data]
+        ((low, high),) = extremes
+        return low * count, high * count
+    corners = _exact(op, *numpy.array([*itertools.product(*extremes)]).T)
+    return int(corners.min()), int(corners.max())
+
+
+def _extremes(value: Any) -> tuple[int, int]:
+    if isinstance(value, AffineTile):
+        return value.low, value.high
+    array = numpy.asarray(value)
+    return int(array.min()), int(array.max())
+
+
+def _read(value: Any, without_sign: bool) -> Any:
+    """A tile of integers, which are all stored with a sign, as the kernel takes them."""
+    if not without_sign or (isinstance(value, AffineTile) and value.low >= 0):
+        return value
+    array = numpy.asarray(value)
+    return array.view(f"u{array.itemsize}") if array.dtype.kind == "i" else array
+
+
+def integers(value: Any, rank: int, without_sign: bool = False) -> Array:
+    """The value of a tile of integers as int64, programs first."""
+    return lifted(_read(value, without_sign), rank).astype(numpy.int64)
+
+
+def below_zero(exact: Array, actual: Array) -> Array:
+    """Numbers without a sign that went below zero, as what they wrapped to:
+    `x - low < size` is one comparison for two.
+    """
+    negative = (exact < 0) & (exact > -(1 << 31)) & (actual >= 0)
+    if not negative.any():
+        return exact
+    return numpy.where(negative & numpy.isin(actual - exact, _SPANS), actual, exact)
+
+
+_SPANS = [1 << 8, 1 << 16, 1 << 32]
+"""How many numbers uint8, uint16 and uint32 have."""

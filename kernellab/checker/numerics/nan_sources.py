@@ -1,0 +1,407 @@
+"""Which numbers are NaN or infinite, and where they come from: beside each value goes the number of
+the event that made it what it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math as python_math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy
+from xdsl.ir import Operation, SSAValue
+
+from kernellab.checker.checked_run import Computed
+from kernellab.checker.shadow_values import Array, Shadow, Shadows, lifted, moved, reach
+from kernellab.compiler.modules.structure import users_line
+from kernellab.errors import SourcePosition
+from kernellab.interpreter.numerics.numerics import largest_finite, widen
+from kernellab.ir import arith, math, tt
+from kernellab.ir.locations import locate
+from kernellab.ir.traits import DotLike, Elementwise, MovesElements, RegionsOfElements, has
+from kernellab.ir.types import MemDescType, TensorDescType, dtype, is_pointer, shape
+
+# Which numbers are NaN or infinite, of every floating-point type that kernels have.
+
+
+_EXPONENTS = {
+    numpy.dtype(numpy.float16): numpy.uint16(0x7C00),
+    numpy.dtype(ml_dtypes.bfloat16): numpy.uint16(0x7F80),
+}
+"""The bits that are all set in NaN and infinity, of the 16-bit types:
+comparing them is faster than converting."""
+
+
+def is_float(value: SSAValue) -> bool:
+    """True for tiles and scalars of a floating-point type; not for what leads to memory."""
+    if is_pointer(value.type) or isinstance(value.type, TensorDescType | MemDescType):
+        return False
+    return is_float_type(dtype(value.type))
+
+
+def is_float_type(kind: numpy.dtype) -> bool:
+    """True for floating-point types, those of 16 and 8 bits included."""
+    return kind.kind not in "iub"
+
+
+def not_finite(array: Array) -> Array:
+    """Which elements are NaN or infinite."""
+    exponent = _EXPONENTS.get(array.dtype)
+    if exponent is None:
+        wide: Array = ~numpy.isfinite(widen(array))
+        return wide
+    special: Array = array.view(numpy.uint16) & exponent == exponent
+    return special
+
+
+def too_large_for(values: Array, kind: numpy.dtype) -> Array:
+    """Which values, infinities among them, round to nothing that `kind` has:
+    a conversion that saturates cuts them.
+    """
+    wide = widen(values)
+    large: Array = numpy.abs(wide) > largest_finite(kind)
+    if large.any():
+        large[large] = not_finite(wide[large].astype(kind))
+    return large
+
+
+# Find the operations that compute NaN or infinity inside the functions of `tl.reduce`,
+# `tl.associative_scan` and `tl.map_elementwise`.
+
+
+_MOST_KEPT = 256
+"""So many events of one run of a function are kept."""
+
+
+def _is_users(op: Operation) -> bool:
+    """Return whether an operation is on a line of the user's code."""
+    frames = locate(op.location).frames
+    return bool(frames) and users_line(frames) == frames[0]
+
+
+def calls_of_combiner(op: Operation) -> tuple[SourcePosition, ...] | None:
+    """Return the position of the combining function of a reduction or a scan, the kernel's own line
+    first; None if it is Triton's own, or has more than one operation.
+    """
+    if not isinstance(op, tt.ReduceOp | tt.ScanOp):
+        return None
+    combiner, *rest = op.combine.block.ops
+    if len(rest) != 1 or not _is_users(combiner):
+        return None
+    return locate(combiner.location).frames[::-1]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ElementEvent:
+    """An operation of such a function made something of its operands that they were not.
+
+    Attributes:
+        computed: the operation; its values have one entry for each element.
+        lanes: of the elements, in which it happened.
+    """
+
+    kind: str
+    computed: Computed
+    lanes: Array
+
+
+class ElementEvents:
+    """The events of the functions that run, until the results are there."""
+
+    def __init__(self, fresh: Callable[[Computed, Array], Sequence[tuple[str, Array]]]) -> None:
+        """`fresh` says what an operation made itself: (kind, lanes)."""
+        self._fresh = fresh
+        self._seen: dict[Operation, list[ElementEvent]] = {}
+
+    def follow(self, outer: Operation, computed: Computed) -> None:
+        """An operation of the function of `outer` has computed its results."""
+        seen = self._seen.setdefault(outer, [])
+        if len(seen) >= _MOST_KEPT or not _is_users(computed.operation):
+            return
+        given = (*computed.operands, *computed.results)
+        values = [numpy.ravel(array) for array in numpy.broadcast_arrays(*given)]
+        count = len(computed.operands)
+        by_element = dataclasses.replace(
+            computed, active=None, operands=values[:count], results=values[count:]
+        )
+        for kind, lanes in self._fresh(by_element, values[-1]):
+            seen.append(ElementEvent(kind, by_element, lanes))
+
+    def taken(self, outer: Operation) -> tuple[ElementEvent, ...]:
+        """Those of the last run of the function of `outer`."""
+        return tuple(self._seen.pop(outer, ()))
+
+
+def behind(
+    events: Sequence[ElementEvent], outer: Computed, kind: str, lane: tuple[int, ...]
+) -> tuple[ElementEvent, int] | None:
+    """Return the event, and its element, that a result was computed from: the first of the kind in
+    the row of the result, or else the first of any kind; None if there is none.
+
+    Args:
+        lane: the place of the result, program first.
+    """
+    column, columns = _column(outer, lane)
+    matches = []
+    for event in events:
+        here = event.lanes & (numpy.arange(len(event.lanes)) % columns == column)
+        if len(event.lanes) % columns == 0 and here.any():
+            matches.append((event, int(numpy.argmax(here))))
+    same = [match for match in matches if match[0].kind == kind]
+    return next(iter([*same, *matches]), None)
+
+
+def _column(outer: Computed, lane: tuple[int, ...]) -> tuple[int, int]:
+    """Return the column of a result's elements, and the number of columns, if the rows of all
+    active programs are side by side.
+    """
+    op, result = outer.operation, numpy.asarray(outer.results[0])
+    extents, (program, *place) = tuple(shape(op.results[0].type)), lane
+    programs = len(result) if result.ndim > len(extents) else 1
+    if programs == 1:
+        program = 0
+    elif outer.active is not None:
+        program, programs = int(outer.active[:program].sum()), int(outer.active.sum())
+    if isinstance(op, tt.ScanOp):
+        axis = op.axis.value.data
+        extents, place = extents[:axis] + extents[axis + 1 :], place[:axis] + place[axis + 1 :]
+    row = int(numpy.ravel_multi_index(tuple(place), extents)) if extents else 0
+    together = int(op.pack.value.data) if isinstance(op, tt.MapElementwiseOp) else 1
+    rows = python_math.prod(extents)
+    return (program * rows + row) // together, programs * rows // together
+
+
+# Where NaN and infinity come from: beside each value goes the number of the event that made it
+# what it is.
+
+
+NARROWING = (arith.TruncFOp, tt.FpToFpOp, arith.SIToFPOp, arith.UIToFPOp)
+"""Conversions in which a number may turn out too large for its new type."""
+
+Lane = tuple[int, ...]
+
+_BITS = (arith.BitcastOp, tt.BitcastOp)
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """An operation that computed NaN or infinity from other values, or clamped a number to its
+    type.
+
+    Attributes:
+        kind: the kind of its finding; "" for a load outside memory, whose effects are not reported.
+        computed: the operation, and its position in the code.
+        operands, result: its values, programs first.
+        lanes: the elements of the result in which it happened.
+        stays: True if the result may be finite: the largest number instead of a larger one.
+        inside: the events in the function of a reduction, a scan or a map.
+    """
+
+    kind: str
+    computed: Computed
+    operands: tuple[Array, ...]
+    result: Array
+    lanes: Array
+    stays: bool = False
+    inside: tuple[ElementEvent, ...] = ()
+
+    def at(self, lane: Lane) -> tuple[Origin, Lane]:
+        """Return the origin of an element of the result, and the element's place there, program
+        first: inside the function of a reduction if the user wrote it, else this one.
+        """
+        match = behind(self.inside, self.computed, self.kind, lane)
+        if match is None:
+            return self, lane
+        event, element = match
+        values = (*event.computed.operands, event.computed.results[0])
+        *operands, result = map(numpy.asarray, values)
+        return Origin(event.kind, event.computed, tuple(operands), result, event.lanes), (element,)
+
+
+class Origins(Shadows):
+    """The number of the origin of each value that has one; `events[number - 1]` is that origin.
+
+    Values from arguments, constants of the source, and values from shared memory have none.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements = ElementEvents(_fresh_elements)
+        self._inside: tuple[ElementEvent, ...] = ()
+        self.events: list[Origin] = []
+        self.read: dict[Operation, Shadow] = {}
+        """Of each operation that reads memory, the shadow of what it read last."""
+        self.on: dict[Operation, Array] = {}
+        """Of each load, the lanes that really read, where that is not all of them."""
+
+    def followed(self, numbers: Array, values: Array) -> Array:
+        """The numbers of those values whose origin still shows:
+        they are not finite, or what was made of them stays.
+        """
+        shows = not_finite(values)
+        if any(event.stays for event in self.events):
+            stays = numpy.array([False, *(event.stays for event in self.events)])
+            shows = shows | stays[numbers]
+        return numpy.where(shows, numbers, 0)
+
+    def computed(self, computed: Computed, operands: Sequence[Shadow]) -> Sequence[Shadow]:
+        op = computed.operation
+        self._inside = self.elements.taken(op)
+        if isinstance(op, tt.LoadOp) and op in self.on:
+            self._lose(computed, op, self.on.pop(op))
+        if op in self.read:
+            return [self.read.pop(op)]
+        if has(op, MovesElements):
+            return moved(computed, operands)
+        if isinstance(op, _BITS):
+            return list(operands)
+        return [
+            self._origins_of(computed, operands, position) if is_float(result) else None
+            for position, result in enumerate(op.results)
+        ]
+
+    def _lose(self, computed: Computed, op: tt.LoadOp, on: Array) -> None:
+        """Record the elements that were masked off because they left their tensor."""
+        rank = len(shape(op.result.type))
+        enabled = True if op.mask is None else lifted(computed.operands[1], rank)
+        lost = numpy.logical_and(enabled, ~lifted(on, rank)) & computed.taking_part(rank)
+        if lost.any():
+            number = self._note("", computed, lifted(computed.results[0], rank), lost, stays=True)
+            before = self.read.get(op)
+            self.read[op] = numpy.where(lost, number, 0 if before is None else before)
+
+    def _origins_of(self, computed: Computed, operands: Sequence[Shadow], position: int) -> Shadow:
+        """The origins of one result."""
+        op = computed.operation
+        result = lifted(computed.results[position], len(shape(op.results[position].type)))
+        numbers = self._inherited(computed, operands, result)
+        if numbers is not None:
+            numbers = self.followed(numbers, result)
+        fresh = _fresh(computed, result, numbers) if _computes(op) else []
+        for kind, lanes, stays in fresh:
+            number = self._note(kind, computed, result, lanes, stays)
+            numbers = numpy.where(lanes, number, 0 if numbers is None else numbers)
+        return None if numbers is None or not numbers.any() else numbers
+
+    def _inherited(
+        self, computed: Computed, operands: Sequence[Shadow], result: Array
+    ) -> Array | None:
+        """Of each lane of the result, the latest origin among the elements
+        that it was computed from.
+        """
+        reached = [
+            reach(computed.operation, position, shadow)
+            for position, shadow in enumerate(operands)
+            if shadow is not None
+        ]
+        if not reached:
+            return None
+        latest = reached[0]
+        for other in reached[1:]:
+            latest = numpy.maximum(latest, other)
+        return numpy.broadcast_to(latest, numpy.broadcast_shapes(latest.shape, result.shape))
+
+    def _note(self, kind: str, computed: Computed, result: Array, lanes: Array, stays: bool) -> int:
+        op = computed.operation
+        values = tuple(
+            lifted(value, len(shape(operand.type)))
+            for value, operand in zip(computed.operands, op.operands)
+        )
+        self.events.append(Origin(kind, computed, values, result, lanes, stays, self._inside))
+        return len(self.events)
+
+
+def _computes(op: Operation) -> bool:
+    """Whether an operation computes numbers; whatever else gives some has them from somewhere."""
+    computes = has(op, Elementwise, DotLike, RegionsOfElements)
+    return computes or isinstance(op, tt.ElementwiseInlineAsmOp)
+
+
+_GIVES_AN_OPERAND = (
+    arith.MaximumFOp,
+    arith.MinimumFOp,
+    arith.MaxNumFOp,
+    arith.MinNumFOp,
+    arith.NegFOp,
+    arith.ExtFOp,
+    arith.SelectOp,
+    math.AbsFOp,
+    tt.ClampFOp,
+)
+"""Operations whose result is finite where their operands are."""
+
+
+def may_begin(op: Operation) -> bool:
+    """Whether an operation may make NaN, infinity or a number cut to its type of finite ones;
+    one with a function of elements only as operations there may.
+    """
+    if not _computes(op) or isinstance(op, _GIVES_AN_OPERAND) or has(op, RegionsOfElements):
+        return False
+    return any(is_float(result) for result in op.results)
+
+
+def _fresh_elements(computed: Computed, result: Array) -> list[tuple[str, Array]]:
+    """(kind, elements) of what an operation on elements made itself."""
+    if not _computes(computed.operation):
+        return []
+    return [(kind, lanes) for kind, lanes, _ in _fresh(computed, result, None)]
+
+
+def _fresh(
+    computed: Computed, result: Array, numbers: Array | None
+) -> list[tuple[str, Array, bool]]:
+    """(kind, lanes, whether they stay finite) of what the operation made itself."""
+    op = computed.operation
+    if isinstance(op, tt.DotScaledOp) and _is_scaled_by_no_number(computed):
+        return []
+    unknown: Any = True if numbers is None else numbers == 0
+    taking_part = computed.taking_part(len(shape(op.results[0].type)))
+    if isinstance(op, NARROWING) and is_float(op.operands[0]):
+        (value,), kind = _float_operands(computed), dtype(op.results[0].type)
+        if kind.itemsize == 1:
+            cut = too_large_for(value, kind) & unknown & taking_part
+            return [("float-overflow", cut, True)] if cut.any() else []
+    bad = not_finite(result) & unknown
+    if not bad.any():
+        return []
+    bad = bad & taking_part
+    of_nan, of_any = _not_finite_before(computed, result)
+    is_nan = numpy.isnan(widen(result))
+    new_nan = bad & is_nan & ~of_nan
+    new_infinity = bad & ~is_nan & ~of_any
+    infinity = "float-overflow" if isinstance(op, NARROWING) else "infinity"
+    events = [("nan", new_nan, False), (infinity, new_infinity, False)]
+    return [event for event in events if event[1].any()]
+
+
+def _is_scaled_by_no_number(computed: Computed) -> bool:
+    """Whether a scale of a product is e8m0's NaN, which is what memory holds."""
+    scales = [
+        numpy.asarray(value)
+        for value, operand in zip(computed.operands[3:], computed.operation.operands[3:])
+        if dtype(operand.type).kind == "i"
+    ]
+    return any((scale.view(numpy.uint8) == 0xFF).any() for scale in scales)
+
+
+def _float_operands(computed: Computed) -> list[Array]:
+    return [
+        lifted(value, len(shape(operand.type)))
+        for value, operand in zip(computed.operands, computed.operation.operands)
+        if is_float(operand)
+    ]
+
+
+def _not_finite_before(computed: Computed, result: Array) -> tuple[Array, Array]:
+    """Which lanes are computed from a NaN, and which from anything that is not finite."""
+    op = computed.operation
+    of_nan = of_any = numpy.zeros((1,) * result.ndim, numpy.bool_)
+    for position, (value, operand) in enumerate(zip(computed.operands, op.operands)):
+        if is_float(operand):
+            lanes = lifted(value, len(shape(operand.type)))
+            of_any = of_any | reach(op, position, not_finite(lanes))
+            of_nan = of_nan | reach(op, position, numpy.isnan(widen(lanes)))
+    return of_nan, of_any
