@@ -14,7 +14,7 @@ import torch
 
 from kernellab.common.sparse import sparse_zeros
 from kernellab.errors import ArgumentError
-from kernellab.interpreter.memory.pointer_arguments import is_pointer
+from kernellab.interpreter.memory.address_space import is_pointer
 from kernellab.launch.argument_copies import ALIGNMENT, aligned_copy, aligned_part, tensors_in
 
 # `kernellab.uninitialized`: mark a tensor as uninitialized memory for a check.

@@ -17,20 +17,20 @@ from kernellab.checker.compare import Results
 from kernellab.compiler.modules.structure import users_line
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import SourcePosition
+from kernellab.interpreter.affine import AffineTile
+from kernellab.interpreter.execution.faults import calls_at, index_provenance
 from kernellab.interpreter.execution.grid import Grid, Programs
 from kernellab.interpreter.execution.program import ProgramCode
-from kernellab.interpreter.execution.provenance import calls_at, index_provenance
-from kernellab.interpreter.memory import boxes, global_memory
+from kernellab.interpreter.memory import buffers, global_memory
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.interpreter.memory.layers import (
+from kernellab.interpreter.memory.global_memory import (
     Atomic,
     CompareAndSwap,
     Load,
     MemoryAccess,
     Store,
 )
-from kernellab.interpreter.numerics.affine import AffineTile
-from kernellab.interpreter.numerics.tiles import Active, Value
+from kernellab.interpreter.tiles import Active, Value
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.right_results import Results as ExpectedResults
 from kernellab.records import Target
@@ -233,12 +233,12 @@ class Access(Event):
         return f"{self.buffer.name or 'memory'}[{', '.join(map(str, index))}]"
 
     @cached_property
-    def box(self) -> boxes.Box | None:
+    def box(self) -> buffers.Box | None:
         """The enabled elements as a box of the active programs; None if they are not a box."""
         request = self.request
         if not isinstance(request.offsets, AffineTile):
             return None
-        box = boxes.Box.of(self.buffer, request.offsets, request.mask)
+        box = buffers.Box.of(self.buffer, request.offsets, request.mask)
         if box is not None and self.active is not None and box.has_programs:
             return box.of_active(self.active)
         return box

@@ -24,7 +24,7 @@ from kernellab.errors.kinds import clipped
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.interpreter.numerics.tiles import Value
+from kernellab.interpreter.tiles import Value
 
 if TYPE_CHECKING:
     from kernellab.checker.session import CheckSession

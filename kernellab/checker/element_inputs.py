@@ -19,9 +19,9 @@ from kernellab.checker.session import CheckSession
 from kernellab.checker.shadow_values import Array, Shadow, Shadows, lifted, moved, reach
 from kernellab.interpreter.execution.grid import linear_ids
 from kernellab.interpreter.execution.program import program_code
-from kernellab.interpreter.numerics.tiles import Value
-from kernellab.ir import arith
-from kernellab.ir.traits import GlobalAccess, MovesElements, has, trait_of
+from kernellab.interpreter.tiles import Value
+from kernellab.ir import mlir
+from kernellab.ir.operations import GlobalAccess, MovesElements, has, trait_of
 from kernellab.launch.preparation import EntryPoint, prepare_bound
 from kernellab.records import BoundLaunch
 
@@ -80,7 +80,7 @@ class LoadedShadows(Shadows):
         op = computed.operation
         if (access := trait_of(op, GlobalAccess)) is not None:
             return [self._loaded(op, access)] * len(op.results)
-        if isinstance(op, arith.SelectOp):
+        if isinstance(op, mlir.SelectOp):
             (chosen,) = moved(computed, operands)
             return [joined([chosen, _reaching(op, 0, operands[0])])]
         if has(op, MovesElements):

@@ -19,23 +19,26 @@ from xdsl.ir import Operation
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
 from kernellab.checker.detector import RAISED, Detector, Failures, Stopped, overrides, that_define
 from kernellab.checker.shadow_memory import fetch
-from kernellab.interpreter.codegen.code_positions import is_among, located_at
+from kernellab.interpreter.affine import AffineTile
+from kernellab.interpreter.codegen.code_writer import is_among, located_at
 from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.codegen.expressions import observer
-from kernellab.interpreter.execution import device_asserts
+from kernellab.interpreter.execution import runtime
 from kernellab.interpreter.execution.grid import Programs
-from kernellab.interpreter.execution.per_code import per_code
-from kernellab.interpreter.execution.program import ProgramCode, entry_of
+from kernellab.interpreter.execution.program import ProgramCode, entry_of, per_code
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.interpreter.memory.descriptor_routing import DescriptorsThrough
-from kernellab.interpreter.memory.global_memory import differs
-from kernellab.interpreter.memory.layers import Load, Memory, MemoryAccess, MemoryLayer
-from kernellab.interpreter.memory.watch import WatchedMemory
-from kernellab.interpreter.numerics.affine import AffineTile
-from kernellab.interpreter.numerics.tiles import Active, Value
+from kernellab.interpreter.memory.global_memory import (
+    Load,
+    Memory,
+    MemoryAccess,
+    MemoryLayer,
+    differs,
+)
+from kernellab.interpreter.memory.observers import DescriptorsThrough, WatchedMemory
+from kernellab.interpreter.tiles import Active, Value
 from kernellab.ir import tt
-from kernellab.ir.traits import in_region_of_elements
+from kernellab.ir.operations import in_region_of_elements
 
 # What becomes of accesses that leave their tensors: a checked run stays inside its storages,
 # whoever observes it.
@@ -354,7 +357,7 @@ class _Debugging:
     does not stop the run.
     """
 
-    show = staticmethod(device_asserts.show)
+    show = staticmethod(runtime.show)
 
     @staticmethod
     def check(condition: Value, message: str, rank: int, active: Active = None) -> None:

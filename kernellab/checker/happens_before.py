@@ -19,11 +19,18 @@ from kernellab.checker.detector import Detector
 from kernellab.checker.shadow_memory import NO_ONE, Storage, Storages, Touch, either, has_more
 from kernellab.checker.slices import storages_of
 from kernellab.common.distinct import distinct
-from kernellab.interpreter.analyses.memory_effects import EVERYTHING, memory_effects
+from kernellab.interpreter.execution.program import EVERYTHING, memory_effects
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.interpreter.memory.layers import Load, Store
+from kernellab.interpreter.memory.global_memory import Load, Store
 from kernellab.ir import tt
-from kernellab.ir.traits import Atomic, GlobalAccess, global_effect, has, may_do_anything, trait_of
+from kernellab.ir.operations import (
+    Atomic,
+    GlobalAccess,
+    global_effect,
+    has,
+    may_do_anything,
+    trait_of,
+)
 
 # In which order the accesses of different programs happen, whatever the order in which programs
 # run: by atomics alone.

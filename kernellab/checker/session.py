@@ -21,14 +21,18 @@ from kernellab.checker.events import Change, EventDispatcher, emit_value_events,
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.checker.slices import unchanged_storages
 from kernellab.errors import Deadlock
-from kernellab.interpreter.analyses.memory_effects import memory_effects
-from kernellab.interpreter.analyses.switch_points import switch_points
+from kernellab.interpreter.codegen.analyses import switch_points
 from kernellab.interpreter.codegen.emitter import AfterOperation, Emitter
 from kernellab.interpreter.execution.launcher import launch_observed, launch_sampled
-from kernellab.interpreter.execution.per_code import per_code
-from kernellab.interpreter.execution.preemption import Preemption
-from kernellab.interpreter.execution.program import ProgramCode, entry_of, program_of_module
-from kernellab.ir.traits import Atomic, has
+from kernellab.interpreter.execution.program import (
+    ProgramCode,
+    entry_of,
+    memory_effects,
+    per_code,
+    program_of_module,
+)
+from kernellab.interpreter.execution.scheduler import Preemption
+from kernellab.ir.operations import Atomic, has
 from kernellab.launch.argument_copies import copied
 from kernellab.records.run_options import DEFAULT, RunOptions
 

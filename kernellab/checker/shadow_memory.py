@@ -17,9 +17,8 @@ import torch
 from kernellab.checker.arguments import LazyCopies
 from kernellab.checker.checked_run import Access
 from kernellab.common.sparse import sparse_zeros
-from kernellab.interpreter.memory.boxes import Box
-from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.interpreter.numerics.bases import as_array, part_of
+from kernellab.interpreter.affine import as_array, part_of
+from kernellab.interpreter.memory.buffers import Box, Buffer
 
 # Shadow memory: notes about the elements of storages: arrays beside the memory of a launch, read
 # and written where its accesses go.

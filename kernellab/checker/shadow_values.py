@@ -14,12 +14,11 @@ import numpy
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.checker.checked_run import Access, Computed
-from kernellab.interpreter.analyses.dataflow import yielded
-from kernellab.interpreter.codegen.calls import InlinedCallOp
-from kernellab.interpreter.numerics import tiles
-from kernellab.interpreter.numerics.numerics import accumulate
-from kernellab.interpreter.numerics.tiles import Active, Value
-from kernellab.ir import arith, cf, scf, tt
+from kernellab.interpreter import tiles
+from kernellab.interpreter.codegen.analyses import InlinedCallOp, yielded
+from kernellab.interpreter.numerics import accumulate
+from kernellab.interpreter.tiles import Active, Value
+from kernellab.ir import mlir, tt
 from kernellab.ir.types import shape
 
 # A second number beside each element of a run's values, carried along as the values are
@@ -61,21 +60,21 @@ class Shadows(ABC):
         """An operation has computed its results, or hands its operands on."""
         op, active = computed.operation, computed.active
         match op:
-            case scf.ForOp():
+            case mlir.ForOp():
                 self._leave(op.results, op.block.args[1:], op.block.args)
-            case scf.WhileOp():
+            case mlir.WhileOp():
                 after = op.after.block.args
                 self._leave(op.results, after, (*op.before.block.args, *after))
-            case scf.YieldOp() | scf.ConditionOp() | tt.ReturnOp():
+            case mlir.YieldOp() | mlir.ConditionOp() | tt.ReturnOp():
                 self._hand_on(_arrivals(op), active)
-            case cf.BranchOp() | cf.ConditionalBranchOp():
+            case mlir.BranchOp() | mlir.ConditionalBranchOp():
                 for pairs, going in _jumps(op, computed):
                     self._hand_on(pairs, going)
-            case scf.IfOp() | InlinedCallOp():
+            case mlir.IfOp() | InlinedCallOp():
                 pass  # what ends its regions has set its results
             case _ if not computed.results:
                 pass  # no one uses them: of an atomic they are not even there
-            case arith.XOrIOp() if (swap := swap_of_pairs(op)) is not None:
+            case mlir.XOrIOp() if (swap := swap_of_pairs(op)) is not None:
                 swapped, axis = swap
                 self._of[op.result] = _flipped(self[swapped], axis)
             case _:
@@ -107,9 +106,9 @@ def _entering(value: SSAValue) -> SSAValue | None:
     if not isinstance(value, BlockArgument):
         return None
     match value.block.parent_op():
-        case scf.ForOp() as loop if value.index > 0:
+        case mlir.ForOp() as loop if value.index > 0:
             return loop.initial[value.index - 1]
-        case scf.WhileOp() as loop if value.block is loop.before.block:
+        case mlir.WhileOp() as loop if value.block is loop.before.block:
             return loop.initial[value.index]
         case InlinedCallOp() as call if value.block is call.body.blocks.first:
             return call.arguments[value.index]
@@ -120,23 +119,23 @@ def _entering(value: SSAValue) -> SSAValue | None:
 def _arrivals(op: Operation) -> list[tuple[SSAValue, SSAValue]]:
     """(value, where it arrives) for the end of a block."""
     match op.parent_op():
-        case scf.ForOp() as loop:
+        case mlir.ForOp() as loop:
             return list(zip(op.operands, loop.block.args[1:]))
-        case scf.IfOp() | InlinedCallOp() as outer:
+        case mlir.IfOp() | InlinedCallOp() as outer:
             return list(zip(op.operands, outer.results))
-        case scf.WhileOp() as loop if isinstance(op, scf.ConditionOp):
+        case mlir.WhileOp() as loop if isinstance(op, mlir.ConditionOp):
             return list(zip(op.values, loop.after.block.args))
-        case scf.WhileOp() as loop:
+        case mlir.WhileOp() as loop:
             return list(zip(yielded(loop.after.block), loop.before.block.args))
         case _:
             return []
 
 
 def _jumps(
-    op: cf.BranchOp | cf.ConditionalBranchOp, computed: Computed
+    op: mlir.BranchOp | mlir.ConditionalBranchOp, computed: Computed
 ) -> list[tuple[list[tuple[SSAValue, SSAValue]], Active]]:
     """What a jump hands on, and for which programs."""
-    if isinstance(op, cf.BranchOp):
+    if isinstance(op, mlir.BranchOp):
         return [(list(zip(op.arguments, op.successor.args)), computed.active)]
     holds = numpy.atleast_1d(numpy.asarray(computed.operands[0], numpy.bool_))
     everyone = True if computed.active is None else computed.active
@@ -163,7 +162,7 @@ def moved(computed: Computed, shadows: Sequence[Shadow]) -> Sequence[Shadow]:
     op = computed.operation
     if all(shadow is None for shadow in shadows):
         return [None] * len(op.results)
-    if isinstance(op, arith.SelectOp):
+    if isinstance(op, mlir.SelectOp):
         return [_chosen(op, computed.operands[0], *shadows[1:])]
     if isinstance(op, tt.JoinOp | tt.CatOp):
         return [_together(op, *shadows)]
@@ -202,7 +201,7 @@ def _rearranged(computed: Computed, shadow: Array) -> Sequence[Shadow]:
             return [reach(op, 0, shadow)]
 
 
-def _chosen(op: arith.SelectOp, condition: Value, chosen: Shadow, otherwise: Shadow) -> Shadow:
+def _chosen(op: mlir.SelectOp, condition: Value, chosen: Shadow, otherwise: Shadow) -> Shadow:
     rank = len(shape(op.result.type))
     holds = lifted(condition, len(shape(op.condition.type)))
     if holds.ndim <= rank:
@@ -222,7 +221,7 @@ def _together(op: tt.JoinOp | tt.CatOp, lhs: Shadow, rhs: Shadow) -> Shadow:
 
 
 @lru_cache(maxsize=1024)
-def swap_of_pairs(op: arith.XOrIOp) -> tuple[SSAValue, int] | None:
+def swap_of_pairs(op: mlir.XOrIOp) -> tuple[SSAValue, int] | None:
     """(tile, axis, counted from the end) where an operation swaps the two elements of each pair:
     a ^ b is made of both, and that ^ a is b. `tl.flip`, `tl.sort` and `tl.topk` move elements so.
     """
@@ -236,7 +235,7 @@ def swap_of_pairs(op: arith.XOrIOp) -> tuple[SSAValue, int] | None:
             continue
         extents, axis = shape(tile.type), both.axis.value.data
         first, *rest = both.combine.block.ops
-        if isinstance(first, arith.XOrIOp) and len(rest) == 1 and extents[axis] == 2:
+        if isinstance(first, mlir.XOrIOp) and len(rest) == 1 and extents[axis] == 2:
             return tile, axis - len(extents)
     return None
 

@@ -11,14 +11,18 @@ from typing import Literal
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from kernellab.checker.checked_run import CheckedRun
-from kernellab.interpreter.analyses.dataflow import handed_on
-from kernellab.interpreter.analyses.memory_effects import EVERYTHING, Arguments, memory_effects
+from kernellab.interpreter.codegen.analyses import handed_on
 from kernellab.interpreter.execution.launcher import argument_names
-from kernellab.interpreter.execution.per_code import per_code
-from kernellab.interpreter.execution.program import ProgramCode
+from kernellab.interpreter.execution.program import (
+    EVERYTHING,
+    Arguments,
+    ProgramCode,
+    memory_effects,
+    per_code,
+)
 from kernellab.ir import tt
 from kernellab.ir.locations import locate
-from kernellab.ir.traits import (
+from kernellab.ir.operations import (
     DescriptorAccess,
     GlobalAccess,
     KeepsElements,

@@ -8,11 +8,10 @@ from functools import lru_cache
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.errors import source_lines
-from kernellab.interpreter.analyses.index_values import described
-from kernellab.interpreter.analyses.variable_names import variable_of
-from kernellab.ir import arith, tt
+from kernellab.interpreter.codegen.indices import described, variable_of
+from kernellab.ir import mlir, tt
 from kernellab.ir.locations import Location, argument_name, locate
-from kernellab.ir.traits import KeepsElements, RegionsOfElements, has
+from kernellab.ir.operations import KeepsElements, RegionsOfElements, has
 
 
 def name_of(value: SSAValue, user: Operation) -> str | None:
@@ -67,4 +66,4 @@ def _first_line(source: str, line: int) -> int:
 
 def _keeps_values(op: Operation) -> bool:
     """Return whether an operation does not change values."""
-    return has(op, KeepsElements) or isinstance(op, arith.ExtSIOp | arith.ExtFOp)
+    return has(op, KeepsElements) or isinstance(op, mlir.ExtSIOp | mlir.ExtFOp)

@@ -24,7 +24,11 @@ from kernellab.errors import KernelFault, OptionError, nearest
 from kernellab.interpreter.execution.faults import FAULTS
 from kernellab.interpreter.execution.grid import Grid, Programs, chosen_programs
 from kernellab.interpreter.execution.launcher import Stepping, launch_stepped
-from kernellab.interpreter.stepping.code import SteppingCode, SteppingFunction, stepping_code
+from kernellab.interpreter.execution.stepping_code import (
+    SteppingCode,
+    SteppingFunction,
+    stepping_code,
+)
 from kernellab.launch.argument_copies import copied, copied_back
 from kernellab.launch.bound_launches import takes_launch
 from kernellab.launch.preparation import EntryPoint, prepare_bound

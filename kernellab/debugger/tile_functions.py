@@ -20,9 +20,9 @@ from kernellab import triton_api
 from kernellab.common.python_texts import remember_source
 from kernellab.compiler.specialization.binding import bind
 from kernellab.errors import ArgumentError, KernelLabError
+from kernellab.interpreter.execution.inspection import Pointer
 from kernellab.interpreter.execution.launcher import Stepping, launch_stepped
-from kernellab.interpreter.stepping.code import stepping_code
-from kernellab.interpreter.stepping.shown import Pointer
+from kernellab.interpreter.execution.stepping_code import stepping_code
 from kernellab.ir import tt
 from kernellab.records import Target
 

@@ -25,9 +25,9 @@ from kernellab.equality.launches import ExactLaunch, ExactTensors
 from kernellab.equality.residues import agreement
 from kernellab.errors import ArgumentError, SourcePosition, UnsupportedOperation
 from kernellab.interpreter.execution.launcher import launch
-from kernellab.interpreter.memory.observing import AccessObserver, ObservedAccess
+from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
 from kernellab.ir.locations import locate
-from kernellab.ir.traits import global_effect
+from kernellab.ir.operations import global_effect
 from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.bound_launches import bound_launch
 from kernellab.launch.differences import differences_between, tolerance

@@ -19,9 +19,9 @@ from kernellab.equality import residues
 from kernellab.equality.lowering import rule_of
 from kernellab.interpreter.execution.launcher import launch_observed
 from kernellab.interpreter.execution.program import ProgramCode, program_of_module
-from kernellab.interpreter.memory.observing import RunObserver
-from kernellab.interpreter.memory.pointer_arguments import is_pointer, memory_behind
-from kernellab.ir.reader import read_module
+from kernellab.interpreter.memory.address_space import is_pointer, memory_behind
+from kernellab.interpreter.memory.observers import RunObserver
+from kernellab.ir.syntax import read_module
 from kernellab.ir.types import MemDescType, PointerType, ResidueType, TensorDescType, dtype
 from kernellab.launch.preparation import PreparedLaunch
 

@@ -12,7 +12,7 @@ from xdsl.dialects import builtin
 from xdsl.ir import Operation, SSAValue
 
 from kernellab.equality import residues
-from kernellab.interpreter.codegen.emitter import Emitter
+from kernellab.interpreter.codegen.emitter import RULES, Emitter, Rule
 from kernellab.interpreter.codegen.expressions import (
     Expression,
     given,
@@ -22,13 +22,11 @@ from kernellab.interpreter.codegen.expressions import (
     shared_memory,
     tiles,
 )
-from kernellab.interpreter.codegen.registry import RULES, Rule
 from kernellab.interpreter.lowering.common import TOKEN, store_shared, where
 from kernellab.interpreter.lowering.tt import several, single_combiner
 from kernellab.interpreter.lowering.ttng import arrive_at, operand_tile, zero_unless
-from kernellab.ir import amdg, arith, cf, math, scf, tt, ttg, ttng, ub
-from kernellab.ir.operation import operation_name
-from kernellab.ir.traits import MovesElements, has
+from kernellab.ir import amd, mlir, tt, ttg, ttng
+from kernellab.ir.operations import MovesElements, has, operation_name
 from kernellab.ir.types import ResidueType, dtype, element_type, is_pointer, shape
 
 Lower = Callable[[Any, Emitter], Any]
@@ -41,7 +39,7 @@ def rule_of(op: Operation) -> Rule | None:
     if isinstance(op, tt.PrintOp):
         return Rule(_print_nothing, pure=False, rounds=False)
     values = (*op.operands, *op.results)
-    if not any(map(_has_residues, values)) and not isinstance(op, arith.CmpFOp):
+    if not any(map(_has_residues, values)) and not isinstance(op, mlir.CmpFOp):
         return RULES.get(type(op))
     lower = _LOWERINGS.get(type(op))
     if lower is not None:
@@ -66,7 +64,7 @@ def _has_residues(value: SSAValue) -> bool:
 
 def _only_moves(op: Operation) -> bool:
     match op:
-        case tt.AtomicRMWOp() | amdg.BufferAtomicRMWOp():
+        case tt.AtomicRMWOp() | amd.BufferAtomicRMWOp():
             return tt.ATOMIC_OPERATIONS[op.operation.value.data] in ("fadd", "exchange")
         case tt.DescriptorReduceOp() | ttng.AsyncTmaReduceOp():
             return tt.REDUCE_KINDS[op.kind.value.data] == "add"
@@ -74,15 +72,15 @@ def _only_moves(op: Operation) -> bool:
 
 
 _MOVE = (
-    arith.SelectOp,
-    ub.PoisonOp,
-    scf.YieldOp,
-    scf.ConditionOp,
-    scf.ForOp,
-    scf.IfOp,
-    scf.WhileOp,
-    cf.BranchOp,
-    cf.ConditionalBranchOp,
+    mlir.SelectOp,
+    mlir.PoisonOp,
+    mlir.YieldOp,
+    mlir.ConditionOp,
+    mlir.ForOp,
+    mlir.IfOp,
+    mlir.WhileOp,
+    mlir.BranchOp,
+    mlir.ConditionalBranchOp,
     tt.ReturnOp,
     tt.ReduceReturnOp,
     tt.ScanReturnOp,
@@ -124,9 +122,9 @@ _MOVE = (
     ttng.AsyncTmaGatherOp,
     ttng.AsyncTmaScatterOp,
     ttng.ReinterpretTensorDescriptorOp,
-    amdg.BufferLoadOp,
-    amdg.BufferLoadToLocalOp,
-    amdg.BufferStoreOp,
+    amd.BufferLoadOp,
+    amd.BufferLoadToLocalOp,
+    amd.BufferStoreOp,
 )
 """Operations that pass elements on, or do so in their regions."""
 
@@ -148,8 +146,8 @@ def _calls(function: Callable[..., Any], value: Emitter) -> Expression:
 # Constants and conversions
 
 
-@_lowers(arith.ConstantOp)
-def _constant(op: arith.ConstantOp, value: Emitter) -> Expression:
+@_lowers(mlir.ConstantOp)
+def _constant(op: mlir.ConstantOp, value: Emitter) -> Expression:
     rank = len(shape(op.result.type))
     match op.value:
         case builtin.FloatAttr():
@@ -165,25 +163,25 @@ def _constant(op: arith.ConstantOp, value: Emitter) -> Expression:
     return value.constant(made, hint="constant")
 
 
-@_lowers(arith.SIToFPOp)
-def _from_signed(op: arith.SIToFPOp, value: Emitter) -> Expression:
+@_lowers(mlir.SIToFPOp)
+def _from_signed(op: mlir.SIToFPOp, value: Emitter) -> Expression:
     made = _calls(residues.of_integers, value)(value[op.operand])
     is_boolean = dtype(op.operand.type).kind == "b"
     return _calls(residues.negative, value)(made) if is_boolean else made
 
 
-@_lowers(arith.UIToFPOp)
-def _from_unsigned(op: arith.UIToFPOp, value: Emitter) -> Expression:
+@_lowers(mlir.UIToFPOp)
+def _from_unsigned(op: mlir.UIToFPOp, value: Emitter) -> Expression:
     return _calls(residues.of_integers, value)(numerics.unsigned(value[op.operand]))
 
 
-@_lowers(arith.ExtFOp, arith.TruncFOp, tt.FpToFpOp)
-def _convert(op: arith.ExtFOp, value: Emitter) -> Expression:
+@_lowers(mlir.ExtFOp, mlir.TruncFOp, tt.FpToFpOp)
+def _convert(op: mlir.ExtFOp, value: Emitter) -> Expression:
     return value[op.operand]
 
 
-@_lowers(arith.BitcastOp, tt.BitcastOp)
-def _from_bits(op: arith.BitcastOp, value: Emitter) -> Expression:
+@_lowers(mlir.BitcastOp, tt.BitcastOp)
+def _from_bits(op: mlir.BitcastOp, value: Emitter) -> Expression:
     """The bits of a float are known where they come from an integer."""
     if _has_residues(op.operand):
         if _has_residues(op.result):
@@ -210,28 +208,28 @@ def _floats_of(result: SSAValue, value: Emitter) -> Expression:
 # Arithmetic
 
 _FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
-    arith.AddFOp: residues.add,
-    arith.SubFOp: residues.subtract,
-    arith.MulFOp: residues.multiply,
-    arith.DivFOp: residues.divide,
+    mlir.AddFOp: residues.add,
+    mlir.SubFOp: residues.subtract,
+    mlir.MulFOp: residues.multiply,
+    mlir.DivFOp: residues.divide,
     tt.PreciseDivFOp: residues.divide,
     tt.ApproxDivFOp: residues.divide,
-    arith.NegFOp: residues.negative,
-    arith.MaxNumFOp: residues.maximum,
-    arith.MinNumFOp: residues.minimum,
-    arith.MaximumFOp: residues.maximum_or_nan,
-    arith.MinimumFOp: residues.minimum_or_nan,
-    math.FmaOp: residues.fused_multiply_add,
-    math.AbsFOp: residues.absolute,
-    math.ExpOp: residues.exp,
-    math.Exp2Op: residues.exp2,
-    math.LogOp: residues.log,
-    math.Log2Op: residues.log2,
-    math.SqrtOp: residues.square_root,
+    mlir.NegFOp: residues.negative,
+    mlir.MaxNumFOp: residues.maximum,
+    mlir.MinNumFOp: residues.minimum,
+    mlir.MaximumFOp: residues.maximum_or_nan,
+    mlir.MinimumFOp: residues.minimum_or_nan,
+    mlir.FmaOp: residues.fused_multiply_add,
+    mlir.AbsFOp: residues.absolute,
+    mlir.ExpOp: residues.exp,
+    mlir.Exp2Op: residues.exp2,
+    mlir.LogOp: residues.log,
+    mlir.Log2Op: residues.log2,
+    mlir.SqrtOp: residues.square_root,
     tt.PreciseSqrtOp: residues.square_root,
-    math.TanhOp: residues.tanh,
-    math.IsNaNOp: residues.is_nan,
-    math.IsInfOp: np.isinf,
+    mlir.TanhOp: residues.tanh,
+    mlir.IsNaNOp: residues.is_nan,
+    mlir.IsInfOp: np.isinf,
 }
 
 
@@ -242,22 +240,22 @@ def _function(op: Operation, value: Emitter) -> Expression:
 
 
 _NAMES: dict[type[Operation], str] = {
-    math.RsqrtOp: "rsqrt",
-    math.ExpM1Op: "expm1",
-    math.Log10Op: "log10",
-    math.Log1pOp: "log1p",
-    math.CeilOp: "ceil",
-    math.FloorOp: "floor",
-    math.TruncOp: "trunc",
-    math.RoundEvenOp: "rint",
-    math.CosOp: "cos",
-    math.SinOp: "sin",
-    math.TanOp: "tan",
-    math.ErfOp: "erf",
-    math.PowFOp: "pow",
-    math.Atan2Op: "atan2",
-    math.CopySignOp: "copysign",
-    arith.RemFOp: "fmod",
+    mlir.RsqrtOp: "rsqrt",
+    mlir.ExpM1Op: "expm1",
+    mlir.Log10Op: "log10",
+    mlir.Log1pOp: "log1p",
+    mlir.CeilOp: "ceil",
+    mlir.FloorOp: "floor",
+    mlir.TruncOp: "trunc",
+    mlir.RoundEvenOp: "rint",
+    mlir.CosOp: "cos",
+    mlir.SinOp: "sin",
+    mlir.TanOp: "tan",
+    mlir.ErfOp: "erf",
+    mlir.PowFOp: "pow",
+    mlir.Atan2Op: "atan2",
+    mlir.CopySignOp: "copysign",
+    mlir.RemFOp: "fmod",
 }
 
 
@@ -283,9 +281,9 @@ def _clamp(op: tt.ClampFOp, value: Emitter) -> Expression:
     return _calls(getattr(residues, names[1]), value)(raised, value[op.high])
 
 
-@_lowers(arith.CmpFOp)
-def _compare(op: arith.CmpFOp, value: Emitter) -> Expression:
-    predicate = arith.FLOAT_PREDICATES[op.predicate.value.data]
+@_lowers(mlir.CmpFOp)
+def _compare(op: mlir.CmpFOp, value: Emitter) -> Expression:
+    predicate = mlir.FLOAT_PREDICATES[op.predicate.value.data]
     return _calls(residues.compare, value)(predicate, value[op.lhs], value[op.rhs])
 
 
@@ -308,9 +306,9 @@ def _reduce(op: tt.ReduceOp, value: Emitter) -> Any:
 
 
 _REDUCTIONS: dict[Any, tuple[Callable[..., Any], dict[str, bool]]] = {
-    arith.AddFOp: (residues.total, {}),
-    arith.MaxNumFOp: (residues.extreme, {"largest": True}),
-    arith.MinNumFOp: (residues.extreme, {"largest": False}),
+    mlir.AddFOp: (residues.total, {}),
+    mlir.MaxNumFOp: (residues.extreme, {"largest": True}),
+    mlir.MinNumFOp: (residues.extreme, {"largest": False}),
 }
 
 
@@ -319,7 +317,7 @@ def _scan(op: tt.ScanOp, value: Emitter) -> Any:
     tile_shape = value.shape(op.sources[0])
     axis = op.axis.value.data - len(tile_shape)
     reverse = bool(op.reverse.value.data)
-    if single_combiner(op.combine) is arith.AddFOp:
+    if single_combiner(op.combine) is mlir.AddFOp:
         tile = tiles.full(value[op.sources[0]], tile_shape)
         return _calls(residues.running_total, value)(tile, axis, reverse)
     combine = value.combine_function(op.combine)

@@ -2,7 +2,7 @@
 lines and names.
 """
 
-from kernellab.interpreter.execution.fault_collection import CollectedFaults
+from kernellab.interpreter.execution.faults import CollectedFaults
 from kernellab.interpreter.execution.launcher import Instrument, launch
 
 __all__ = ["CollectedFaults", "Instrument", "launch"]

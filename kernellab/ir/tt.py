@@ -23,18 +23,14 @@ from xdsl.irdl import (
 )
 from xdsl.traits import IsTerminator, NoMemoryEffect, RecursiveMemoryEffect
 
-from kernellab.ir.operation import (
-    BinaryOperation,
-    ElementwiseBinary,
-    ElementwiseUnary,
-    UnaryOperation,
-    dialect,
-)
-from kernellab.ir.traits import (
+from kernellab.ir.operations import (
     Atomic,
+    BinaryOperation,
     DescriptorAccess,
     DotLike,
     Elementwise,
+    ElementwiseBinary,
+    ElementwiseUnary,
     GlobalRead,
     GlobalWrite,
     KeepsElements,
@@ -44,7 +40,9 @@ from kernellab.ir.traits import (
     PureIfSaid,
     ReadsIntegers,
     RegionsOfElements,
+    UnaryOperation,
     VariesByProgram,
+    dialect,
 )
 from kernellab.ir.types import PointerType, TensorDescType
 

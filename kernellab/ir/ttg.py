@@ -1,4 +1,6 @@
-"""The `ttg` dialect: Triton's tiles once they have layouts, and shared memory (TTGIR, all GPUs)."""
+"""The `ttg` dialect: Triton's tiles once they have layouts, and shared memory (TTGIR, all GPUs);
+and Proton's operation, which a profile puts into TTGIR.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,8 @@ import sys
 from abc import ABC
 
 from xdsl.dialects import builtin
-from xdsl.ir import Operation, Region, SSAValue
+from xdsl.dialects.builtin import LocationAttr, StringAttr, UnitAttr
+from xdsl.ir import Dialect, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -29,9 +32,8 @@ from xdsl.traits import (
     RecursiveMemoryEffect,
 )
 
-from kernellab.ir import encodings
-from kernellab.ir.operation import UnaryOperation, dialect
-from kernellab.ir.traits import (
+from kernellab.ir import types
+from kernellab.ir.operations import (
     Elementwise,
     GlobalRead,
     KeepsElements,
@@ -39,7 +41,9 @@ from kernellab.ir.traits import (
     PointerAccess,
     SharedRead,
     SharedWrite,
+    UnaryOperation,
     VariesByProgram,
+    dialect,
 )
 from kernellab.ir.types import AsyncTokenType, MemDescType
 
@@ -317,5 +321,25 @@ class WarpReturnOp(IRDLOperation):
 
 
 TTG = dialect(
-    "ttg", sys.modules[__name__], [MemDescType, AsyncTokenType, *encodings.of_dialect("ttg")]
+    "ttg", sys.modules[__name__], [MemDescType, AsyncTokenType, *types.encodings_of("ttg")]
 )
+
+# The one operation of Proton's dialect, which a profile puts into TTGIR: read the clock.
+
+
+@irdl_op_definition
+class RecordOp(IRDLOperation):
+    """Each warp notes the clock, under a name; there is a start and an end of each name."""
+
+    name = "proton.record"
+    traits = traits_def(Ordered())
+    scope = prop_def(StringAttr, prop_name="name")
+    is_start = opt_prop_def(UnitAttr, prop_name="isStart")
+
+    def __init__(self, scope: str, is_start: bool, location: LocationAttr) -> None:
+        start = {"isStart": UnitAttr()} if is_start else {}
+        super().__init__(properties={"name": StringAttr(scope), **start})
+        self.location = location
+
+
+PROTON = Dialect("proton", [RecordOp])

@@ -25,9 +25,8 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryAllocEffect, NoMemoryEffect
 
-from kernellab.ir import encodings
-from kernellab.ir.operation import dialect
-from kernellab.ir.traits import (
+from kernellab.ir import types
+from kernellab.ir.operations import (
     Atomic,
     DescriptorAccess,
     DotLike,
@@ -39,6 +38,7 @@ from kernellab.ir.traits import (
     TensorRead,
     TensorWrite,
     VariesByProgram,
+    dialect,
 )
 from kernellab.ir.types import AsyncTokenType
 
@@ -484,4 +484,4 @@ class Tcgen5CommitOp(IRDLOperation):
         return tuple(value for value in self.arguments[1:] if value.type != builtin.i1)
 
 
-TTNG = dialect("ttng", sys.modules[__name__], encodings.of_dialect("ttng"))
+TTNG = dialect("ttng", sys.modules[__name__], types.encodings_of("ttng"))

@@ -15,7 +15,7 @@ from kernellab.compiler.modules.structure import position_of
 from kernellab.compiler.specialization.binding import bind
 from kernellab.errors import Diagnostic, KernelLabError, WorkerError
 from kernellab.ir import tt
-from kernellab.ir.reader import read_module
+from kernellab.ir.syntax import read_module
 from kernellab.judging.code import Call, Code, Outcome, Request, calls_of
 from kernellab.records import Target
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 import torch
 
-from kernellab.interpreter.memory.pointer_arguments import is_pointer, memory_behind
+from kernellab.interpreter.memory.address_space import is_pointer, memory_behind
 
 ALIGNMENT = 512
 """The alignment of copied storages in bytes, as PyTorch's allocator for CUDA aligns them."""

@@ -11,7 +11,7 @@ from kernellab import interpreter, triton_api
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter.execution.grid import grid_to_run
-from kernellab.interpreter.stepping.attached_debugger import attached_debugger
+from kernellab.interpreter.execution.inspection import attached_debugger
 from kernellab.launch.fitting import end_trial
 from kernellab.launch.preparation import Grid
 from kernellab.launch.watching import WatchedLaunch, announced, watches

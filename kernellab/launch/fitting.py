@@ -15,7 +15,7 @@ from kernellab.compiler.machine_code.launch_limits import check_needs
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.targets import shared_limit
 from kernellab.errors import CompileError, KernelLabError
-from kernellab.interpreter.execution import stored_code
+from kernellab.interpreter.execution import program
 from kernellab.interpreter.execution.program import key_of, program_code
 from kernellab.records import Target
 from kernellab.triton_api import JITFunction
@@ -63,8 +63,8 @@ def _shared_bytes(kernel: JITFunction, call: BoundCall, target: Target, options:
         if sizes.most_shared(int(options.get("num_stages") or 1)) <= limit:
             return 0
     try:
-        return stored_code.kept_number(
-            stored_code.file_of(kernel, call, target),
+        return program.kept_number(
+            program.stored_file(kernel, call, target),
             "shared",
             lambda: shared_bytes(kernel, call.specialization, target, call.options),
         )

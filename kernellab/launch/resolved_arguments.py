@@ -11,7 +11,7 @@ import torch
 from kernellab import triton_api
 from kernellab.compiler.targets import local_target
 from kernellab.errors import ArgumentError
-from kernellab.interpreter.memory.pointer_arguments import (
+from kernellab.interpreter.memory.address_space import (
     UnknownExtent,
     described,
     is_pointer,

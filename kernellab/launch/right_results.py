@@ -14,8 +14,13 @@ from kernellab import triton_api
 from kernellab.compiler.specialization.argument_values import tensor_of
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import ArgumentError, suggestion
-from kernellab.interpreter.analyses.memory_effects import EVERYTHING, Arguments, memory_effects
-from kernellab.interpreter.execution.program import ProgramCode, entry_of
+from kernellab.interpreter.execution.program import (
+    EVERYTHING,
+    Arguments,
+    ProgramCode,
+    entry_of,
+    memory_effects,
+)
 from kernellab.ir.locations import argument_name
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.callbacks import what_it_raised

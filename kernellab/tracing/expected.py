@@ -12,9 +12,9 @@ import numpy
 import torch
 
 from kernellab.compiler.modules.pointers import pointers_of
-from kernellab.interpreter.memory.observing import ObservedAccess
-from kernellab.interpreter.numerics.tiles import full
-from kernellab.ir.traits import global_effect
+from kernellab.interpreter.memory.observers import ObservedAccess
+from kernellab.interpreter.tiles import full
+from kernellab.ir.operations import global_effect
 from kernellab.ir.types import shape
 from kernellab.launch.differences import tolerance, wrong_words
 from kernellab.launch.right_results import Results, tensor_about

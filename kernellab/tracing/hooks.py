@@ -15,20 +15,20 @@ from xdsl.ir import Operation
 
 from kernellab import triton_api
 from kernellab.compiler.modules.structure import kind
-from kernellab.interpreter.codegen.code_positions import located_at
+from kernellab.interpreter.codegen.code_writer import located_at
 from kernellab.interpreter.execution.grid import Programs
+from kernellab.interpreter.execution.inspection import Fields, Pointer, shown
+from kernellab.interpreter.execution.stepping_code import SteppingCode
 from kernellab.interpreter.memory.buffers import Addressed, Buffer
-from kernellab.interpreter.memory.layers import (
+from kernellab.interpreter.memory.global_memory import (
     Load,
     Memory,
     MemoryAccess,
     MemoryLayer,
     Store,
 )
-from kernellab.interpreter.memory.observing import AccessObserver
-from kernellab.interpreter.numerics.tiles import Active, Value
-from kernellab.interpreter.stepping.code import SteppingCode
-from kernellab.interpreter.stepping.shown import Fields, Pointer, shown
+from kernellab.interpreter.memory.observers import AccessObserver
+from kernellab.interpreter.tiles import Active, Value
 from kernellab.ir import tt
 from kernellab.ir.locations import locate
 from kernellab.ir.types import shape

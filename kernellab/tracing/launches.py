@@ -15,7 +15,6 @@ from kernellab import triton_api
 from kernellab.compiler.specialization.argument_values import array_of
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import KernelFault
-from kernellab.interpreter.analyses.memory_effects import memory_effects
 from kernellab.interpreter.execution.grid import Programs, linear_ids
 from kernellab.interpreter.execution.launcher import (
     Stepping,
@@ -23,9 +22,10 @@ from kernellab.interpreter.execution.launcher import (
     launch_observed,
     launch_stepped,
 )
+from kernellab.interpreter.execution.program import memory_effects
+from kernellab.interpreter.execution.stepping_code import SteppingCode
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.interpreter.memory.observing import AccessObserver
-from kernellab.interpreter.stepping.code import SteppingCode
+from kernellab.interpreter.memory.observers import AccessObserver
 from kernellab.launch.argument_copies import copied, copied_back, tensors_in
 from kernellab.launch.differences import UNWRITTEN
 from kernellab.launch.right_results import Results

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy
 
+from kernellab.interpreter.affine import AffineTile
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.interpreter.numerics.affine import AffineTile
 from kernellab.tracing.sources import Loop, loops_of, source_of_function
 from kernellab.tracing.steps import (
     Access,

@@ -9,7 +9,7 @@ from typing import Any
 from kernellab.common.argument_checks import check_flags, check_whole
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.interpreter.execution.grid import chosen_programs
-from kernellab.interpreter.stepping.code import stepping_code
+from kernellab.interpreter.execution.stepping_code import stepping_code
 from kernellab.launch.bound_launches import takes_launch
 from kernellab.launch.preparation import EntryPoint, prepare_bound
 from kernellab.launch.right_results import Reference, expected_results

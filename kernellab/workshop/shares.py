@@ -16,8 +16,8 @@ from kernellab.errors import Diagnostic
 from kernellab.interpreter.execution.grid import check_grid
 from kernellab.interpreter.execution.launcher import launch_observed
 from kernellab.interpreter.execution.program import program_code
-from kernellab.interpreter.memory.observing import AccessObserver, ObservedAccess
-from kernellab.interpreter.numerics.tiles import full
+from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
+from kernellab.interpreter.tiles import full
 from kernellab.ir.types import shape
 from kernellab.launch.argument_copies import copied
 from kernellab.records.run_options import DEFAULT

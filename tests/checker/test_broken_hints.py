@@ -14,7 +14,7 @@ import triton.language as tl
 
 import kernellab
 from kernellab.checker.detectors import hints as broken_hints
-from kernellab.interpreter.numerics.affine import AffineTile
+from kernellab.interpreter.affine import AffineTile
 from tests.checker.corpus.broken_hints import assumed, row_start
 
 INT32 = numpy.dtype(numpy.int32)

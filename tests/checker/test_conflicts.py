@@ -12,10 +12,8 @@ import triton
 import triton.language as tl
 
 import kernellab
-from kernellab.interpreter.memory.boxes import Box
-from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.interpreter.numerics.affine import AffineTile
-from kernellab.interpreter.numerics.bases import base_of
+from kernellab.interpreter.affine import AffineTile, base_of
+from kernellab.interpreter.memory.buffers import Box, Buffer
 from tests.checker.launches import Pair, all_pairs
 
 PAIRS = all_pairs()

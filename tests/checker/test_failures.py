@@ -15,7 +15,7 @@ from kernellab.checker import check
 from kernellab.checker.checked_run import CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors import DETECTORS
-from kernellab.ir import arith
+from kernellab.ir import mlir
 from kernellab.viz.diagnostics.card import findings_card
 from tests.support.notebook_session import StartNotebook
 
@@ -57,7 +57,7 @@ def failing_in(method: str) -> type[Detector]:
 
         @classmethod
         def observes(cls, operation: Operation) -> bool:
-            return isinstance(operation, arith.DivFOp)
+            return isinstance(operation, mlir.DivFOp)
 
     def fail(*_given: Any, **_named: Any) -> Any:
         raise KeyError(f"nothing is called <{method}>")

@@ -15,8 +15,7 @@ from triton.experimental.gluon import language as gl
 from kernellab.compiler.analyses.conversions import elements_moved
 from kernellab.compiler.modules.structure import lines_of_operations
 from kernellab.compiler.passes.snapshots import lowered_text
-from kernellab.interpreter.ptx.functions import functions
-from kernellab.interpreter.ptx.threads import Threads
+from kernellab.interpreter.ptx_threads import Threads, functions
 from kernellab.records import Compilation
 from kernellab.records.conversions import Conversion
 from kernellab.records.layouts import Layout, RegisterLayout

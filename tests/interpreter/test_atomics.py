@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernellab.interpreter.memory import atomics
+from kernellab.interpreter.memory import global_memory
 
 FLOATS = [np.dtype(kind) for kind in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)]
 INTEGERS = [np.dtype(f"i{size}") for size in (1, 2, 4, 8)]
@@ -77,11 +77,11 @@ def test_integers(where: tuple[int, np.ndarray], kind: np.dtype, operation: str,
         expected.append(state[target])
         state[target] = integer_rule(operation, state[target], operand, kind)
     unasked = elements.copy()
-    found = atomics.update(operation, elements, targets, operands)
+    found = global_memory.update_in_turns(operation, elements, targets, operands)
     assert found.dtype == kind
     assert found.tolist() == expected
     assert elements.tolist() == state
-    atomics.apply(operation, unasked, targets, operands)
+    global_memory.apply_in_turns(operation, unasked, targets, operands)
     assert unasked.tolist() == state
 
 
@@ -104,8 +104,8 @@ def test_floats(where: tuple[int, np.ndarray], kind: np.dtype, operation: str, d
                 operand if operation == "exchange" else kind.type(state[target] + operand)
             )
         unasked = elements.copy()
-        found = atomics.update(operation, elements, targets, operands)
-        atomics.apply(operation, unasked, targets, operands)
+        found = global_memory.update_in_turns(operation, elements, targets, operands)
+        global_memory.apply_in_turns(operation, unasked, targets, operands)
     nan = np.isnan(np.array(state, kind).astype(np.float64))
     assert found.dtype == kind
     for got, want in ((found, np.array(expected, kind)), (elements, np.array(state, kind))):
@@ -127,7 +127,7 @@ def test_compare_and_swap(where: tuple[int, np.ndarray], width: int, data: Any) 
     for target, old, replacement in zip(targets.tolist(), compared.tolist(), new.tolist()):
         expected.append(state[target])
         state[target] = replacement if state[target] == old else state[target]
-    found = atomics.compare_and_swap(elements, targets, compared, new)
+    found = global_memory.swap_in_turns(elements, targets, compared, new)
     assert found.dtype == elements.dtype
     assert found.tolist() == expected
     assert elements.tolist() == state
@@ -139,7 +139,7 @@ def test_a_million_collisions_take_no_loop_over_elements(addresses: int) -> None
     random = np.random.default_rng(0)
     targets = np.minimum(random.geometric(0.01, 1_000_000), addresses) - 1
     elements = np.zeros(addresses, np.int64)
-    found = atomics.update("add", elements, targets, np.ones(len(targets), np.int64))
+    found = global_memory.update_in_turns("add", elements, targets, np.ones(len(targets), np.int64))
     assert elements.tolist() == np.bincount(targets, minlength=addresses).tolist()
     for address in range(0, addresses, 100):
         assert np.array_equal(found[targets == address], np.arange(elements[address]))

@@ -13,13 +13,12 @@ from xdsl.ir import Operation
 from kernellab import triton_api
 from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import DEFAULT_TARGET
-from kernellab.interpreter.codegen.calls import InlinedCallOp
-from kernellab.interpreter.codegen.registry import RULES
+from kernellab.interpreter.codegen.analyses import InlinedCallOp
+from kernellab.interpreter.codegen.emitter import RULES
 from kernellab.interpreter.execution import launcher
 from kernellab.interpreter.execution.grid import Grid, Programs, batches
-from kernellab.ir import arith, cf, gpu, llvm, math, scf, tt, ttg, ub
-from kernellab.ir.reader import read_module
-from kernellab.ir.writer import write_module
+from kernellab.ir import mlir, tt, ttg
+from kernellab.ir.syntax import read_module, write_module
 from tests.cases.case import Case
 from tests.cases.every import CASES, one_of_each_kernel
 from tests.support import versions
@@ -59,16 +58,16 @@ def test_however_many_programs_run_together(size: int, monkeypatch: pytest.Monke
 
 # What the cases reach
 
-MODULES = (arith, cf, gpu, llvm, math, scf, tt, ttg, ub)
+MODULES = (mlir, mlir, mlir, mlir, mlir, mlir, tt, ttg, mlir)
 TRITON_NEVER_MAKES = {
-    arith.BitcastOp, arith.CeilDivSIOp, arith.FloorDivSIOp, arith.IndexCastOp, math.Atan2Op,
-    math.CopySignOp, math.ExpM1Op, math.IsInfOp, math.IsNaNOp, math.Log10Op, math.Log1pOp,
-    math.PowFOp, math.RoundEvenOp, math.TanOp, math.TanhOp, math.TruncOp, ub.PoisonOp,
+    mlir.BitcastOp, mlir.CeilDivSIOp, mlir.FloorDivSIOp, mlir.IndexCastOp, mlir.Atan2Op,
+    mlir.CopySignOp, mlir.ExpM1Op, mlir.IsInfOp, mlir.IsNaNOp, mlir.Log10Op, mlir.Log1pOp,
+    mlir.PowFOp, mlir.RoundEvenOp, mlir.TanOp, mlir.TanhOp, mlir.TruncOp, mlir.PoisonOp,
 }  # fmt: skip
 """Lowered, though Triton's front end never writes them, or its first passes take
 them away again."""
 if not versions.NEGATES_ZEROS:
-    TRITON_NEVER_MAKES |= {arith.NegFOp}
+    TRITON_NEVER_MAKES |= {mlir.NegFOp}
 if not versions.HAS_ATOMIC_LOADS:
     TRITON_NEVER_MAKES |= {
         tt.ApproxDivFOp,
@@ -101,7 +100,7 @@ def test_the_cases_reach_every_operation_and_their_modules_come_back_the_same() 
         returned = triton_api.parse_mlir(text, DEFAULT_TARGET)
         again = read_module(triton_api.generic_text(returned))
         assert write_module(again) == text, case.name
-    barriers = {gpu.BarrierOp, ttg.BarrierOp}  # one name up to Triton 3.6, the other from 3.7 on
+    barriers = {mlir.BarrierOp, ttg.BarrierOp}  # one name up to Triton 3.6, the other from 3.7 on
     assert barriers & reached
     elsewhere = {tt.PrintOp, *barriers, InlinedCallOp}  # test_debugging.py; what calls become
     missing = {op.name for op in set(RULES) - reached - TRITON_NEVER_MAKES - elsewhere}

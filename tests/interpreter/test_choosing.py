@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from kernellab.interpreter.numerics import tiles
+from kernellab.interpreter import tiles
 
 PROGRAMS, M, N = 3, 64, 64
 DTYPES: list[Any] = [bool, "i1", "i4", "i8", "f2", "f4", "f8", ml_dtypes.bfloat16]

@@ -14,7 +14,7 @@ import pytest
 import triton.language.extra.cuda.libdevice as libdevice
 import triton.language.extra.hip.libdevice as ocml
 
-from kernellab.interpreter.numerics.device_library import FUNCTIONS
+from kernellab.interpreter.foreign_code import FUNCTIONS
 
 
 @pytest.mark.parametrize("module", [libdevice, ocml], ids=["libdevice", "ocml"])

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from kernellab.interpreter.analyses.idle_variables import idle_variables
+from kernellab.interpreter.execution.scheduler import idle_variables
 
 WAITS = """
 tries = c0

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernellab.interpreter.numerics import tiles
-from kernellab.interpreter.numerics.affine import AffineTile, BoxMask, as_box
-from kernellab.interpreter.numerics.bases import Progression
+from kernellab.interpreter import tiles
+from kernellab.interpreter.affine import AffineTile, BoxMask, Progression, as_box
 
 PROGRAMS, M, N = 3, 4, 8
 INTEGERS = [np.dtype(f"i{size}") for size in (1, 2, 4, 8)]

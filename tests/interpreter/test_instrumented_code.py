@@ -15,8 +15,8 @@ from kernellab.compiler.targets import parse_target
 from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.execution.launcher import launch_observed
 from kernellab.interpreter.execution.program import program_of_module
-from kernellab.interpreter.memory.observing import AccessObserver, ObservedAccess
-from kernellab.ir.reader import read_module
+from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
+from kernellab.ir.syntax import read_module
 from kernellab.triton_api import generic_text, make_ttir
 
 

@@ -15,8 +15,7 @@ import triton.language as tl
 
 import kernellab
 from kernellab.common.latest import Latest
-from kernellab.interpreter.execution import program
-from kernellab.interpreter.stepping import code
+from kernellab.interpreter.execution import program, stepping_code
 
 
 @triton.jit
@@ -61,7 +60,7 @@ def test_the_code_of_the_latest_specializations_is_kept(monkeypatch: pytest.Monk
 
 def test_so_is_the_code_for_stepping(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "MOST_KEPT", 2)
-    monkeypatch.setattr(code, "MOST_KEPT", 2)
+    monkeypatch.setattr(stepping_code, "MOST_KEPT", 2)
     codes = made(program, "make_program", monkeypatch)
     for number in range(4):
         trace = kernellab.trace(minus, (1,), torch.zeros(8), number)

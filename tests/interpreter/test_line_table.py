@@ -8,7 +8,7 @@ import sys
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
-from kernellab.interpreter.stepping.line_table import NO_LINE, without_made_up_lines
+from kernellab.interpreter.codegen.stepping_emitter import NO_LINE, without_made_up_lines
 
 SOURCE = """\
 def f(n):  # 9

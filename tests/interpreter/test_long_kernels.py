@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import kernellab
-from kernellab.interpreter.analyses import index_values
+from kernellab.interpreter.codegen import indices
 
 HEAD = """\
 import triton
@@ -38,13 +38,13 @@ def looks(blocks: int, monkeypatch: pytest.MonkeyPatch, folder: Path) -> Counter
     spec.loader.exec_module(module)
     counts: Counter[str] = Counter()
     for name in ("_assigns_the_same", "_sources"):
-        original = getattr(index_values, name)
+        original = getattr(indices, name)
 
         def counting(*args: Any, name: str = name, original: Any = original) -> Any:
             counts[name] += 1
             return original(*args)
 
-        monkeypatch.setattr(index_values, name, counting)
+        monkeypatch.setattr(indices, name, counting)
     x, y = torch.arange(8.0), torch.zeros(4)
     kernellab.run(module.long, (1,), x, y, 8, BLOCK=4)
     places = (torch.arange(1, blocks + 1)[:, None] + torch.arange(4)) % 8

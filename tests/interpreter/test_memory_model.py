@@ -13,11 +13,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernellab.interpreter.affine import AffineTile, BoxMask, Progression, as_array
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.address_space import AddressSpace
 from kernellab.interpreter.memory.buffers import Buffer, OutOfBoundsAccess
-from kernellab.interpreter.numerics.affine import AffineTile, BoxMask
-from kernellab.interpreter.numerics.bases import Progression, as_array
 from tests.cases.case import as_numpy, assert_same
 
 PROGRAMS = 3

@@ -10,9 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from kernellab.interpreter.ptx.kinds import KINDS
-from kernellab.interpreter.ptx.parser import PtxError
-from kernellab.interpreter.ptx.running import assembled, run
+from kernellab.interpreter.ptx import KINDS, PtxError
+from kernellab.interpreter.ptx_instructions import assembled, run
 
 F32, F16, BF16 = np.dtype("f4"), np.dtype("f2"), np.dtype(ml_dtypes.bfloat16)
 

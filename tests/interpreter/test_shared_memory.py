@@ -10,10 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernellab.errors import UnsupportedOperation
-from kernellab.interpreter.memory import mbarriers, shared_memory
-from kernellab.interpreter.memory.mbarriers import PhaseNeverCompletes
-from kernellab.interpreter.memory.shared_memory import BufferOutsideAllocation, SharedTile
-from kernellab.interpreter.numerics import tiles
+from kernellab.interpreter import tiles
+from kernellab.interpreter.memory import shared_memory
+from kernellab.interpreter.memory.shared_memory import (
+    BufferOutsideAllocation,
+    PhaseNeverCompletes,
+    SharedTile,
+)
 
 PROGRAMS = 3
 FLOAT16 = np.dtype(np.float16)
@@ -131,53 +134,53 @@ def test_programs_that_part_keep_their_own_buffer() -> None:
 
 def barrier(count: int) -> SharedTile:
     made = shared_memory.allocate(PROGRAMS, (1,), np.dtype(np.int64))
-    mbarriers.initialize(made, count)
+    shared_memory.initialize(made, count)
     return made
 
 
 def test_a_phase_completes_with_its_last_arrival() -> None:
     made = barrier(2)
-    assert mbarriers.is_under_way(made, 0)
-    assert not mbarriers.is_under_way(made, 1)  # the phase before the first
-    mbarriers.arrive(made)
-    assert mbarriers.is_under_way(made, 0)
-    mbarriers.arrive(made)
-    assert not mbarriers.is_under_way(made, 0)
-    assert mbarriers.is_under_way(made, 1)
-    mbarriers.arrive(made, 2)
-    assert not mbarriers.is_under_way(made, 1)
+    assert shared_memory.is_under_way(made, 0)
+    assert not shared_memory.is_under_way(made, 1)  # the phase before the first
+    shared_memory.arrive(made)
+    assert shared_memory.is_under_way(made, 0)
+    shared_memory.arrive(made)
+    assert not shared_memory.is_under_way(made, 0)
+    assert shared_memory.is_under_way(made, 1)
+    shared_memory.arrive(made, 2)
+    assert not shared_memory.is_under_way(made, 1)
 
 
 def test_a_phase_waits_for_the_bytes_that_were_announced() -> None:
     made = barrier(1)
-    mbarriers.expect(made, 4096)
-    mbarriers.receive(made, 1024)
-    assert mbarriers.is_under_way(made, 0)
+    shared_memory.expect(made, 4096)
+    shared_memory.receive(made, 1024)
+    assert shared_memory.is_under_way(made, 0)
     with pytest.raises(PhaseNeverCompletes) as fault:
-        mbarriers.wait(made, np.int32(0))
+        shared_memory.wait(made, np.int32(0))
     assert (fault.value.arrivals, fault.value.bytes, fault.value.program) == (0, 3072, 0)
-    mbarriers.receive(made, 3072)
-    mbarriers.wait(made, np.int32(0))
+    shared_memory.receive(made, 3072)
+    shared_memory.wait(made, np.int32(0))
 
 
 def test_bytes_may_come_before_they_are_announced() -> None:
     made = barrier(1)
-    mbarriers.receive(made, 64)
-    assert mbarriers.is_under_way(made, 0)
-    mbarriers.expect(made, 64)
-    assert not mbarriers.is_under_way(made, 0)
+    shared_memory.receive(made, 64)
+    assert shared_memory.is_under_way(made, 0)
+    shared_memory.expect(made, 64)
+    assert not shared_memory.is_under_way(made, 0)
 
 
 def test_programs_count_for_themselves() -> None:
     made = barrier(1)
-    mbarriers.arrive(made, active=np.array([True, False, False]))
+    shared_memory.arrive(made, active=np.array([True, False, False]))
     for program, complete in enumerate([True, False, False]):
         alone = np.arange(PROGRAMS) == program
-        assert mbarriers.is_under_way(made, 0, alone) != complete
+        assert shared_memory.is_under_way(made, 0, alone) != complete
     with pytest.raises(PhaseNeverCompletes) as fault:
-        mbarriers.wait(made, 0)
+        shared_memory.wait(made, 0)
     assert fault.value.program == 1
-    mbarriers.wait(made, 0, np.array([True, False, False]))
+    shared_memory.wait(made, 0, np.array([True, False, False]))
 
 
 @pytest.mark.slow
@@ -195,15 +198,15 @@ def test_barriers_against_plain_counters(count: int, events: list[tuple[str, int
     for kind, number in events:
         if kind == "arrive":
             number = min(number, lacking)
-            mbarriers.arrive(made, number)
+            shared_memory.arrive(made, number)
             lacking -= number
         elif kind == "expect" and lacking:
-            mbarriers.expect(made, 16 * number)
+            shared_memory.expect(made, 16 * number)
             lacking, to_come = lacking - 1, to_come + 16 * number
         elif kind == "receive":
-            mbarriers.receive(made, 16 * number)
+            shared_memory.receive(made, 16 * number)
             to_come -= 16 * number
         if lacking == 0 and to_come == 0:
             phase, lacking = phase ^ 1, count
-        assert not mbarriers.is_under_way(made, phase ^ 1)
-        assert mbarriers.is_under_way(made, phase)
+        assert not shared_memory.is_under_way(made, phase ^ 1)
+        assert shared_memory.is_under_way(made, phase)

@@ -20,7 +20,7 @@ from kernellab import triton_api
 from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import Deadlock, OutOfBounds, UnsupportedOperation
-from kernellab.interpreter.execution import coroutines, scheduler
+from kernellab.interpreter.execution import scheduler
 from kernellab.interpreter.execution.program import make_program
 from kernellab.records.run_options import ORDERS
 from tests.kernels.interp import memory, order, recent, waiting
@@ -161,7 +161,7 @@ def test_programs_that_find_their_locks_free_run_one_after_the_other(
     rounds: list[int] = []
     started = ended = 0
 
-    class Counted(coroutines.RunningProgram):
+    class Counted(scheduler.RunningProgram):
         def __init__(self, *arguments: Any) -> None:
             nonlocal started
             super().__init__(*arguments)

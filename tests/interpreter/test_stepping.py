@@ -22,10 +22,10 @@ from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import OptionError, OutOfBounds
 from kernellab.interpreter.execution.grid import Programs
+from kernellab.interpreter.execution.inspection import Pointer
 from kernellab.interpreter.execution.launcher import Stepping, launch_stepped
+from kernellab.interpreter.execution.stepping_code import SteppingCode, stepping_code
 from kernellab.interpreter.memory.descriptors import Descriptor
-from kernellab.interpreter.stepping.code import SteppingCode, stepping_code
-from kernellab.interpreter.stepping.shown import Pointer
 from kernellab.launch.preparation import innermost
 from kernellab.records.run_options import DEFAULT, split_keywords
 from tests.cases.case import Case

@@ -16,7 +16,7 @@ import triton.language as tl
 import kernellab
 from kernellab.errors import OutOfBounds
 from kernellab.interpreter import foreign_code
-from kernellab.interpreter.execution import program, stored_code
+from kernellab.interpreter.execution import program
 from kernellab.launch import fitting
 
 SCALED = """
@@ -170,7 +170,7 @@ def test_a_damaged_file_is_made_anew(tmp_path: Path, folder: Path, content: byte
     file.write_bytes(whole[:-10] if content is None else content)
     forget()
     assert launch(kernel)[10] == 60
-    assert stored_code.load(file) is not None
+    assert program.load_stored(file) is not None
 
 
 def test_a_folder_that_cannot_be_made_costs_nothing(
@@ -184,7 +184,7 @@ def test_a_folder_that_cannot_be_made_costs_nothing(
 def test_the_older_half_goes_when_there_are_too_many(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored_code, "MOST_FILES", 10)
+    monkeypatch.setattr(program, "MOST_FILES", 10)
     folder.mkdir(parents=True)
     for age in range(12):
         (folder / f"{age}.code").touch()
@@ -227,9 +227,9 @@ def test_a_number_is_kept_beside_the_code(tmp_path: Path) -> None:
         made.append("")
         return 7
 
-    assert stored_code.kept_number(None, "shared", make) == 7
-    assert [stored_code.kept_number(file, "shared", make) for _ in range(2)] == [7, 7]
+    assert program.kept_number(None, "shared", make) == 7
+    assert [program.kept_number(file, "shared", make) for _ in range(2)] == [7, 7]
     assert len(made) == 2
     (tmp_path / "digest.shared").write_text("damaged")
-    assert stored_code.kept_number(file, "shared", make) == 7
+    assert program.kept_number(file, "shared", make) == 7
     assert len(made) == 3

@@ -9,8 +9,7 @@ import re
 from dataclasses import dataclass
 
 from kernellab import triton_api
-from kernellab.ir.reader import read_module
-from kernellab.ir.writer import write_module
+from kernellab.ir.syntax import read_module, write_module
 from kernellab.records import Compilation, Target
 from tests.corpus.loader import WHOLE, compile_entry, entry
 

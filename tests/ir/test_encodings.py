@@ -6,8 +6,8 @@ import pytest
 from xdsl.dialects.builtin import UnregisteredAttr, f16
 from xdsl.utils.exceptions import ParseError
 
-from kernellab.ir import encodings
-from kernellab.ir.reader import read_attribute
+from kernellab.ir import types
+from kernellab.ir.syntax import read_attribute
 from kernellab.ir.types import AsyncTokenType, MemDescType, PointerType, TensorDescType
 
 BLOCKED = (
@@ -89,7 +89,7 @@ FIELDS = [
 @pytest.mark.parametrize(("text", "fields"), FIELDS, ids=[text.split("<")[0] for text, _ in FIELDS])
 def test_encodings_have_fields_and_print_as_they_were(text, fields):
     encoding = read_attribute(text)
-    assert isinstance(encoding, encodings.Encoding)
+    assert isinstance(encoding, types.Encoding)
     assert {name: getattr(encoding, name) for name in fields} == fields
     assert str(encoding) == text
     assert read_attribute(str(encoding)) == encoding
@@ -98,14 +98,14 @@ def test_encodings_have_fields_and_print_as_they_were(text, fields):
 
 def test_a_slice_has_its_parent_typed() -> None:
     encoding = read_attribute(f"#ttg.slice<{{dim = 1, parent = {BLOCKED}}}>")
-    assert isinstance(encoding, encodings.SliceEncoding)
+    assert isinstance(encoding, types.SliceEncoding)
     assert encoding.dim == 1
     assert encoding.parent == read_attribute(BLOCKED)
 
 
 def test_a_field_that_is_not_there_is_an_error_that_shows_the_encoding() -> None:
     encoding = read_attribute("#ttg.blocked<{order = [0]}>")
-    assert isinstance(encoding, encodings.BlockedEncoding)
+    assert isinstance(encoding, types.BlockedEncoding)
     with pytest.raises(
         AttributeError, match=r"#ttg\.blocked<\{order = \[0\]\}> has no field 'sizePerThread'"
     ):
@@ -127,8 +127,8 @@ def test_a_memory_descriptor_has_its_shape_space_and_allocation() -> None:
     assert memory.allocated_shape == (3, 128, 64)
     assert memory.element_type == f16
     assert memory.is_mutable
-    assert isinstance(memory.memory_space, encodings.SharedMemorySpace)
-    assert isinstance(memory.encoding, encodings.NvmmaSharedEncoding)
+    assert isinstance(memory.memory_space, types.SharedMemorySpace)
+    assert isinstance(memory.encoding, types.NvmmaSharedEncoding)
     assert str(memory) == text
 
 

@@ -15,10 +15,9 @@ from xdsl.rewriter import InsertPoint
 from kernellab import triton_api
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import ArgumentError
-from kernellab.ir import arith, scf, tt, ttg, ttng
-from kernellab.ir.encodings import BlockedEncoding, NvidiaMmaEncoding, NvmmaSharedEncoding
-from kernellab.ir.types import MemDescType
-from kernellab.ir.writer import write_module
+from kernellab.ir import mlir, tt, ttg, ttng
+from kernellab.ir.syntax import write_module
+from kernellab.ir.types import BlockedEncoding, MemDescType, NvidiaMmaEncoding, NvmmaSharedEncoding
 from kernellab.records import Compilation
 from tests.corpus.loader import compile_entry, entry
 from tests.support.source_files import ROOT
@@ -124,9 +123,9 @@ class StepByTwo(RewritePattern):
     """Loops that step by one step by two."""
 
     @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: scf.ForOp, rewriter: PatternRewriter) -> None:
+    def match_and_rewrite(self, op: mlir.ForOp, rewriter: PatternRewriter) -> None:
         step = op.step.owner
-        assert isinstance(step, arith.ConstantOp)
+        assert isinstance(step, mlir.ConstantOp)
         assert isinstance(step.value, IntegerAttr)
         if step.value.value.data == 1:
             two = step.clone()
@@ -139,8 +138,8 @@ class StepByTwo(RewritePattern):
 def test_a_rewritten_module_is_read_by_mlir():
     compilation = compile_entry(entry("matmul_persistent"), "sm_90", record="stages")
     module = compilation.module("ttir")
-    steps = [op.step.owner for op in module.walk() if isinstance(op, scf.ForOp)]
-    values = [step.value for step in steps if isinstance(step, arith.ConstantOp)]
+    steps = [op.step.owner for op in module.walk() if isinstance(op, mlir.ForOp)]
+    values = [step.value for step in steps if isinstance(step, mlir.ConstantOp)]
     assert 1 in [value.value.data for value in values if isinstance(value, IntegerAttr)]
     PatternRewriteWalker(StepByTwo(), apply_recursively=False).rewrite_module(module)
     text = triton_api.parse_mlir(write_module(module), parse_target("sm_90")).str_nodebug()

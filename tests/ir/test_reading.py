@@ -14,11 +14,10 @@ from xdsl.utils.exceptions import ParseError
 
 from kernellab import triton_api
 from kernellab.errors import KernelLabError
-from kernellab.ir import arith, parser
-from kernellab.ir.encodings import SliceEncoding
+from kernellab.ir import mlir, syntax
 from kernellab.ir.locations import locate
-from kernellab.ir.reader import read_attribute, read_module
-from kernellab.ir.writer import write_module
+from kernellab.ir.syntax import read_attribute, read_module, write_module
+from kernellab.ir.types import SliceEncoding
 from kernellab.records import Target
 from tests.corpus.loader import compile_entry, entry
 from tests.support import versions
@@ -39,7 +38,7 @@ def constants(text: str) -> list[tuple[float, ...]]:
     """The elements of every constant of a module."""
     values: list[tuple[float, ...]] = []
     for op in read_module(text).walk():
-        if isinstance(op, arith.ConstantOp):
+        if isinstance(op, mlir.ConstantOp):
             value = op.value
             assert isinstance(value, builtin.DenseIntOrFPElementsAttr)
             values.append(tuple(value.get_values()))
@@ -169,7 +168,7 @@ def test_texts_that_are_matched_whole_give_what_xdsls_tokens_give(
     text = triton_api.generic_form(stages[stage].text, SM_90)
     read = read_module(text)
     for pattern in ("_OPERATION_TEXT", "_LOCATION_DEFINITION", "_PROPERTIES_TEXT"):
-        monkeypatch.setattr(parser, pattern, NEVER)
+        monkeypatch.setattr(syntax, pattern, NEVER)
     by_tokens = read_module(text)
     assert read.is_structurally_equivalent(by_tokens)
     assert str(read) == str(by_tokens)

@@ -15,8 +15,7 @@ from xdsl.utils.test_value import create_ssa_value
 
 from kernellab.checker.slices import placing
 from kernellab.ir import tt
-from kernellab.ir.reader import context
-from kernellab.ir.traits import (
+from kernellab.ir.operations import (
     DescriptorAccess,
     Elementwise,
     GlobalAccess,
@@ -28,6 +27,7 @@ from kernellab.ir.traits import (
     RegionsOfElements,
     touches_memory,
 )
+from kernellab.ir.syntax import context
 
 CLASSES = [
     op for one in context().loaded_dialects if one.name != "builtin" for op in one.operations

@@ -16,7 +16,7 @@ from benchmarks.kernels import atomic_histogram, attention, cumulative_sum, rms_
 from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import ProfileError, UnsupportedOperation
-from kernellab.ir.reader import read_module
+from kernellab.ir.syntax import read_module
 from kernellab.profiling.line_scopes.marking import (
     MarkedKernel,
     PlainKernel,

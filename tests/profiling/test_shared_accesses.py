@@ -21,8 +21,7 @@ from triton.experimental.gluon import language as gl
 
 import kernellab
 from benchmarks import memory_kernels as kernels
-from kernellab.interpreter.ptx.functions import functions
-from kernellab.interpreter.ptx.threads import Threads
+from kernellab.interpreter.ptx_threads import Threads, functions
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.accesses.shared_instructions import shared_instructions, wavefronts
 from kernellab.viz.accesses.card import accesses_card

@@ -10,9 +10,9 @@ import numpy
 import pytest
 
 from kernellab.compiler.modules.warp_accesses import NO_ONE, WarpAccess
+from kernellab.interpreter.affine import AffineTile, BoxMask
 from kernellab.interpreter.execution.grid import Programs
-from kernellab.interpreter.memory.observing import ObservedAccess
-from kernellab.interpreter.numerics.affine import AffineTile, BoxMask
+from kernellab.interpreter.memory.observers import ObservedAccess
 from kernellab.profiling.accesses.copy_engine import Messages
 from kernellab.profiling.accesses.sectors import Runs, SectorSet
 from kernellab.profiling.accesses.tallying import Tally

@@ -55,15 +55,15 @@ x, out = torch.rand(16), torch.zeros(16)
 OPERATION = Recipe(
     heading="Add an operation to the interpreter",
     edits={
-        "kernellab/ir/math.py": (
+        "kernellab/ir/mlir.py": (
             Insert(
                 '    name = "math.trunc"\n',
                 "\n\n@irdl_op_definition\nclass CbrtOp(FloatUnaryOperation):\n"
                 '    name = "math.cbrt"\n',
             ),
         ),
-        "kernellab/interpreter/lowering/math.py": (
-            Insert('    math.SqrtOp: "sqrt",\n', '    math.CbrtOp: "cbrt",\n'),
+        "kernellab/interpreter/lowering/mlir.py": (
+            Insert('    mlir.SqrtOp: "sqrt",\n', '    mlir.CbrtOp: "cbrt",\n'),
         ),
     },
     proof=KERNEL
@@ -135,8 +135,8 @@ import numpy
 
 from kernellab.checker.checked_run import Access
 from kernellab.checker.detector import Detector
-from kernellab.interpreter.memory.layers import Store
-from kernellab.interpreter.numerics.tiles import Value
+from kernellab.interpreter.memory.global_memory import Store
+from kernellab.interpreter.tiles import Value
 
 
 class NegativeStore(Detector):

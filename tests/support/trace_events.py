@@ -9,8 +9,8 @@ from typing import Any
 import numpy
 import torch
 
+from kernellab.interpreter.affine import AffineTile
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.interpreter.numerics.affine import AffineTile
 from kernellab.tracing.recording import Recorder
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Checkpoint, TracedArgument, TracedFault, TraceFacts

@@ -19,7 +19,7 @@ from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.interpreter.codegen.expressions import BUILTINS, MODULES
 from kernellab.interpreter.execution.program import nested_codes, program_code
-from kernellab.interpreter.stepping.code import stepping_code
+from kernellab.interpreter.execution.stepping_code import stepping_code
 
 HEAD = "import triton, triton.language as tl\n@triton.jit\n"
 OF_THE_KERNEL = {

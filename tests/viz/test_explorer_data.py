@@ -18,7 +18,7 @@ from kernellab.compiler.machine_code import sass
 from kernellab.compiler.machine_code.decoding import padding_of
 from kernellab.compiler.readable import readable
 from kernellab.errors import ArgumentError, CompileError, OptionError
-from kernellab.ir.reader import read_module
+from kernellab.ir.syntax import read_module
 from kernellab.records import ControlCodes, SourceMap
 from kernellab.records.showing import show
 from kernellab.viz.explorer import sides

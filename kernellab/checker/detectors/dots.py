@@ -19,9 +19,9 @@ from kernellab.checker.numerics.reference_run import Departure, ExactRun, Harm
 from kernellab.checker.shadow_values import Array, lifted
 from kernellab.checker.slices import behind, function_of
 from kernellab.common.formatting import number_texts
-from kernellab.interpreter.analyses.dataflow import yielded
-from kernellab.interpreter.numerics.numerics import FLOAT32, FLOAT64, cut_to_tf32
-from kernellab.ir import arith, math, scf, tt
+from kernellab.interpreter.codegen.analyses import yielded
+from kernellab.interpreter.numerics import FLOAT32, FLOAT64, cut_to_tf32
+from kernellab.ir import mlir, tt
 from kernellab.ir.types import dtype, shape
 
 # Find dots of fp32 tiles that lose too many digits: `tl.dot` computes them in tf32 by default.
@@ -87,14 +87,14 @@ class DotPrecision(Detector):
     @classmethod
     def observes(cls, operation: Operation) -> bool:
         """Return whether the operation is an fp32 dot in another precision, or a loop over dots."""
-        if isinstance(operation, scf.ForOp):
+        if isinstance(operation, mlir.ForOp):
             return any(_adds_up(op, operation) for op in operation.block.ops)
         return precision_of(operation) not in (None, "ieee")
 
     def computed(self, computed: Computed) -> None:
         """Compare a dot, or what a loop has accumulated."""
         op = computed.operation
-        if isinstance(op, scf.ForOp):
+        if isinstance(op, mlir.ForOp):
             for inner in op.block.ops:
                 if inner in self._sums:
                     added = self._sums.pop(inner)
@@ -104,7 +104,7 @@ class DotPrecision(Detector):
         # An inactive program has no error.
         error = numpy.where(computed.taking_part(error.ndim - 1), error, FLOAT32.type(0))
         loop = op.parent_op()
-        if isinstance(loop, scf.ForOp) and _adds_up(op, loop):
+        if isinstance(loop, mlir.ForOp) and _adds_up(op, loop):
             self._add(computed, result, error)
         else:
             self._compare(computed, result, error)
@@ -147,7 +147,7 @@ def precision_of(op: Operation) -> str | None:
     return tt.INPUT_PRECISIONS[op.input_precision.value.data]
 
 
-def _adds_up(op: Operation, loop: scf.ForOp) -> bool:
+def _adds_up(op: Operation, loop: mlir.ForOp) -> bool:
     """Return whether the loop does nothing with this dot's result but accumulate it."""
     if precision_of(op) in (None, "ieee"):
         return False
@@ -252,12 +252,12 @@ def _cancelling(function: Operation) -> Mapping[Operation, int]:
     dots = {op.results[0] for op in function.walk() if _rounds(op)}
     positions: dict[Operation, int] = {}
     for op in function.walk() if dots else ():
-        if not isinstance(op, arith.AddFOp | arith.SubFOp | math.FmaOp):
+        if not isinstance(op, mlir.AddFOp | mlir.SubFOp | mlir.FmaOp):
             continue
         if dtype(op.results[0].type) != FLOAT32:
             continue
         depends = [not dots.isdisjoint(behind((operand,), function)) for operand in op.operands]
-        if isinstance(op, math.FmaOp):
+        if isinstance(op, mlir.FmaOp):
             if depends[2] is not (depends[0] or depends[1]):
                 positions[op] = 2 if depends[2] else depends.index(True)
         elif sum(depends) == 1:
@@ -271,7 +271,7 @@ def _takes_the_smallest(function: Operation) -> bool:
     of a difference decide the result.
     """
     return any(
-        isinstance(inner, arith.MinNumFOp | arith.MinimumFOp | arith.CmpFOp)
+        isinstance(inner, mlir.MinNumFOp | mlir.MinimumFOp | mlir.CmpFOp)
         for op in function.walk()
         if isinstance(op, tt.ReduceOp)
         for inner in op.combine.block.ops

@@ -23,17 +23,15 @@ from kernellab.checker.shadow_values import Array, lifted
 from kernellab.compiler.modules.pointers import underlying_argument
 from kernellab.compiler.targets import has_copy_engine
 from kernellab.errors import SourcePosition
-from kernellab.interpreter.analyses.variable_names import variable_of
-from kernellab.interpreter.execution.per_code import per_code
-from kernellab.interpreter.execution.program import ProgramCode
+from kernellab.interpreter.affine import AffineTile, as_array
+from kernellab.interpreter.codegen.indices import variable_of
+from kernellab.interpreter.execution.program import ProgramCode, per_code
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.descriptors import Descriptor
-from kernellab.interpreter.numerics.affine import AffineTile
-from kernellab.interpreter.numerics.bases import as_array
-from kernellab.interpreter.numerics.tiles import Value
-from kernellab.ir import arith, llvm, scf, tt
+from kernellab.interpreter.tiles import Value
+from kernellab.ir import mlir, tt
 from kernellab.ir.locations import Location, locate
-from kernellab.ir.traits import GlobalAccess, has
+from kernellab.ir.operations import GlobalAccess, has
 from kernellab.ir.types import is_pointer, shape
 from kernellab.records.layouts import Numbers
 
@@ -166,10 +164,10 @@ class BrokenHints(Detector):
         """Return whether the operation is an assumption, has a hint on its result, or is a loop
         (or the end of one) with a hint on a value that it carries.
         """
-        if isinstance(operation, llvm.AssumeOp):
+        if isinstance(operation, mlir.AssumeOp):
             return True
-        if isinstance(operation, scf.YieldOp) and isinstance(
-            loop := operation.parent_op(), scf.ForOp
+        if isinstance(operation, mlir.YieldOp) and isinstance(
+            loop := operation.parent_op(), mlir.ForOp
         ):
             return bool(_promises(loop))
         return bool(_promises(operation))
@@ -178,12 +176,12 @@ class BrokenHints(Detector):
         """Check the hints of the operation."""
         op = computed.operation
         match op:
-            case llvm.AssumeOp():
+            case mlir.AssumeOp():
                 self._see_assumption(computed)
-            case scf.ForOp():
+            case mlir.ForOp():
                 self._see_carried(computed, op, computed.operands[3:])
                 self._carried.pop(op, None)
-            case scf.YieldOp():
+            case mlir.YieldOp():
                 self._see_iteration(computed)
             case _:
                 for promise in self._promises_of(op):
@@ -283,7 +281,7 @@ def _numbers(attribute: Any) -> tuple[int, ...]:
 
 def _promises(op: Operation) -> tuple[_Promise, ...]:
     """Return the hints of an operation: for its result, or for the values that a loop carries."""
-    if isinstance(op, scf.ForOp):
+    if isinstance(op, mlir.ForOp):
         carried = ((value, f"_arg{value.index}") for value in op.block.args[1:])
         promises = [_promise(op, value, suffix) for value, suffix in carried]
     else:
@@ -304,8 +302,8 @@ def _promise(op: Operation, value: SSAValue, suffix: str) -> _Promise | None:
 _VECTOR_BYTES = 16
 """The most bytes that one thread loads or stores at once, on NVIDIA and AMD GPUs."""
 
-_REMAINDERS = (arith.RemSIOp, arith.RemUIOp)
-_DIVISIONS = (*_REMAINDERS, arith.DivSIOp, arith.DivUIOp, arith.ShRSIOp, arith.ShRUIOp)
+_REMAINDERS = (mlir.RemSIOp, mlir.RemUIOp)
+_DIVISIONS = (*_REMAINDERS, mlir.DivSIOp, mlir.DivUIOp, mlir.ShRSIOp, mlir.ShRUIOp)
 
 
 @per_code

@@ -22,10 +22,10 @@ from kernellab.checker.slices import makes_addresses, mask_of, placing
 from kernellab.checker.value_names import name_of
 from kernellab.common.formatting import number_text
 from kernellab.interpreter.memory import global_memory
-from kernellab.interpreter.numerics.numerics import widen
-from kernellab.ir import arith, tt
+from kernellab.interpreter.numerics import widen
+from kernellab.ir import mlir, tt
 from kernellab.ir.locations import locate
-from kernellab.ir.traits import (
+from kernellab.ir.operations import (
     Elementwise,
     GlobalAccess,
     KeepsElements,
@@ -45,7 +45,7 @@ def formula(departure: Departure) -> str:
     """Return "pid * stride = 3 * 1,000,000,000 = "."""
     op = departure.computed.operation
     names = [name_of(operand, op) for operand in op.operands]
-    if isinstance(op, arith.TruncIOp):
+    if isinstance(op, mlir.TruncIOp):
         return f"{names[0]} = " if names[0] else ""
     if isinstance(op, tt.ReduceOp | tt.ScanOp):
         up_to = "up to " if isinstance(op, tt.ScanOp) else ""
@@ -95,7 +95,7 @@ class ExactIndices(ExactRun):
         return (
             has(operation, GlobalAccess)
             or operation.name.startswith(("scf.", "cf.", "tt.return", "kernellab."))
-            or (makes_addresses(operation) and not isinstance(operation, arith.ConstantOp))
+            or (makes_addresses(operation) and not isinstance(operation, mlir.ConstantOp))
         )
 
     def computed(self, computed: Computed) -> None:
@@ -182,7 +182,7 @@ def _has_remainder_of(op: Operation, behind: Set[SSAValue]) -> bool:
         value = pending.pop()
         for use in value.uses:
             user = use.operation
-            if isinstance(user, arith.RemSIOp) and user.result in behind and use.index == 0:
+            if isinstance(user, mlir.RemSIOp) and user.result in behind and use.index == 0:
                 return True
             if has(user, Elementwise, KeepsElements):
                 fresh = [result for result in user.results if result in behind - seen]
@@ -198,7 +198,7 @@ _OF_A_HASH = (
 
 
 def _index_advice(op: Operation) -> tuple[str, tuple[Proposal, ...]]:
-    if isinstance(op, arith.TruncIOp):
+    if isinstance(op, mlir.TruncIOp):
         return "Keep the index in int64: pointers take int64 offsets.", ()
     for operand in op.operands:
         name = name_of(operand, op)
@@ -221,7 +221,7 @@ _WIDER = "Compute it in int64: cast one operand to tl.int64 before the arithmeti
 
 def _may_wrap(op: Operation) -> bool:
     """Return True for sums, differences and products of fewer than 32 bits."""
-    if isinstance(op, arith.ShLIOp) or not may_wrap(op):
+    if isinstance(op, mlir.ShLIOp) or not may_wrap(op):
         return False
     return dtype(op.results[0].type).itemsize < 4
 
@@ -298,14 +298,14 @@ class NarrowOverflow(Suspecting):
 # more, and the number is followed to what is stored.
 
 
-_FROM_FLOATS = (arith.FPToSIOp, arith.FPToUIOp)
+_FROM_FLOATS = (mlir.FPToSIOp, mlir.FPToUIOp)
 
 
 def _narrows(op: Operation) -> bool:
     """Return whether an operation converts floats to 8-bit or 16-bit integers, perhaps through
     int32.
     """
-    if not isinstance(op, (*_FROM_FLOATS, arith.TruncIOp)):
+    if not isinstance(op, (*_FROM_FLOATS, mlir.TruncIOp)):
         return False
     kind = dtype(op.results[0].type)
     if kind.kind != "i" or kind.itemsize > 2:
@@ -320,11 +320,11 @@ def _is_rounded(value: SSAValue) -> bool:
     pending, has_floats = [value], False
     while pending:
         source = pending.pop()
-        if not isinstance(source, OpResult) or isinstance(source.op, arith.ConstantOp):
+        if not isinstance(source, OpResult) or isinstance(source.op, mlir.ConstantOp):
             continue
         if isinstance(source.op, _FROM_FLOATS):
             has_floats = True
-        elif isinstance(source.op, arith.ShLIOp):
+        elif isinstance(source.op, mlir.ShLIOp):
             return False
         elif has(source.op, MovesElements, KeepsSign) or _chooses(source.op):
             pending += source.op.operands
@@ -339,7 +339,7 @@ def _chooses(op: Operation) -> bool:
 def _limits(op: Operation, unsigned: Values) -> Any:
     """Return the limits of the type of a result."""
     kind = dtype(op.results[0].type)
-    without_sign = isinstance(op, arith.FPToUIOp) or op.results[0] in unsigned
+    without_sign = isinstance(op, mlir.FPToUIOp) or op.results[0] in unsigned
     return numpy.iinfo(f"u{kind.itemsize}" if without_sign else kind)
 
 
@@ -427,13 +427,13 @@ class CastOverflow(Suspecting):
 
 
 _SIGNS: dict[type[Operation], str] = {
-    arith.DivSIOp: "//",
-    arith.DivUIOp: "//",
-    arith.FloorDivSIOp: "//",
-    arith.CeilDivSIOp: "//",
-    arith.CeilDivUIOp: "//",
-    arith.RemSIOp: "%",
-    arith.RemUIOp: "%",
+    mlir.DivSIOp: "//",
+    mlir.DivUIOp: "//",
+    mlir.FloorDivSIOp: "//",
+    mlir.CeilDivSIOp: "//",
+    mlir.CeilDivUIOp: "//",
+    mlir.RemSIOp: "%",
+    mlir.RemUIOp: "%",
 }
 """Integer divisions and remainders -> their operator in Triton."""
 
@@ -496,7 +496,7 @@ class DivisionByZero(Suspecting):
         """Return whether the operation divides integers by a number that is not a constant."""
         if type(operation) not in _SIGNS:
             return False
-        return not isinstance(operation.operands[1].owner, arith.ConstantOp)
+        return not isinstance(operation.operands[1].owner, mlir.ConstantOp)
 
     def suspects(self, computed: Computed) -> bool:
         """Return whether a divisor is 0."""
@@ -534,7 +534,7 @@ class TruncatedStore(Detector):
     @classmethod
     def observes(cls, operation: Operation) -> bool:
         """Return whether the operation is an implicit float-to-integer conversion of a store."""
-        if not isinstance(operation, arith.FPToSIOp | arith.FPToUIOp):
+        if not isinstance(operation, mlir.FPToSIOp | mlir.FPToUIOp):
             return False
         return next(_stores_of(operation), None) is not None
 

@@ -17,14 +17,13 @@ from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.common.distinct import distinct
 from kernellab.common.sparse import sparse_zeros
-from kernellab.interpreter.analyses.dataflow import yielded
-from kernellab.interpreter.analyses.spin_loops import is_spin_loop
-from kernellab.interpreter.analyses.variable_names import variable_of
-from kernellab.interpreter.execution.lane_values import LaneValues
-from kernellab.interpreter.numerics.tiles import Value, first_active
-from kernellab.ir import arith, scf
+from kernellab.interpreter.codegen.analyses import is_spin_loop, yielded
+from kernellab.interpreter.codegen.indices import variable_of
+from kernellab.interpreter.execution.bounds_advice import LaneValues
+from kernellab.interpreter.tiles import Value, first_active
+from kernellab.ir import mlir
 from kernellab.ir.locations import locate
-from kernellab.ir.traits import global_effect, may_do_anything, touches_memory
+from kernellab.ir.operations import global_effect, may_do_anything, touches_memory
 from kernellab.ir.types import is_pointer, shape
 
 # How many iterations a loop still has, computed from its counter.
@@ -85,12 +84,12 @@ class Counter:
         return -step if step is not None and self.subtracts else step
 
 
-def counter_of(loop: scf.WhileOp) -> Counter | None:
+def counter_of(loop: mlir.WhileOp) -> Counter | None:
     """Return the counter that alone decides whether a loop continues, if there is one."""
     condition, *passed = yielded(loop.before.block)
-    if not isinstance(condition, OpResult) or not isinstance(condition.op, arith.CmpIOp):
+    if not isinstance(condition, OpResult) or not isinstance(condition.op, mlir.CmpIOp):
         return None
-    comparison = arith.INTEGER_PREDICATES[condition.op.predicate.value.data]
+    comparison = mlir.INTEGER_PREDICATES[condition.op.predicate.value.data]
     first, second = condition.op.operands
     if _is_fixed(first, loop):
         first, second, comparison = second, first, _MIRRORED.get(comparison, "")
@@ -99,10 +98,10 @@ def counter_of(loop: scf.WhileOp) -> Counter | None:
     if not isinstance(first, BlockArgument) or first.block is not loop.before.block:
         return None
     changed = yielded(loop.after.block)[first.index]
-    if not isinstance(changed, OpResult) or not isinstance(changed.op, arith.AddIOp | arith.SubIOp):
+    if not isinstance(changed, OpResult) or not isinstance(changed.op, mlir.AddIOp | mlir.SubIOp):
         return None
     counter, step = changed.op.operands
-    subtracts = isinstance(changed.op, arith.SubIOp)
+    subtracts = isinstance(changed.op, mlir.SubIOp)
     if not subtracts and _is_fixed(counter, loop):
         counter, step = step, counter
     if not isinstance(counter, BlockArgument) or counter.block is not loop.after.block:
@@ -116,7 +115,7 @@ def counter_of(loop: scf.WhileOp) -> Counter | None:
     return Counter(first.index, name, comparison, second, step, subtracts, kind.width.data)
 
 
-def trip_count(loop: scf.ForOp, values: LaneValues) -> int | None:
+def trip_count(loop: mlir.ForOp, values: LaneValues) -> int | None:
     """Return how many iterations a running `for` loop has in all; None if that is not known."""
     bounds = [values.at(value, ()) for value in (loop.lower, loop.upper, loop.step)]
     known = [bound for bound in bounds if bound is not None]
@@ -128,7 +127,7 @@ def trip_count(loop: scf.ForOp, values: LaneValues) -> int | None:
 def _is_fixed(value: SSAValue, loop: Operation) -> bool:
     """Return whether a loop does not change a value."""
     if isinstance(value, OpResult):
-        return isinstance(value.op, arith.ConstantOp) or not loop.is_ancestor(value.op)
+        return isinstance(value.op, mlir.ConstantOp) or not loop.is_ancestor(value.op)
     parent = value.owner.parent_op() if isinstance(value, BlockArgument) else None
     return parent is not None and not loop.is_ancestor(parent)
 
@@ -191,7 +190,7 @@ class LoopReads:
         return self.stale_turns > max(_TURNS, 2 * self._turns)
 
 
-def asks_memory_alone(loop: scf.WhileOp) -> bool:
+def asks_memory_alone(loop: mlir.WhileOp) -> bool:
     """Return whether only loaded values decide, in each iteration, whether a loop continues; the
     values that it carries decide only where it reads.
     """
@@ -217,7 +216,7 @@ def asks_memory_alone(loop: scf.WhileOp) -> bool:
     return True
 
 
-def _sources(value: SSAValue, loop: scf.WhileOp) -> tuple[set[int], bool]:
+def _sources(value: SSAValue, loop: mlir.WhileOp) -> tuple[set[int], bool]:
     """Numbers of the carried values that a value is computed from within a turn, not by
     loads; and whether it is computed from what was loaded.
     """
@@ -244,7 +243,7 @@ def _sources(value: SSAValue, loop: scf.WhileOp) -> tuple[set[int], bool]:
     return numbers, loads
 
 
-def _hands_itself_on(number: int, loop: scf.WhileOp) -> bool:
+def _hands_itself_on(number: int, loop: mlir.WhileOp) -> bool:
     """Whether no turn changes a carried value."""
     value: SSAValue = yielded(loop.after.block)[number]
     if isinstance(value, BlockArgument) and value.block is loop.after.block:
@@ -327,25 +326,25 @@ class EndlessLoop(Detector):
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        if isinstance(operation, scf.YieldOp):
+        if isinstance(operation, mlir.YieldOp):
             loop = operation.parent_op()
-            if isinstance(loop, scf.ForOp):  # the others are noticed by their accesses
+            if isinstance(loop, mlir.ForOp):  # the others are noticed by their accesses
                 return not any(map(touches_memory, loop.walk()))
-            return isinstance(loop, scf.WhileOp)
-        return isinstance(operation, scf.WhileOp)
+            return isinstance(loop, mlir.WhileOp)
+        return isinstance(operation, mlir.WhileOp)
 
     def computed(self, computed: Computed) -> None:
         """Count an iteration, or forget a loop that has ended."""
         key = id(computed.programs)
-        if isinstance(computed.operation, scf.WhileOp):
+        if isinstance(computed.operation, mlir.WhileOp):
             self._going.pop((computed.operation, key), None)
             self._watched.pop((computed.operation, key), None)
             return
         loop = computed.operation.parent_op()
-        if isinstance(loop, scf.ForOp):
+        if isinstance(loop, mlir.ForOp):
             self._look_at_for(computed)
             return
-        assert isinstance(loop, scf.WhileOp)
+        assert isinstance(loop, mlir.WhileOp)
         going = self._going.setdefault((loop, key), _Going())
         going.iterations += 1
         if going.iterations == 1:
@@ -386,7 +385,7 @@ class EndlessLoop(Detector):
             for going in self._watched.values():
                 going.forget()
 
-    def _look_ahead(self, computed: Computed, loop: scf.WhileOp, going: _Going) -> None:
+    def _look_ahead(self, computed: Computed, loop: mlir.WhileOp, going: _Going) -> None:
         """Stop a loop whose counter never ends it, or only after too many iterations."""
         counter = _counter(loop)
         if counter is None:
@@ -413,7 +412,7 @@ class EndlessLoop(Detector):
         most = _FOR_PATIENCE * self.run.most_turns
         loop = event.operation.parent_op()
         while loop is not None:
-            if isinstance(loop, scf.ForOp):
+            if isinstance(loop, mlir.ForOp):
                 program = first_active(event.active)
                 values = LaneValues(event.frame, program, self.run.code, self.run.call)
                 number = trip_count(loop, values)
@@ -430,7 +429,7 @@ class EndlessLoop(Detector):
             loop = loop.parent_op()
 
     def _look_for_circle(
-        self, computed: Computed, loop: scf.WhileOp, going: _Going, deciding: Sequence[int]
+        self, computed: Computed, loop: mlir.WhileOp, going: _Going, deciding: Sequence[int]
     ) -> None:
         """Compare the state with that of iterations 1, 2, 4, 8, ..., as `scheduler.py` does (R. P.
         Brent, BIT 20, 1980).
@@ -444,7 +443,7 @@ class EndlessLoop(Detector):
     def _stop(
         self,
         computed: Computed,
-        loop: scf.WhileOp,
+        loop: mlir.WhileOp,
         going: _Going,
         circle: int | None,
         message: str = "",
@@ -504,7 +503,7 @@ class _Carried:
 
 
 def _carried(
-    loop: scf.WhileOp, first: Sequence[Value], now: Sequence[Value], program: int
+    loop: mlir.WhileOp, first: Sequence[Value], now: Sequence[Value], program: int
 ) -> Iterator[_Carried]:
     """Yield the scalars with names, for one program."""
     deciding = _made_of(yielded(loop.before.block)[0], loop)
@@ -524,7 +523,7 @@ def _held(access: Access) -> Value:
 
 
 @lru_cache(maxsize=32)
-def _deciding(loop: scf.WhileOp) -> _Deciding | None:
+def _deciding(loop: mlir.WhileOp) -> _Deciding | None:
     """Return what decides whether the loop continues; None if other programs may decide it."""
     carried = list(loop.before.block.args)
     passed, ended = yielded(loop.before.block)[1:], yielded(loop.after.block)
@@ -549,7 +548,7 @@ def _deciding(loop: scf.WhileOp) -> _Deciding | None:
     return _Deciding(numbers, by_memory, by_memory and asks_memory_alone(loop))
 
 
-def _made_of(value: SSAValue, loop: scf.WhileOp) -> set[SSAValue]:
+def _made_of(value: SSAValue, loop: mlir.WhileOp) -> set[SSAValue]:
     """Return the values that a value is computed from within an iteration, itself included."""
     sources: set[SSAValue] = set()
     pending = [value]

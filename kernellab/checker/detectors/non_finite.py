@@ -31,14 +31,18 @@ from kernellab.checker.numerics.reference_run import Departure, ExactRun, Harm
 from kernellab.checker.shadow_values import Array, StoredShadows, lifted, reach, swap_of_pairs
 from kernellab.checker.slices import stored_value
 from kernellab.common.formatting import counted
-from kernellab.interpreter.analyses.memory_effects import EVERYTHING, Arguments, memory_effects
 from kernellab.interpreter.execution.launcher import argument_names
-from kernellab.interpreter.execution.per_code import per_code
-from kernellab.interpreter.execution.program import ProgramCode
-from kernellab.interpreter.memory.layers import Atomic, Load, Store
-from kernellab.interpreter.numerics.tiles import Value
-from kernellab.ir import arith, tt
-from kernellab.ir.traits import (
+from kernellab.interpreter.execution.program import (
+    EVERYTHING,
+    Arguments,
+    ProgramCode,
+    memory_effects,
+    per_code,
+)
+from kernellab.interpreter.memory.global_memory import Atomic, Load, Store
+from kernellab.interpreter.tiles import Value
+from kernellab.ir import mlir, tt
+from kernellab.ir.operations import (
     DotLike,
     Elementwise,
     MovesElements,
@@ -96,13 +100,13 @@ class NonFiniteOrigins(Detector):
     @classmethod
     def observes(cls, operation: Operation) -> bool:
         """Return whether the operation computes floats, or passes values on."""
-        if isinstance(operation, arith.ConstantOp):
+        if isinstance(operation, mlir.ConstantOp):
             return False
         if operation.name.startswith(("scf.", "cf.", "tt.return", "kernellab.")):
             return True
-        if has(operation, MovesElements) or isinstance(operation, arith.BitcastOp | tt.BitcastOp):
+        if has(operation, MovesElements) or isinstance(operation, mlir.BitcastOp | tt.BitcastOp):
             return True  # the bits may be those of floats
-        if isinstance(operation, arith.XOrIOp):
+        if isinstance(operation, mlir.XOrIOp):
             return swap_of_pairs(operation) is not None
         return any(is_float(result) for result in operation.results)
 
@@ -214,7 +218,7 @@ class NonFinite(Suspecting):
     @classmethod
     def observes(cls, operation: Operation) -> bool:
         """Return whether the operation converts to floats of 8 bits."""
-        if not isinstance(operation, arith.TruncFOp | tt.FpToFpOp):
+        if not isinstance(operation, mlir.TruncFOp | tt.FpToFpOp):
             return False
         return dtype(operation.results[0].type).itemsize == 1
 

@@ -14,15 +14,18 @@ from kernellab.checker.detector import Detector
 from kernellab.checker.records import Proposal
 from kernellab.checker.slices import form_of
 from kernellab.checker.value_names import name_of
-from kernellab.interpreter.analyses.index_values import all_parts_of, lane_of
-from kernellab.interpreter.analyses.source_expressions import expression_of
-from kernellab.interpreter.execution.bounds_advice import Extents, bounds_advice
-from kernellab.interpreter.execution.lane_values import LaneValues, constant_of
+from kernellab.interpreter.codegen.indices import all_parts_of, expression_of, lane_of
+from kernellab.interpreter.execution.bounds_advice import (
+    Extents,
+    LaneValues,
+    bounds_advice,
+    constant_of,
+)
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.ir import arith, tt
+from kernellab.ir import mlir, tt
 from kernellab.ir.locations import argument_name, locate
-from kernellab.ir.traits import KeepsElements, PointerAccess, has, trait_of
+from kernellab.ir.operations import KeepsElements, PointerAccess, has, trait_of
 
 # Negative remainders: in Triton `%` has the sign of C, not of Python.
 
@@ -41,7 +44,7 @@ def negative_remainder(
     values = LaneValues(access.frame, program, access.run.code, access.run.call)
     for part in all_parts_of(access.operation, place):
         op = part.value.owner
-        if not isinstance(op, arith.RemSIOp):
+        if not isinstance(op, mlir.RemSIOp):
             continue
         remainder, lane = values.at(part.value, part.lane), lane_of(op, op.operands[0], part.lane)
         dividend = None if lane is None else values.at(op.operands[0], lane)
@@ -64,7 +67,7 @@ def negative_remainder(
 
 def _written(value: SSAValue) -> str | None:
     """Return a constant, or the source of an expression without a name: "(i - shift)"."""
-    if isinstance(value.owner, arith.ConstantOp):
+    if isinstance(value.owner, mlir.ConstantOp):
         number = constant_of(value.owner)
         return None if number is None else str(number)
     text = expression_of(value)

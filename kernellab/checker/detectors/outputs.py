@@ -16,15 +16,19 @@ from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.shadow_memory import PIECE, ListedPart, ShadowArray, Storage, Storages
 from kernellab.errors import SourcePosition
-from kernellab.interpreter.analyses.memory_effects import EVERYTHING, memory_effects
 from kernellab.interpreter.execution.launcher import argument_names
-from kernellab.interpreter.execution.per_code import per_code
-from kernellab.interpreter.execution.program import ProgramCode, entry_of
+from kernellab.interpreter.execution.program import (
+    EVERYTHING,
+    ProgramCode,
+    entry_of,
+    memory_effects,
+    per_code,
+)
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.interpreter.numerics.tiles import Value
+from kernellab.interpreter.tiles import Value
 from kernellab.ir import tt
 from kernellab.ir.locations import locate
-from kernellab.ir.traits import GlobalWrite, has
+from kernellab.ir.operations import GlobalWrite, has
 from kernellab.triton_api import (
     JITFunction,
     definition_of,

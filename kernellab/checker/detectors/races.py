@@ -45,11 +45,11 @@ from kernellab.checker.shadow_memory import ShadowMemory, Storages
 from kernellab.checker.slices import storages_of
 from kernellab.common.formatting import number_text, number_texts
 from kernellab.errors import KernelFault, SourcePosition
-from kernellab.interpreter.analyses.memory_effects import EVERYTHING, memory_effects
 from kernellab.interpreter.execution.grid import linear_ids
+from kernellab.interpreter.execution.program import EVERYTHING, memory_effects
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.interpreter.memory.layers import Load, MemoryAccess
+from kernellab.interpreter.memory.global_memory import Load, MemoryAccess
 from kernellab.ir.locations import locate
 
 # Find racing reads without an effect: a program reads a version number again, and discards what

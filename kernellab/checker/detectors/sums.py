@@ -24,17 +24,15 @@ from kernellab.checker.slices import behind, function_of
 from kernellab.checker.value_names import name_of
 from kernellab.common.formatting import number_text, number_texts
 from kernellab.compiler.modules.structure import users_line
-from kernellab.interpreter.analyses.pointers import underlying_objects
-from kernellab.interpreter.analyses.spin_loops import is_spin_loop
+from kernellab.interpreter.codegen.analyses import is_spin_loop, underlying_objects
 from kernellab.interpreter.execution.grid import Programs
-from kernellab.interpreter.execution.per_code import per_code
-from kernellab.interpreter.execution.program import ProgramCode, entry_of
+from kernellab.interpreter.execution.program import ProgramCode, entry_of, per_code
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.interpreter.memory.layers import Atomic, Store
-from kernellab.interpreter.numerics.numerics import FLOAT64, convert, widen
-from kernellab.ir import arith, math, scf, tt
+from kernellab.interpreter.memory.global_memory import Atomic, Store
+from kernellab.interpreter.numerics import FLOAT64, convert, widen
+from kernellab.ir import mlir, tt
 from kernellab.ir.locations import locate
-from kernellab.ir.traits import in_region_of_elements
+from kernellab.ir.operations import in_region_of_elements
 from kernellab.ir.types import dtype, shape
 
 # Where a kernel adds up in floats of 16 bits: around a loop, also one that the compiler has
@@ -83,7 +81,7 @@ def _additions(function: Operation) -> Mapping[Operation, Addition]:
         if rounding is None:
             continue
         for position, operand in enumerate(op.operands):
-            is_product = isinstance(op, math.FmaOp) and position < 2
+            is_product = isinstance(op, mlir.FmaOp) and position < 2
             result = rounding.results[0]
             if not is_product and (
                 returning.comes_back(result, operand) or turns.comes_from(operand, result)
@@ -95,12 +93,12 @@ def _additions(function: Operation) -> Mapping[Operation, Addition]:
 
 def _rounding(op: Operation) -> Operation | None:
     """What rounds the result of an addition to 16 bits."""
-    if not isinstance(op, arith.AddFOp | arith.SubFOp | math.FmaOp):
+    if not isinstance(op, mlir.AddFOp | mlir.SubFOp | mlir.FmaOp):
         return None
     if is_half(op.results[0]):
         return op
     users = [use.operation for use in op.results[0].uses]
-    if len(users) == 1 and isinstance(users[0], arith.TruncFOp) and is_half(users[0].results[0]):
+    if len(users) == 1 and isinstance(users[0], mlir.TruncFOp) and is_half(users[0].results[0]):
         return users[0]
     return None
 
@@ -135,7 +133,7 @@ class _Turns:
         place = self.place(result.op)
         if place is None or not _is_of_halves(operand, result):
             return False
-        if isinstance(operand, OpResult) and isinstance(operand.op, arith.ExtFOp):
+        if isinstance(operand, OpResult) and isinstance(operand.op, mlir.ExtFOp):
             operand = operand.op.operands[0]
         return operand in self._results[place]
 
@@ -174,7 +172,7 @@ def _is_of_halves(operand: SSAValue, result: SSAValue) -> bool:
     """
     if dtype(operand.type) == dtype(result.type):
         return True
-    return isinstance(operand, OpResult) and isinstance(operand.op, arith.ExtFOp)
+    return isinstance(operand, OpResult) and isinstance(operand.op, mlir.ExtFOp)
 
 
 # Find sums in fp16 and bf16 that stall: each added number is less than half the distance to the
@@ -226,7 +224,7 @@ def _sum(op: Operation, operands: Sequence[Array]) -> Array:
     a, b, *c = operands
     if c:
         return a * b + c[0]
-    return a - b if isinstance(op, arith.SubFOp) else a + b
+    return a - b if isinstance(op, mlir.SubFOp) else a + b
 
 
 class StallEffects(ExactRun):
@@ -583,7 +581,7 @@ def _adding_stores(code: ProgramCode) -> frozenset[Operation]:
     summed = set()
     for store in stores:
         sources = [source.owner for source in behind([store.value], function)]
-        adds = any(isinstance(op, arith.AddFOp | arith.SubFOp) for op in sources)
+        adds = any(isinstance(op, mlir.AddFOp | mlir.SubFOp) for op in sources)
         loads = (op for op in sources if isinstance(op, tt.LoadOp))
         argument = objects.get(store.pointer)
         if adds and any(objects.get(load.pointer) is argument for load in loads):
@@ -596,8 +594,8 @@ def _adding_stores(code: ProgramCode) -> frozenset[Operation]:
 def _adds_while_it_waits(code: ProgramCode) -> bool:
     """Whether a kernel adds floats in a loop that another program's store or atomic may end."""
     return any(
-        isinstance(op, arith.AddFOp) and not in_region_of_elements(op)
+        isinstance(op, mlir.AddFOp) and not in_region_of_elements(op)
         for loop in code.module.walk()
-        if isinstance(loop, scf.WhileOp) and is_spin_loop(loop)
+        if isinstance(loop, mlir.WhileOp) and is_spin_loop(loop)
         for op in loop.walk()
     )

@@ -22,15 +22,14 @@ from kernellab.checker.shadow_memory import ShadowArray, Storage, Storages
 from kernellab.checker.slices import Form, form_of
 from kernellab.compiler.targets import may_leave_masked_lanes_open
 from kernellab.errors import KernelFault
-from kernellab.interpreter.execution.per_code import per_code
-from kernellab.interpreter.execution.program import ProgramCode
+from kernellab.interpreter.execution.program import ProgramCode, per_code
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.interpreter.memory.layers import Load, MemoryAccess
-from kernellab.interpreter.numerics.numerics import largest_finite
-from kernellab.interpreter.numerics.tiles import Value, full
-from kernellab.ir import arith, tt
-from kernellab.ir.traits import (
+from kernellab.interpreter.memory.global_memory import Load, MemoryAccess
+from kernellab.interpreter.numerics import largest_finite
+from kernellab.interpreter.tiles import Value, full
+from kernellab.ir import mlir, tt
+from kernellab.ir.operations import (
     Elementwise,
     KeepsElements,
     PointerAccess,
@@ -106,7 +105,7 @@ def _is_masked_by(op: Operation, mask: SSAValue) -> bool:
 def _hides(op: Operation, value: SSAValue, mask: SSAValue) -> bool:
     """Return whether a select takes the value only where the mask is true."""
     return (
-        isinstance(op, arith.SelectOp)
+        isinstance(op, mlir.SelectOp)
         and op.true_value is value
         and op.false_value is not value
         and op.condition is not value
@@ -119,7 +118,7 @@ def _implies(condition: SSAValue, mask: SSAValue) -> bool:
     if _is_same(condition, mask, _DEEPEST):
         return True
     owner = _in_any_layout(condition).owner
-    return isinstance(owner, arith.AndIOp) and any(_implies(part, mask) for part in owner.operands)
+    return isinstance(owner, mlir.AndIOp) and any(_implies(part, mask) for part in owner.operands)
 
 
 def _is_same(value: SSAValue, other: SSAValue, depth: int) -> bool:

@@ -14,13 +14,12 @@ from kernellab.checker.detector import Detector
 from kernellab.checker.slices import behind
 from kernellab.checker.value_names import name_of
 from kernellab.common.formatting import number_text, number_texts
-from kernellab.interpreter.analyses.pointers import underlying_objects
-from kernellab.interpreter.execution.per_code import per_code
-from kernellab.interpreter.execution.program import ProgramCode, entry_of
-from kernellab.interpreter.memory.layers import Load, Store
-from kernellab.interpreter.numerics.tiles import Value
-from kernellab.ir import arith, tt
-from kernellab.ir.traits import Elementwise, GlobalAccess, KeepsElements, has
+from kernellab.interpreter.codegen.analyses import underlying_objects
+from kernellab.interpreter.execution.program import ProgramCode, entry_of, per_code
+from kernellab.interpreter.memory.global_memory import Load, Store
+from kernellab.interpreter.tiles import Value
+from kernellab.ir import mlir, tt
+from kernellab.ir.operations import Elementwise, GlobalAccess, KeepsElements, has
 from kernellab.ir.types import dtype
 
 # Find stores of one program that write different values to the same element.
@@ -324,7 +323,7 @@ def _terms(value: SSAValue) -> Iterator[Operation]:
             if is_term:
                 yield op
         elif has(op, Elementwise, KeepsElements):
-            adds = isinstance(op, arith.AddFOp | arith.AddIOp | arith.SubFOp | arith.SubIOp)
+            adds = isinstance(op, mlir.AddFOp | mlir.AddIOp | mlir.SubFOp | mlir.SubIOp)
             pending += [(source, is_term or adds) for source in op.operands]
 
 
@@ -332,7 +331,7 @@ def _scatters(pointer: SSAValue, function: tt.FuncOp) -> bool:
     """Return whether the index was loaded or is a quotient, so that it may repeat in a tile."""
     for value in behind((pointer,), function):
         if isinstance(value, OpResult):
-            divides = isinstance(value.op, arith.DivSIOp | arith.DivUIOp | arith.ShRSIOp)
+            divides = isinstance(value.op, mlir.DivSIOp | mlir.DivUIOp | mlir.ShRSIOp)
             if divides or has(value.op, GlobalAccess):
                 return True
     return False

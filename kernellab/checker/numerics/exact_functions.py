@@ -14,10 +14,10 @@ import numpy
 from xdsl.ir import Operation, SSAValue
 
 from kernellab.checker.shadow_values import Array
-from kernellab.interpreter.numerics import numerics
-from kernellab.interpreter.numerics.numerics import accumulate
-from kernellab.ir import arith, math, tt
-from kernellab.ir.traits import KeepsElements, has
+from kernellab.interpreter import numerics
+from kernellab.interpreter.numerics import accumulate
+from kernellab.ir import mlir, tt
+from kernellab.ir.operations import KeepsElements, has
 from kernellab.ir.types import dtype, is_pointer, shape
 
 Function = Callable[..., Any]
@@ -54,75 +54,75 @@ def _same(a: Array) -> Array:
 
 
 _FUNCTIONS: dict[type[Operation], Function] = {
-    arith.AddFOp: numpy.add,
-    arith.SubFOp: numpy.subtract,
-    arith.MulFOp: numpy.multiply,
-    arith.DivFOp: numpy.divide,
+    mlir.AddFOp: numpy.add,
+    mlir.SubFOp: numpy.subtract,
+    mlir.MulFOp: numpy.multiply,
+    mlir.DivFOp: numpy.divide,
     tt.PreciseDivFOp: numpy.divide,
     tt.ApproxDivFOp: numpy.divide,
-    arith.RemFOp: numpy.fmod,
-    arith.NegFOp: numpy.negative,
-    arith.MaximumFOp: numpy.maximum,
-    arith.MinimumFOp: numpy.minimum,
-    arith.MaxNumFOp: numpy.fmax,
-    arith.MinNumFOp: numpy.fmin,
-    math.FmaOp: lambda a, b, c: a * b + c,
-    math.AbsFOp: numpy.abs,
-    math.CeilOp: numpy.ceil,
-    math.FloorOp: numpy.floor,
-    math.TruncOp: numpy.trunc,
-    math.RoundEvenOp: numpy.rint,
-    math.CosOp: numpy.cos,
-    math.SinOp: numpy.sin,
-    math.TanOp: numpy.tan,
-    math.TanhOp: numpy.tanh,
-    math.ExpOp: numpy.exp,
-    math.Exp2Op: numpy.exp2,
-    math.ExpM1Op: numpy.expm1,
-    math.LogOp: numpy.log,
-    math.Log2Op: numpy.log2,
-    math.Log10Op: numpy.log10,
-    math.Log1pOp: numpy.log1p,
-    math.SqrtOp: numpy.sqrt,
+    mlir.RemFOp: numpy.fmod,
+    mlir.NegFOp: numpy.negative,
+    mlir.MaximumFOp: numpy.maximum,
+    mlir.MinimumFOp: numpy.minimum,
+    mlir.MaxNumFOp: numpy.fmax,
+    mlir.MinNumFOp: numpy.fmin,
+    mlir.FmaOp: lambda a, b, c: a * b + c,
+    mlir.AbsFOp: numpy.abs,
+    mlir.CeilOp: numpy.ceil,
+    mlir.FloorOp: numpy.floor,
+    mlir.TruncOp: numpy.trunc,
+    mlir.RoundEvenOp: numpy.rint,
+    mlir.CosOp: numpy.cos,
+    mlir.SinOp: numpy.sin,
+    mlir.TanOp: numpy.tan,
+    mlir.TanhOp: numpy.tanh,
+    mlir.ExpOp: numpy.exp,
+    mlir.Exp2Op: numpy.exp2,
+    mlir.ExpM1Op: numpy.expm1,
+    mlir.LogOp: numpy.log,
+    mlir.Log2Op: numpy.log2,
+    mlir.Log10Op: numpy.log10,
+    mlir.Log1pOp: numpy.log1p,
+    mlir.SqrtOp: numpy.sqrt,
     tt.PreciseSqrtOp: numpy.sqrt,
-    math.RsqrtOp: lambda a: 1 / numpy.sqrt(a),
-    math.ErfOp: numerics.erf,
-    math.PowFOp: numpy.power,
-    math.Atan2Op: numpy.arctan2,
+    mlir.RsqrtOp: lambda a: 1 / numpy.sqrt(a),
+    mlir.ErfOp: numerics.erf,
+    mlir.PowFOp: numpy.power,
+    mlir.Atan2Op: numpy.arctan2,
     tt.ClampFOp: numpy.clip,
-    arith.AddIOp: numpy.add,
-    arith.SubIOp: numpy.subtract,
-    arith.MulIOp: _product,
-    arith.DivSIOp: _quotient,
-    arith.DivUIOp: _quotient,
-    arith.RemSIOp: _remainder,
-    arith.RemUIOp: _remainder,
-    arith.FloorDivSIOp: lambda a, b: numpy.floor(a / numpy.where(b == 0, numpy.nan, b)),
-    arith.CeilDivSIOp: lambda a, b: numpy.ceil(a / numpy.where(b == 0, numpy.nan, b)),
-    arith.ShRSIOp: lambda a, b: numpy.floor(a / 2.0**b),
-    arith.MaxSIOp: numpy.maximum,
-    arith.MinSIOp: numpy.minimum,
-    arith.MaxUIOp: numpy.maximum,
-    arith.MinUIOp: numpy.minimum,
-    math.AbsIOp: numpy.abs,
+    mlir.AddIOp: numpy.add,
+    mlir.SubIOp: numpy.subtract,
+    mlir.MulIOp: _product,
+    mlir.DivSIOp: _quotient,
+    mlir.DivUIOp: _quotient,
+    mlir.RemSIOp: _remainder,
+    mlir.RemUIOp: _remainder,
+    mlir.FloorDivSIOp: lambda a, b: numpy.floor(a / numpy.where(b == 0, numpy.nan, b)),
+    mlir.CeilDivSIOp: lambda a, b: numpy.ceil(a / numpy.where(b == 0, numpy.nan, b)),
+    mlir.ShRSIOp: lambda a, b: numpy.floor(a / 2.0**b),
+    mlir.MaxSIOp: numpy.maximum,
+    mlir.MinSIOp: numpy.minimum,
+    mlir.MaxUIOp: numpy.maximum,
+    mlir.MinUIOp: numpy.minimum,
+    mlir.AbsIOp: numpy.abs,
     tt.AddPtrOp: numpy.add,
-    arith.ExtFOp: _same,
-    arith.TruncFOp: _same,
+    mlir.ExtFOp: _same,
+    mlir.TruncFOp: _same,
     tt.FpToFpOp: _same,
-    arith.ExtSIOp: _same,
-    arith.ExtUIOp: _same,
-    arith.TruncIOp: _same,
-    arith.IndexCastOp: _same,
-    arith.SIToFPOp: _same,
-    arith.UIToFPOp: _same,
-    arith.FPToSIOp: numpy.trunc,
-    arith.FPToUIOp: numpy.trunc,
+    mlir.ExtSIOp: _same,
+    mlir.ExtUIOp: _same,
+    mlir.TruncIOp: _same,
+    mlir.IndexCastOp: _same,
+    mlir.SIToFPOp: _same,
+    mlir.UIToFPOp: _same,
+    mlir.FPToSIOp: numpy.trunc,
+    mlir.FPToUIOp: numpy.trunc,
 }
 
 _LOGIC: dict[type[Operation], Function] = {
-    arith.AndIOp: _both,
-    arith.OrIOp: _either,
-    arith.XOrIOp: lambda a, b: numpy.abs(a - b),
+    mlir.AndIOp: _both,
+    mlir.OrIOp: _either,
+    mlir.XOrIOp: lambda a, b: numpy.abs(a - b),
 }
 """Operations on truth values. Bitwise operations on numbers are not arithmetic and not followed."""
 
@@ -136,18 +136,18 @@ _COMPARISONS: dict[str, Function] = {
 }
 
 _ACCUMULATED: dict[type[Operation], numpy.ufunc] = {
-    arith.AddFOp: numpy.add,
-    arith.AddIOp: numpy.add,
-    arith.MulFOp: numpy.multiply,
-    arith.MulIOp: numpy.multiply,
-    arith.MaximumFOp: numpy.maximum,
-    arith.MinimumFOp: numpy.minimum,
-    arith.MaxNumFOp: numpy.fmax,
-    arith.MinNumFOp: numpy.fmin,
-    arith.MaxSIOp: numpy.maximum,
-    arith.MinSIOp: numpy.minimum,
-    arith.MaxUIOp: numpy.maximum,
-    arith.MinUIOp: numpy.minimum,
+    mlir.AddFOp: numpy.add,
+    mlir.AddIOp: numpy.add,
+    mlir.MulFOp: numpy.multiply,
+    mlir.MulIOp: numpy.multiply,
+    mlir.MaximumFOp: numpy.maximum,
+    mlir.MinimumFOp: numpy.minimum,
+    mlir.MaxNumFOp: numpy.fmax,
+    mlir.MinNumFOp: numpy.fmin,
+    mlir.MaxSIOp: numpy.maximum,
+    mlir.MinSIOp: numpy.minimum,
+    mlir.MaxUIOp: numpy.maximum,
+    mlir.MinUIOp: numpy.minimum,
 }
 
 
@@ -157,17 +157,17 @@ def function_for(op: Operation) -> Function | None:
     through.
     """
     match op:
-        case arith.CmpIOp():
-            return _comparison(arith.INTEGER_PREDICATES[op.predicate.value.data])
-        case arith.CmpFOp():
-            return _comparison(arith.FLOAT_PREDICATES[op.predicate.value.data])
-        case arith.SelectOp():
+        case mlir.CmpIOp():
+            return _comparison(mlir.INTEGER_PREDICATES[op.predicate.value.data])
+        case mlir.CmpFOp():
+            return _comparison(mlir.FLOAT_PREDICATES[op.predicate.value.data])
+        case mlir.SelectOp():
             return lambda condition, *chosen: _selected(op, condition, *chosen)
         case tt.DotOp():
             return lambda a, b, c: numpy.matmul(_whole(a, op.a), _whole(b, op.b)) + c
         case tt.ReduceOp() | tt.ScanOp():
             return _accumulation(op)
-        case arith.ShRUIOp():
+        case mlir.ShRUIOp():
             return (lambda a, b: numpy.floor(a / 2.0**b)) if _is_of_sums(op.operands[0]) else None
     if type(op) in _LOGIC:
         return _LOGIC[type(op)] if dtype(op.results[0].type).kind == "b" else None
@@ -181,18 +181,18 @@ def integer_function_for(op: Operation) -> Function | None:
         return numpy.add if isinstance(op, tt.AddPtrOp) else None
     kind = dtype(result)
     match op:
-        case arith.CmpIOp():
+        case mlir.CmpIOp():
             # uint32 may be a hash, whose comparisons are meant as they are.
-            predicate = arith.INTEGER_PREDICATES[op.predicate.value.data]
+            predicate = mlir.INTEGER_PREDICATES[op.predicate.value.data]
             is_hash = predicate[0] == "u" and dtype(operand).itemsize >= 4
             return None if is_hash and dtype(operand).kind == "i" else _comparison(predicate)
         case tt.ReduceOp() | tt.ScanOp():
             return _accumulation(op)
-        case arith.TruncIOp() if kind.itemsize < 4:
+        case mlir.TruncIOp() if kind.itemsize < 4:
             return None  # what is cut to fewer bits is taken for bits
-        case arith.BitcastOp() | tt.BitcastOp():
+        case mlir.BitcastOp() | tt.BitcastOp():
             return _same if kind.kind == "i" else None
-        case arith.ExtSIOp() | arith.ExtUIOp() | arith.TruncIOp() | arith.IndexCastOp():
+        case mlir.ExtSIOp() | mlir.ExtUIOp() | mlir.TruncIOp() | mlir.IndexCastOp():
             return None if dtype(operand).kind == "b" else _same
     if kind.kind == "b":
         return _LOGIC.get(type(op))
@@ -219,26 +219,26 @@ def _shifted_right(a: Array, b: Array) -> Array:
 
 
 _OF_INTEGERS: dict[type[Operation], Function] = {
-    arith.AddIOp: numpy.add,
-    arith.SubIOp: numpy.subtract,
-    arith.MulIOp: numpy.multiply,
-    arith.ShLIOp: lambda a, b: a << numpy.clip(b, 0, 62),
-    arith.DivSIOp: _whole_quotient,
-    arith.RemSIOp: _whole_remainder,
-    arith.ShRSIOp: _shifted_right,
-    arith.MaxSIOp: numpy.maximum,
-    arith.MinSIOp: numpy.minimum,
-    arith.MaxUIOp: numpy.maximum,
-    arith.MinUIOp: numpy.minimum,
-    math.AbsIOp: numpy.abs,
+    mlir.AddIOp: numpy.add,
+    mlir.SubIOp: numpy.subtract,
+    mlir.MulIOp: numpy.multiply,
+    mlir.ShLIOp: lambda a, b: a << numpy.clip(b, 0, 62),
+    mlir.DivSIOp: _whole_quotient,
+    mlir.RemSIOp: _whole_remainder,
+    mlir.ShRSIOp: _shifted_right,
+    mlir.MaxSIOp: numpy.maximum,
+    mlir.MinSIOp: numpy.minimum,
+    mlir.MaxUIOp: numpy.maximum,
+    mlir.MinUIOp: numpy.minimum,
+    mlir.AbsIOp: numpy.abs,
 }
 """What carries an inexact operand on. Bits do not: who takes those of a product wants it
 modulo 2**32. Nor do divisions and shifts of uint32, which hashes end with."""
 
 _OF_NARROW_INTEGERS: dict[type[Operation], Function] = {
-    arith.DivUIOp: _whole_quotient,
-    arith.RemUIOp: _whole_remainder,
-    arith.ShRUIOp: _shifted_right,
+    mlir.DivUIOp: _whole_quotient,
+    mlir.RemUIOp: _whole_remainder,
+    mlir.ShRUIOp: _shifted_right,
 }
 """What does in uint8 and uint16, in which no one hashes."""
 
@@ -248,11 +248,11 @@ def _is_of_sums(value: SSAValue) -> bool:
     `(a + b) >> 1`; bits that are mixed, by products say, are shifted on purpose.
     """
     op = value.owner
-    if isinstance(op, arith.AddIOp | arith.SubIOp):
+    if isinstance(op, mlir.AddIOp | mlir.SubIOp):
         return all(map(_is_of_sums, op.operands))
     if isinstance(op, Operation) and has(op, KeepsElements):
         return _is_of_sums(op.operands[0])
-    return isinstance(op, tt.LoadOp | arith.ExtUIOp | arith.ExtSIOp | arith.ConstantOp)
+    return isinstance(op, tt.LoadOp | mlir.ExtUIOp | mlir.ExtSIOp | mlir.ConstantOp)
 
 
 def _comparison(predicate: str) -> Function | None:
@@ -266,7 +266,7 @@ def _comparison(predicate: str) -> Function | None:
     return compared
 
 
-def _selected(op: arith.SelectOp, condition: Array, chosen: Array, otherwise: Array) -> Array:
+def _selected(op: mlir.SelectOp, condition: Array, chosen: Array, otherwise: Array) -> Array:
     rank = len(shape(op.result.type))
     if condition.ndim <= rank:
         condition = condition.reshape((-1,) + (1,) * rank)
@@ -306,11 +306,9 @@ def _choice(op: tt.ReduceOp) -> Callable[..., Array] | None:
     """How a reduction of values and places chooses among values."""
     value, other = op.combine.block.args[0], op.combine.block.args[2]
     for inner in op.combine.block.ops:
-        if isinstance(inner, arith.CmpFOp | arith.CmpIOp):
+        if isinstance(inner, mlir.CmpFOp | mlir.CmpIOp):
             names = (
-                arith.FLOAT_PREDICATES
-                if isinstance(inner, arith.CmpFOp)
-                else arith.INTEGER_PREDICATES
+                mlir.FLOAT_PREDICATES if isinstance(inner, mlir.CmpFOp) else mlir.INTEGER_PREDICATES
             )
             relation = names[inner.predicate.value.data][-2]
             if tuple(inner.operands) == (value, other) and relation in "lg":

@@ -15,14 +15,12 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.numerics.exact_functions import integer_function_for
 from kernellab.checker.shadow_values import Array, lifted
-from kernellab.interpreter.analyses.dataflow import handed_on
-from kernellab.interpreter.analyses.pointers import underlying_objects
+from kernellab.interpreter.affine import AffineTile
+from kernellab.interpreter.codegen.analyses import handed_on, underlying_objects
 from kernellab.interpreter.execution.launcher import argument_names
-from kernellab.interpreter.execution.per_code import per_code
-from kernellab.interpreter.execution.program import ProgramCode
-from kernellab.interpreter.numerics.affine import AffineTile
-from kernellab.ir import arith, tt
-from kernellab.ir.traits import (
+from kernellab.interpreter.execution.program import ProgramCode, per_code
+from kernellab.ir import mlir, tt
+from kernellab.ir.operations import (
     KeepsSign,
     MovesElements,
     PointerAccess,
@@ -108,8 +106,8 @@ def takes_for_signed(op: Operation) -> bool | None:
     reads = trait_of(op, ReadsIntegers)
     if reads is not None:
         return reads.signed
-    if isinstance(op, arith.CmpIOp):
-        sign = arith.INTEGER_PREDICATES[op.predicate.value.data][0]
+    if isinstance(op, mlir.CmpIOp):
+        sign = mlir.INTEGER_PREDICATES[op.predicate.value.data][0]
         return {"s": True, "u": False}.get(sign)
     return True if isinstance(op, tt.AddPtrOp) else None
 
@@ -119,7 +117,7 @@ def _same_sign(op: Operation) -> Iterator[tuple[SSAValue, SSAValue]]:
     moves = trait_of(op, MovesElements)
     sources: Iterable[SSAValue] = () if moves is None else moves.sources_of(op)
     if has(op, KeepsSign):
-        sources = op.operands[:1] if isinstance(op, arith.ShLIOp) else op.operands
+        sources = op.operands[:1] if isinstance(op, mlir.ShLIOp) else op.operands
     for source in sources:
         yield from ((source, result) for result in op.results)
     if has(op, RegionsOfElements):
@@ -177,10 +175,10 @@ def _spread(values: set[SSAValue], along: Mapping[SSAValue, Iterable[SSAValue]])
 
 
 SIGNS: dict[type[Operation], str] = {
-    arith.AddIOp: "+",
-    arith.SubIOp: "-",
-    arith.MulIOp: "*",
-    arith.ShLIOp: "<<",
+    mlir.AddIOp: "+",
+    mlir.SubIOp: "-",
+    mlir.MulIOp: "*",
+    mlir.ShLIOp: "<<",
 }
 """What may wrap, and how Python writes it."""
 
@@ -201,13 +199,13 @@ def adds_up(op: Operation) -> bool:
     if not isinstance(op, tt.ReduceOp | tt.ScanOp) or len(op.operands) != 1:
         return False
     combiner, *rest = op.combine.block.ops
-    return isinstance(combiner, arith.AddIOp) and len(rest) == 1
+    return isinstance(combiner, mlir.AddIOp) and len(rest) == 1
 
 
 def _cuts(op: Operation) -> bool:
     """True for int64 cut to int32; what is cut further is taken for bits."""
     return (
-        isinstance(op, arith.TruncIOp)
+        isinstance(op, mlir.TruncIOp)
         and dtype(op.operand.type).itemsize == 8
         and dtype(op.result.type).itemsize == 4
     )
@@ -219,7 +217,7 @@ def wrapped(computed: Computed, unsigned: Values) -> bool:
     without_sign = op.results[0] in unsigned
     if isinstance(result, AffineTile) and (result.low >= 0 or not without_sign):
         return False  # an affine tile never wraps: see affine._fitting
-    takes_so = without_sign and not isinstance(op, arith.TruncIOp)
+    takes_so = without_sign and not isinstance(op, mlir.TruncIOp)
     kind = dtype(op.results[0].type)
     limits = numpy.iinfo(f"u{kind.itemsize}" if without_sign else kind)
     if max(map(numpy.size, (*computed.operands, result))) >= _LARGE:

@@ -13,19 +13,19 @@ from xdsl.ir import Operation, SSAValue
 from kernellab.checker.numerics.nan_sources import Origin, is_float
 from kernellab.checker.slices import function_of
 from kernellab.checker.value_names import name_of
-from kernellab.interpreter.analyses.dataflow import handed_on
-from kernellab.interpreter.numerics.numerics import largest_finite, widen
-from kernellab.ir import arith, math, tt
-from kernellab.ir.traits import DotLike, Elementwise, KeepsElements, MovesElements, has
+from kernellab.interpreter.codegen.analyses import handed_on
+from kernellab.interpreter.numerics import largest_finite, widen
+from kernellab.ir import mlir, tt
+from kernellab.ir.operations import DotLike, Elementwise, KeepsElements, MovesElements, has
 from kernellab.ir.types import dtype, shape
 
 # Kinds of float operations that messages and advice distinguish.
 
 
-DIVISIONS = (arith.DivFOp, arith.RemFOp, tt.PreciseDivFOp, tt.ApproxDivFOp)
-LOGARITHMS = (math.LogOp, math.Log2Op, math.Log10Op, math.Log1pOp)
-ROOTS = (math.SqrtOp, math.RsqrtOp, tt.PreciseSqrtOp)
-EXPONENTIALS = (math.ExpOp, math.Exp2Op, math.ExpM1Op)
+DIVISIONS = (mlir.DivFOp, mlir.RemFOp, tt.PreciseDivFOp, tt.ApproxDivFOp)
+LOGARITHMS = (mlir.LogOp, mlir.Log2Op, mlir.Log10Op, mlir.Log1pOp)
+ROOTS = (mlir.SqrtOp, mlir.RsqrtOp, tt.PreciseSqrtOp)
+EXPONENTIALS = (mlir.ExpOp, mlir.Exp2Op, mlir.ExpM1Op)
 
 # Advice for an exponential that overflows, which depends on how it is used.
 
@@ -41,7 +41,7 @@ def advice_for(op: Operation) -> str:
     alone, summed = _reached([op.results[0]], until_sums=True)
     after_sums, _ = _reached(summed, until_sums=False)
     if any(isinstance(use, (*DIVISIONS, *LOGARITHMS)) for use in after_sums):
-        if isinstance(op.operands[0].owner, arith.SubFOp):
+        if isinstance(op.operands[0].owner, mlir.SubFOp):
             return (
                 "The subtracted value is not the maximum: subtract the maximum of the elements "
                 "that "
@@ -75,7 +75,7 @@ def advice_for(op: Operation) -> str:
 
 
 def _adds_exponentials(op: Operation) -> bool:
-    return isinstance(op, arith.AddFOp) and all(
+    return isinstance(op, mlir.AddFOp) and all(
         isinstance(operand.owner, EXPONENTIALS) for operand in op.operands
     )
 
@@ -83,7 +83,7 @@ def _adds_exponentials(op: Operation) -> bool:
 def _limit(op: Operation) -> float:
     """Return the largest argument whose exponential is finite, rounded down."""
     largest = largest_finite(dtype(op.results[0].type))
-    limit = numbers.log2(largest) if isinstance(op, math.Exp2Op) else numbers.log(largest)
+    limit = numbers.log2(largest) if isinstance(op, mlir.Exp2Op) else numbers.log(largest)
     return numbers.floor(limit * 10) / 10
 
 
@@ -126,19 +126,19 @@ def _reached(
 
 
 _SIGNS: dict[type[Operation], str] = {
-    arith.AddFOp: "+",
-    arith.SubFOp: "-",
-    arith.MulFOp: "*",
-    arith.DivFOp: "/",
-    arith.RemFOp: "%",
+    mlir.AddFOp: "+",
+    mlir.SubFOp: "-",
+    mlir.MulFOp: "*",
+    mlir.DivFOp: "/",
+    mlir.RemFOp: "%",
     tt.PreciseDivFOp: "/",
     tt.ApproxDivFOp: "/",
 }
 
 _FUNCTIONS: dict[type[Operation], str] = {
-    arith.NegFOp: "-",
-    math.AbsFOp: "tl.abs",
-    math.PowFOp: "pow",
+    mlir.NegFOp: "-",
+    mlir.AbsFOp: "tl.abs",
+    mlir.PowFOp: "pow",
     tt.PreciseSqrtOp: "tl.sqrt_rn",
     tt.ClampFOp: "tl.clamp",
     tt.ElementwiseInlineAsmOp: "inline assembly ",
@@ -146,8 +146,8 @@ _FUNCTIONS: dict[type[Operation], str] = {
 """Operations whose function is not tl. and their own name."""
 
 _OPERATIONS: dict[type[Operation] | type[None], str] = {
-    arith.AddFOp: "sum",
-    arith.MulFOp: "product",
+    mlir.AddFOp: "sum",
+    mlir.MulFOp: "product",
 }
 
 _TYPES = {
@@ -304,14 +304,14 @@ def advice(origin: Origin, lane: tuple[int, ...]) -> str:
         )
     if origin.kind == "nan" and isinstance(op, tt.ExternElementwiseOp):
         return _of_domain(_library_name(op), name_of(op.operands[0], op) or "x")
-    if isinstance(op, math.RsqrtOp) and values[0] == 0:
+    if isinstance(op, mlir.RsqrtOp) and values[0] == 0:
         return "Add a small number to the argument: tl.rsqrt(x + 1e-6)."
     if isinstance(op, ROOTS):
         return (
             "Keep the argument at 0 or above, for example with tl.maximum(x, 0). Rounding can make "
             "a difference negative."
         )
-    if isinstance(op, arith.SubFOp) and all(numpy.isinf(value) for value in values):
+    if isinstance(op, mlir.SubFOp) and all(numpy.isinf(value) for value in values):
         return (
             "Infinity minus infinity is NaN. In a softmax, a row that is masked completely has the "
             "maximum -inf: replace it with 0 by tl.where."

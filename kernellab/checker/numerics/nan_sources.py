@@ -18,10 +18,10 @@ from kernellab.checker.checked_run import Computed
 from kernellab.checker.shadow_values import Array, Shadow, Shadows, lifted, moved, reach
 from kernellab.compiler.modules.structure import users_line
 from kernellab.errors import SourcePosition
-from kernellab.interpreter.numerics.numerics import largest_finite, widen
-from kernellab.ir import arith, math, tt
+from kernellab.interpreter.numerics import largest_finite, widen
+from kernellab.ir import mlir, tt
 from kernellab.ir.locations import locate
-from kernellab.ir.traits import DotLike, Elementwise, MovesElements, RegionsOfElements, has
+from kernellab.ir.operations import DotLike, Elementwise, MovesElements, RegionsOfElements, has
 from kernellab.ir.types import MemDescType, TensorDescType, dtype, is_pointer, shape
 
 # Which numbers are NaN or infinite, of every floating-point type that kernels have.
@@ -178,12 +178,12 @@ def _column(outer: Computed, lane: tuple[int, ...]) -> tuple[int, int]:
 # what it is.
 
 
-NARROWING = (arith.TruncFOp, tt.FpToFpOp, arith.SIToFPOp, arith.UIToFPOp)
+NARROWING = (mlir.TruncFOp, tt.FpToFpOp, mlir.SIToFPOp, mlir.UIToFPOp)
 """Conversions in which a number may turn out too large for its new type."""
 
 Lane = tuple[int, ...]
 
-_BITS = (arith.BitcastOp, tt.BitcastOp)
+_BITS = (mlir.BitcastOp, tt.BitcastOp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,14 +321,14 @@ def _computes(op: Operation) -> bool:
 
 
 _GIVES_AN_OPERAND = (
-    arith.MaximumFOp,
-    arith.MinimumFOp,
-    arith.MaxNumFOp,
-    arith.MinNumFOp,
-    arith.NegFOp,
-    arith.ExtFOp,
-    arith.SelectOp,
-    math.AbsFOp,
+    mlir.MaximumFOp,
+    mlir.MinimumFOp,
+    mlir.MaxNumFOp,
+    mlir.MinNumFOp,
+    mlir.NegFOp,
+    mlir.ExtFOp,
+    mlir.SelectOp,
+    mlir.AbsFOp,
     tt.ClampFOp,
 )
 """Operations whose result is finite where their operands are."""

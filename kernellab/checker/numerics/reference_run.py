@@ -35,12 +35,11 @@ from kernellab.checker.shadow_values import (
 )
 from kernellab.checker.slices import behind, function_of, mask_of, placing, stored_value
 from kernellab.common.formatting import number_texts
-from kernellab.interpreter.memory.global_memory import lanes_on
-from kernellab.interpreter.memory.layers import Atomic, Load, Store
-from kernellab.interpreter.numerics.numerics import FLOAT64, widen
-from kernellab.interpreter.numerics.tiles import Value
-from kernellab.ir import arith, cf, scf
-from kernellab.ir.traits import GlobalAccess, KeepsSign, MovesElements, RegionsOfElements, has
+from kernellab.interpreter.memory.global_memory import Atomic, Load, Store, lanes_on
+from kernellab.interpreter.numerics import FLOAT64, widen
+from kernellab.interpreter.tiles import Value
+from kernellab.ir import mlir
+from kernellab.ir.operations import GlobalAccess, KeepsSign, MovesElements, RegionsOfElements, has
 from kernellab.ir.types import dtype, is_pointer, shape
 
 # What values would be if some operations had given all of what they compute, which overflows, is
@@ -214,7 +213,7 @@ class ExactValues(Shadows):
         """What an operand should be."""
         should = with_distance(self.numbers(source, value), shadow)
         exact = numpy.where(shadow != 0, should, taken)
-        return below_zero(exact, taken) if isinstance(op, arith.CmpIOp) else exact
+        return below_zero(exact, taken) if isinstance(op, mlir.CmpIOp) else exact
 
     def _note(
         self,
@@ -343,11 +342,11 @@ class ExactRun(Detector, Cause):
     @classmethod
     def observes(cls, operation: Operation) -> bool:
         """Return whether exact numbers pass through the operation."""
-        if isinstance(operation, arith.ConstantOp):
+        if isinstance(operation, mlir.ConstantOp):
             return False
         if operation.name.startswith(("scf.", "cf.", "tt.return", "kernellab.")):
             return True
-        if isinstance(operation, arith.XOrIOp) or has(operation, GlobalAccess, MovesElements):
+        if isinstance(operation, mlir.XOrIOp) or has(operation, GlobalAccess, MovesElements):
             return True
         return function_for(operation) is not None
 
@@ -490,4 +489,4 @@ class ExactRun(Detector, Cause):
 
 def _decides(op: Operation) -> bool:
     """Return whether the operands decide control flow."""
-    return isinstance(op, scf.ForOp | scf.IfOp | scf.ConditionOp | cf.ConditionalBranchOp)
+    return isinstance(op, mlir.ForOp | mlir.IfOp | mlir.ConditionOp | mlir.ConditionalBranchOp)

@@ -32,9 +32,8 @@ from kernellab.compiler.modules.structure import (
     position_of,
 )
 from kernellab.errors import SourcePosition
-from kernellab.ir.encodings import BlockedEncoding, SliceEncoding
-from kernellab.ir.traits import Atomic, PointerAccess, has, trait_of
-from kernellab.ir.types import element_type, shape
+from kernellab.ir.operations import Atomic, PointerAccess, has, trait_of
+from kernellab.ir.types import BlockedEncoding, SliceEncoding, element_type, shape
 from kernellab.records import Compilation
 from kernellab.records.axis_info import AxisInfo, PointerFacts
 from kernellab.records.compilations import AXIS_INFO

@@ -28,8 +28,8 @@ from kernellab.compiler.modules.structure import (
     users_line,
 )
 from kernellab.errors import SourcePosition
-from kernellab.ir.reader import read_module
-from kernellab.ir.traits import DescriptorAccess, PointerAccess, SharedRead, SharedWrite, has
+from kernellab.ir.operations import DescriptorAccess, PointerAccess, SharedRead, SharedWrite, has
+from kernellab.ir.syntax import read_module
 from kernellab.records import Compilation, PassRun
 from kernellab.records.barriers import Access, Barrier, Barriers, Hazard, HazardKind
 from kernellab.records.compilations import BARRIERS

@@ -17,7 +17,7 @@ from kernellab.compiler.modules.structure import (
     name_of,
 )
 from kernellab.ir.locations import locate
-from kernellab.ir.traits import DotLike, has, touches_memory
+from kernellab.ir.operations import DotLike, has, touches_memory
 from kernellab.ir.types import MemDescType
 from kernellab.triton_api.layouts import TileType
 

@@ -14,7 +14,7 @@ from kernellab.compiler.modules.mlir_queries import Query
 from kernellab.compiler.modules.structure import users_line
 from kernellab.errors import LayoutError, SourcePosition
 from kernellab.ir.locations import locate
-from kernellab.ir.reader import read_module
+from kernellab.ir.syntax import read_module
 from kernellab.records import Compilation, PassRun
 from kernellab.records.layouts import Layout
 from kernellab.triton_api.layouts import TileType, layouts_of

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from kernellab import triton_api
 from kernellab.compiler.modules.mlir_queries import Query, query_here
 from kernellab.errors import ArgumentError, nearest
-from kernellab.ir.reader import read_module
+from kernellab.ir.syntax import read_module
 from kernellab.records import Compilation
 
 _STAGES_OF_MLIR = ("ttir", "ttgir")

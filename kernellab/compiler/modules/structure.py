@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from kernellab.errors import SourcePosition
 from kernellab.ir.locations import locate
-from kernellab.ir.operation import operation_name
+from kernellab.ir.operations import operation_name
 
 
 @cache

@@ -19,7 +19,7 @@ from kernellab.compiler.modules.pointers import element_bytes, pointers_of
 from kernellab.compiler.modules.structure import integer
 from kernellab.errors import LayoutError
 from kernellab.ir import tt, ttg
-from kernellab.ir.traits import Atomic, PointerAccess, has
+from kernellab.ir.operations import Atomic, PointerAccess, has
 from kernellab.ir.types import element_type
 from kernellab.records import Target
 from kernellab.records.layouts import (

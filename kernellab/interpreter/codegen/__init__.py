@@ -1,1 +1,1 @@
-"""Operations become Python source: expressions, statements, positions."""
+"""Operations become Python source: analyses, expressions, statements, positions."""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import ast
 import keyword
 import re
+import weakref
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from types import CodeType
+from typing import Any, TypeVar
 
 import numpy
 from xdsl.ir import Operation
 
 from kernellab.errors import SourcePosition
-from kernellab.interpreter.codegen.code_positions import LAST_COLUMN, column_of_location
 from kernellab.interpreter.codegen.expressions import (
     BUILTINS,
     MODULES,
@@ -22,8 +24,111 @@ from kernellab.interpreter.codegen.expressions import (
     as_node,
     variable,
 )
-from kernellab.interpreter.codegen.liveness import release_dead
 from kernellab.ir.locations import Location, locate
+
+# How generated code keeps which location, and which operation, each of its instructions is of.
+#
+# Python stores positions, but not chains of calls: a statement has the kernel's line, and its
+# end column is the number of its location.
+
+
+Located = TypeVar("Located")
+
+_FIRST_COLUMN = 10_000
+"""Beyond the end of a line, where Python clips the column when it prints a traceback."""
+
+LAST_COLUMN = _FIRST_COLUMN - 1
+"""The last column that a statement can begin at: on a longer line, later ones begin there too."""
+
+
+def column_of_location(number: int) -> int:
+    """The end column that stands for a location, by its number."""
+    return _FIRST_COLUMN + number
+
+
+def located_at(code: CodeType, instruction: int, located: Sequence[Located]) -> Located | None:
+    """What an instruction of generated code belongs to:
+    one of the locations, or of their operations; None for none of them.
+    """
+    number = _end_columns(code)[instruction // 2] - _FIRST_COLUMN
+    return located[number] if 0 <= number < len(located) else None
+
+
+def is_among(code: CodeType, codes: Iterable[CodeType]) -> bool:
+    """Whether it is one of these, few ones. Hashing a code object, as a set does, or comparing two
+    takes as long as they are large.
+    """
+    return any(code is known for known in codes)
+
+
+_known: dict[int, tuple[weakref.ref[CodeType], array[int]]] = {}
+"""By the ids of code objects; Python gives the position of one instruction by way of all before."""
+
+
+def _end_columns(code: CodeType) -> array[int]:
+    key = id(code)
+    known = _known.get(key)
+    if known is None or known[0]() is not code:
+        columns = array("i", [end or 0 for *_, end in code.co_positions()])
+        known = _known[key] = weakref.ref(code, lambda _: _known.pop(key, None)), columns
+    return known[1]
+
+
+# `del` after the last use: tiles are let go as soon as nothing reads them, so that a batch stays
+# in the cache.
+
+
+def release_dead(statements: list[ast.stmt], candidates: set[str]) -> list[ast.stmt]:
+    """`statements`, with a `del` after the last use of each candidate that they assign, once,
+    at their own level.
+
+    A variable whose last use is the last statement is left to the end of the block.
+    """
+    assigned = _assigned_once(statements) & candidates
+    last_use: dict[str, int] = {}
+    for position, statement in enumerate(statements):
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and node.id in assigned:
+                last_use[node.id] = position
+    last_at: dict[int, list[str]] = {}
+    for name, last in last_use.items():
+        last_at.setdefault(last, []).append(name)
+    result: list[ast.stmt] = []
+    for position, statement in enumerate(statements):
+        result.append(statement)
+        dead = last_at.get(position, ())
+        if dead and position + 1 < len(statements):
+            deletion = ast.Delete([ast.Name(name, ast.Del()) for name in dead])
+            result.append(_positioned_like(deletion, statement))
+    return result
+
+
+def _assigned_once(statements: list[ast.stmt]) -> set[str]:
+    """Names that exactly one statement of this level assigns, and none below assigns again."""
+    counts: dict[str, int] = {}
+    own: set[str] = set()
+    for statement in statements:
+        if isinstance(statement, ast.Assign):
+            own.update(
+                node.id
+                for target in statement.targets
+                for node in ast.walk(target)
+                if isinstance(node, ast.Name)
+            )
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                counts[node.id] = counts.get(node.id, 0) + 1
+    return {name for name in own if counts[name] == 1}
+
+
+def _positioned_like(new: ast.stmt, old: ast.stmt) -> ast.stmt:
+    for node in ast.walk(new):
+        if isinstance(node, ast.stmt | ast.expr):
+            ast.copy_location(node, old)
+    return new
+
+
+# The code under construction.
 
 
 class CodeWriter:
@@ -32,7 +137,7 @@ class CodeWriter:
     Attributes:
         file: the file of the function.
         constants: the objects that the code refers to by name.
-        locations: where its statements come from, callers included; see `code_positions`.
+        locations: where its statements come from, callers included; see `column_of_location`.
         located: the operation that each location is of.
     """
 

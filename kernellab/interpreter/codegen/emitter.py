@@ -1,5 +1,5 @@
-"""From operations to Python: operands, rounding, the program axis and control flow,
-once for all operations.
+"""From operations to Python: the rules of lowering, and operands, rounding, the program axis and
+control flow, once for all operations.
 
 The code of a kernel is two nested functions. The outer one takes the arguments and computes
 what no program changes; the inner one runs a batch of programs. Both carry the kernel's own
@@ -12,24 +12,24 @@ import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from kernellab.errors import UnsupportedOperation
-from kernellab.interpreter.analyses.dataflow import yielded
-from kernellab.interpreter.analyses.index_values import kept_values
-from kernellab.interpreter.analyses.pointers import (
+from kernellab.interpreter.codegen.analyses import (
     ADDRESS,
     UnderlyingObject,
+    inline_calls,
+    is_spin_loop,
     pointee_dtype,
+    starts,
     underlying_objects,
+    varying_values,
+    widen_offsets,
+    yielded,
 )
-from kernellab.interpreter.analyses.spin_loops import is_spin_loop
-from kernellab.interpreter.analyses.starts import starts, widen_offsets
-from kernellab.interpreter.analyses.uniformity import varying_values
-from kernellab.interpreter.codegen.calls import inline_calls
 from kernellab.interpreter.codegen.code_writer import CodeWriter, function_definition
 from kernellab.interpreter.codegen.expressions import (
     Expression,
@@ -37,14 +37,67 @@ from kernellab.interpreter.codegen.expressions import (
     address_space,
     as_node,
     numerics,
+    observer,
     tiles,
     variable,
 )
-from kernellab.interpreter.codegen.registry import Rule, RuleOf, rule_of
-from kernellab.ir import scf, tt
+from kernellab.interpreter.codegen.indices import kept_values
+from kernellab.ir import mlir, tt
 from kernellab.ir.locations import Location, locate
-from kernellab.ir.operation import operation_name
+from kernellab.ir.operations import in_region_of_elements, operation_name, stays_where_it_is
 from kernellab.ir.types import dtype, is_pointer, shape
+
+# Which function lowers which operation.
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How one class of operations is lowered."""
+
+    lower: Callable[[Any, Emitter], Any]
+    """(operation, emitter) -> one expression a result, or None where there are no results."""
+    pure: bool
+    """True where it has no effects, see `ir.operations`, and may move out of the programs' loop."""
+    rounds: bool
+    """True for floating-point arithmetic: operands of fewer than 32 bits arrive as float32,
+    and the result is rounded to its own type, once."""
+
+
+RULES: dict[type[Operation], Rule] = {}
+
+RuleOf = Callable[[Operation], Rule | None]
+"""The rule for an operation, None where nothing lowers it."""
+
+
+def rule_of(op: Operation) -> Rule | None:
+    """The rule for floats as they are."""
+    return RULES.get(type(op))
+
+
+def lowers(
+    *operations: type[Operation], pure: bool = True, rounds: bool = False
+) -> Callable[[Function], Function]:
+    """Register the decorated function as the lowering of `operations`.
+
+    Args:
+        pure: False for operations that must not move though their classes have no effects:
+            they may fault, or end a block.
+        rounds: see `Rule`.
+    """
+
+    def register(function: Function) -> Function:
+        for operation in operations:
+            assert operation not in RULES, f"{operation.name} is lowered twice"
+            RULES[operation] = Rule(function, pure and not stays_where_it_is(operation), rounds)
+        return function
+
+    return register
+
+
+# Operands, rounding, the program axis and control flow.
 
 
 @dataclass(frozen=True)
@@ -55,7 +108,7 @@ class KernelCode:
         tree: a module with one function, which takes the kernel's arguments and `grid`.
         name: the function's name.
         constants: the objects that the code refers to by name.
-        locations: where its statements come from, callers included; see `code_positions`.
+        locations: where its statements come from, callers included; see `code_writer`.
         operations: the operation of each location.
         variables: the name of each value's variable.
         arguments: the kernel's runtime arguments, in order: their names and MLIR types.
@@ -175,7 +228,7 @@ class Emitter(CodeWriter):
 
     # What a flavor of the code decides for itself; here, batches of programs
 
-    def ends_turn(self, loop: scf.WhileOp, /) -> bool:
+    def ends_turn(self, loop: mlir.WhileOp, /) -> bool:
         """Whether a program lets others go on where the loop turns back."""
         return is_spin_loop(loop)
 
@@ -620,3 +673,35 @@ def _is_narrow(value: SSAValue) -> bool:
     """True for floats of fewer than 32 bits."""
     kind = dtype(value.type)
     return kind.itemsize < 4 and kind.kind not in "iub"
+
+
+# How often programs enter each block of a kernel: an instrument of the emitter, for runs that
+# are observed.
+
+
+def emit_entry_events(emitter: Emitter, op: Operation) -> None:
+    """After the first operation of a block, notify the observer which programs are there.
+
+    The kernel's first block is left out: every program enters it once,
+    and what no program changes is computed outside of it.
+    """
+    block = op.parent
+    if block is None or op is not block.first_op:
+        return
+    if block is emitter.function.body.blocks.first or in_region_of_elements(op):
+        return
+    entered = emitter.constant(block, hint="block")
+    active = emitter.active_programs()
+    emitter.evaluate(None, observer.entered(entered, emitter.programs.count, active))
+
+
+# When each operation of a kernel is done: an instrument of the emitter, for runs that are
+# profiled.
+
+
+def emit_passing_events(emitter: Emitter, op: Operation) -> None:
+    """After an operation, notify the observer that the programs that take part have passed it."""
+    if in_region_of_elements(op):
+        return
+    passed = emitter.constant(op, hint="operation")
+    emitter.evaluate(None, observer.passed(passed, emitter.active_programs()))

@@ -1,1 +1,1 @@
-"""A launch on the CPU: programs in batches, their order, their faults."""
+"""A launch on the CPU: programs in batches, their order, their faults; and code for debuggers."""

@@ -4,22 +4,114 @@ coordinate leaves which axis, and what bounds it or should.
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.dialects import builtin
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
+from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import source_line
-from kernellab.interpreter.analyses.index_terms import NoTerms, Term, bare, terms_of
-from kernellab.interpreter.analyses.index_values import Lane, described, lane_of, own_variable
-from kernellab.interpreter.analyses.source_expressions import expression_of, names_around
-from kernellab.interpreter.execution.lane_values import LaneValues, constant_of
+from kernellab.interpreter.codegen.indices import (
+    Lane,
+    NoTerms,
+    Part,
+    Term,
+    bare,
+    described,
+    expression_of,
+    lane_of,
+    names_around,
+    own_variable,
+    terms_of,
+)
+from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.ir import arith, tt
+from kernellab.ir import mlir, tt
 from kernellab.ir.locations import argument_name, locate
-from kernellab.ir.traits import Elementwise, KeepsElements, PointerAccess, has, trait_of
+from kernellab.ir.operations import Elementwise, KeepsElements, PointerAccess, has, trait_of
+
+# The value of one element of one program, while its code is stopped.
+
+
+_COMPUTED: Mapping[type, Callable[[int, int], int]] = {
+    mlir.AddIOp: operator.add,
+    mlir.SubIOp: operator.sub,
+    mlir.MulIOp: operator.mul,
+    mlir.AndIOp: operator.and_,
+    mlir.OrIOp: operator.or_,
+    mlir.XOrIOp: operator.xor,
+    mlir.MinSIOp: min,
+    mlir.MaxSIOp: max,
+}
+_DEEPEST = 60
+
+
+@dataclass(frozen=True)
+class LaneValues:
+    """Integers of one program, by value and lane.
+
+    Attributes:
+        frame: of the generated code, at the position where it stopped.
+        program: position of the program in the batch.
+    """
+
+    frame: types.FrameType
+    program: int
+    code: ProgramCode
+    call: BoundCall
+
+    def at(self, value: SSAValue, lane: Lane, depth: int = 0) -> int | None:
+        """The value: out of the variables of the code, an argument, a constant, or computed from
+        such; None where it is known no more.
+        """
+        part = Part("", value, lane, None)
+        value_read = part.read(self.code.variables, self.frame.f_locals, self.program)
+        if value_read is None and isinstance(value, BlockArgument) and part.is_argument:
+            value_read = self.call.values.get(value.name_hint or "")
+        if value_read is None and isinstance(value, OpResult) and depth < _DEEPEST:
+            value_read = self._computed(value, lane, depth)
+        return int(value_read) if isinstance(value_read, int) else None
+
+    def _computed(self, value: OpResult, lane: Lane, depth: int) -> int | None:
+        op = value.op
+        if isinstance(op, mlir.ConstantOp):
+            return constant_of(op)
+        if not (type(op) in _COMPUTED or _keeps_the_number(op)):
+            return None
+        lanes = [(operand, lane_of(op, operand, lane)) for operand in op.operands]
+        known = [None if at is None else self.at(operand, at, depth + 1) for operand, at in lanes]
+        numbers = [number for number in known if number is not None]
+        if len(numbers) < len(known):
+            return None
+        return _COMPUTED[type(op)](*numbers) if type(op) in _COMPUTED else numbers[0]
+
+
+def _keeps_the_number(op: Operation) -> bool:
+    match op:
+        case mlir.ExtSIOp() | mlir.ExtUIOp() | mlir.TruncIOp() | mlir.IndexCastOp():
+            return True
+        case _:
+            return has(op, KeepsElements)
+
+
+def constant_of(op: mlir.ConstantOp) -> int | None:
+    """The integer that all elements of a constant are; None where it is none."""
+    match op.value:
+        case builtin.IntegerAttr() as one:
+            return int(one.value.data)
+        case builtin.DenseIntOrFPElementsAttr() as many if many.is_splat():
+            first: object = many.get_values()[0]
+            return first if isinstance(first, int) else None
+        case _:
+            return None
+
+
+# The coordinates of an access, the axes that they go along, and the advice.
 
 
 @dataclass(frozen=True)
@@ -258,16 +350,16 @@ class _Words:
 
     def _value(self, value: SSAValue, user: Operation | None = None) -> str | None:
         owner = value.owner
-        if isinstance(owner, arith.ConstantOp):
+        if isinstance(owner, mlir.ConstantOp):
             number = constant_of(owner)
             return None if number is None else self._constant(number, user)
-        if isinstance(owner, tt.SplatOp | tt.BroadcastOp | tt.ExpandDimsOp | arith.ExtSIOp):
+        if isinstance(owner, tt.SplatOp | tt.BroadcastOp | tt.ExpandDimsOp | mlir.ExtSIOp):
             return own_variable(value) or self._value(owner.operands[0], user)
         if isinstance(owner, tt.MakeRangeOp) and own_variable(value) is None:
             ends = (owner.start.value.data, owner.end.value.data)
             return f"tl.arange({', '.join(self._constant(end, owner) for end in ends)})"
         name = own_variable(value)
-        if name is None and isinstance(owner, arith.SubIOp) and _is_zero(owner.operands[0]):
+        if name is None and isinstance(owner, mlir.SubIOp) and _is_zero(owner.operands[0]):
             # x_ptr - offsets adds what is negative; in the source the pointer is there too.
             text = self._value(owner.operands[1], owner)
             return text and (f"-{text}" if _is_atom(text) else f"-({text})")
@@ -276,7 +368,7 @@ class _Words:
 
     def _composed(self, value: SSAValue) -> str | None:
         owner = value.owner
-        if not isinstance(owner, arith.AddIOp | arith.SubIOp | arith.MulIOp):
+        if not isinstance(owner, mlir.AddIOp | mlir.SubIOp | mlir.MulIOp):
             return None
         sign = _SIGNS[type(owner)]
         sides = [self._value(operand, owner) for operand in owner.operands]
@@ -378,11 +470,11 @@ def _numbers(arguments: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
             yield name, value
 
 
-_SIGNS = {arith.AddIOp: "+", arith.SubIOp: "-", arith.MulIOp: "*"}
+_SIGNS = {mlir.AddIOp: "+", mlir.SubIOp: "-", mlir.MulIOp: "*"}
 
 
 def _is_zero(value: SSAValue) -> bool:
-    return isinstance(value.owner, arith.ConstantOp) and constant_of(value.owner) == 0
+    return isinstance(value.owner, mlir.ConstantOp) and constant_of(value.owner) == 0
 
 
 def _is_atom(text: str) -> bool:
@@ -392,20 +484,20 @@ def _is_atom(text: str) -> bool:
 def _comparisons(mask: SSAValue, lane: Lane, values: LaneValues) -> Iterator[_Comparison]:
     """Those that must all hold where the mask is on, as far as their numbers are known."""
     owner = mask.owner
-    if isinstance(owner, arith.AndIOp):
+    if isinstance(owner, mlir.AndIOp):
         for operand in owner.operands:
             yield from _comparisons(operand, lane, values)
     elif isinstance(owner, Operation) and has(owner, KeepsElements):
         source = owner.operands[0]
         if (where := lane_of(owner, source, lane)) is not None:
             yield from _comparisons(source, where, values)
-    elif isinstance(owner, arith.CmpIOp):
+    elif isinstance(owner, mlir.CmpIOp):
         left, right = (
             values.at(operand, lane_of(owner, operand, lane) or lane) for operand in owner.operands
         )
         text = expression_of(mask)
         if left is not None and right is not None and text is not None:
-            predicate = arith.INTEGER_PREDICATES[owner.predicate.value.data]
+            predicate = mlir.INTEGER_PREDICATES[owner.predicate.value.data]
             yield _Comparison(owner.operands[0], owner.operands[1], predicate, text, (left, right))
 
 

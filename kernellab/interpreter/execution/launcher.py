@@ -17,12 +17,14 @@ from kernellab.common.progress import ProgressBar
 from kernellab.compiler.specialization.argument_formatting import FormattedArguments
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import ArgumentError
-from kernellab.interpreter.analyses.idle_variables import idle_variables
 from kernellab.interpreter.codegen.emitter import AfterOperation
-from kernellab.interpreter.execution.coroutines import Step
-from kernellab.interpreter.execution.fault_collection import CollectedFaults, FaultObserver
-from kernellab.interpreter.execution.faults import FAULTS, explain
-from kernellab.interpreter.execution.first_fault import first_in_order
+from kernellab.interpreter.execution.faults import (
+    FAULTS,
+    CollectedFaults,
+    FaultObserver,
+    explain,
+    first_in_order,
+)
 from kernellab.interpreter.execution.grid import (
     Grid,
     GridSizes,
@@ -33,15 +35,14 @@ from kernellab.interpreter.execution.grid import (
     linear_ids,
     set_apart,
 )
-from kernellab.interpreter.execution.preemption import Preemption
+from kernellab.interpreter.execution.inspection import AttachedDebugger
 from kernellab.interpreter.execution.program import ProgramCode, program_code, program_of_text
-from kernellab.interpreter.execution.scheduler import take_turns
+from kernellab.interpreter.execution.scheduler import Preemption, Step, idle_variables, take_turns
+from kernellab.interpreter.execution.stepping_code import SteppingCode, stepping_code
+from kernellab.interpreter.memory.address_space import memory_behind
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.descriptors import Descriptor
-from kernellab.interpreter.memory.observing import RunObserver
-from kernellab.interpreter.memory.pointer_arguments import memory_behind
-from kernellab.interpreter.stepping.attached_debugger import AttachedDebugger
-from kernellab.interpreter.stepping.code import SteppingCode, stepping_code
+from kernellab.interpreter.memory.observers import RunObserver
 from kernellab.records import Launch, Run, Target
 from kernellab.records.run_options import DEFAULT, RunOptions
 from kernellab.triton_api import definition_of

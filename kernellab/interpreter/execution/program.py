@@ -1,49 +1,223 @@
-"""A kernel as code that runs on the CPU: made once per specialization, kept with the kernel."""
+"""A kernel as code that runs on the CPU: made once per specialization, kept with the kernel and on
+disk; and what is found out once about each such code.
+"""
 
 from __future__ import annotations
 
 import ast
+import builtins
+import contextlib
 import dataclasses
 import functools
+import hashlib
+import importlib.metadata
 import marshal
+import os
+import pickle
+import sys
 import types
 import weakref
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
+from pathlib import Path
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab import triton_api
+from kernellab.common.cache_folders import cache_folder
 from kernellab.common.latest import Latest
+from kernellab.common.saved_json import write_whole
 from kernellab.compiler.passes.snapshots import module_after
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import UnsupportedOperation
-from kernellab.interpreter import foreign_code, lowering
-from kernellab.interpreter.analyses.spin_loops import has_spin_loop
-from kernellab.interpreter.analyses.tile_bytes import TileBytes, tile_bytes
-from kernellab.interpreter.codegen.emitter import AfterOperation, KernelCode, emit_kernel
-from kernellab.interpreter.codegen.registry import RuleOf, rule_of
-from kernellab.interpreter.execution import device_asserts, stored_code, warp_groups
-from kernellab.interpreter.execution.stored_code import StoredCode
-from kernellab.interpreter.memory import (
-    address_space,
-    descriptors,
-    global_memory,
-    mbarriers,
-    shared_memory,
-    tensormaps,
+from kernellab.interpreter import foreign_code, lowering, numerics, tiles
+from kernellab.interpreter.codegen.analyses import (
+    ADDRESS,
+    TileBytes,
+    has_spin_loop,
+    tile_bytes,
+    underlying_objects,
 )
-from kernellab.interpreter.memory.observing import RunObserver
-from kernellab.interpreter.memory.watch import WatchedMemory
-from kernellab.interpreter.numerics import numerics, products, tiles
-from kernellab.ir import tt
+from kernellab.interpreter.codegen.emitter import (
+    AfterOperation,
+    KernelCode,
+    RuleOf,
+    emit_kernel,
+    rule_of,
+)
+from kernellab.interpreter.execution import runtime
+from kernellab.interpreter.memory import address_space, descriptors, global_memory, shared_memory
+from kernellab.interpreter.memory.observers import RunObserver, WatchedMemory
+from kernellab.ir import amd, tt
 from kernellab.ir.locations import Location
-from kernellab.ir.reader import read_module
+from kernellab.ir.operations import (
+    Atomic,
+    Effect,
+    GlobalAccess,
+    global_effect,
+    has,
+    may_do_anything,
+    trait_of,
+)
+from kernellab.ir.syntax import read_module
 from kernellab.ir.types import PointerType, TensorDescType, dtype
 from kernellab.records import Target
+from kernellab.triton_api import front_end_state
+from kernellab.triton_api.shipping import content_of
+
+# Generated code on disk: the first launch of a process takes it from there.
+#
+# Triton's front end, reading the IR and lowering it take 30 to 60 ms for a usual kernel; loading
+# its code takes about 1 ms. A file is named by a digest of all that the code depends on, and of
+# the files of KernelLab and Triton that make it, so that it is never out of date. Whoever can
+# write to the folder can run code in this process, as with Triton's own cache.
+
+
+MOST_FILES = 4_000
+"""When a folder has more, the older half is removed."""
+
+_MAKERS = [Path(__file__).parents[2] / name for name in ("interpreter", "ir", "triton_api")]
+"""The packages whose files decide what code a kernel becomes."""
+
+_DIGEST_BYTES = hashlib.sha256().digest_size
+
+
+@dataclass(frozen=True)
+class StoredCode:
+    """What a file keeps of a kernel's code.
+
+    Attributes:
+        text: the module that it was made of, in MLIR's generic form.
+        code: the code object of the outer function, marshalled.
+        constants: the objects that the code names.
+        arguments, batch, tile_bytes, source: as of `ProgramCode`.
+        waits: whether programs wait for each other.
+    """
+
+    text: str
+    code: bytes
+    constants: Mapping[str, Any]
+    arguments: tuple[Any, ...]
+    batch: int
+    tile_bytes: TileBytes
+    waits: bool
+    source: str
+
+    def function(self, modules: Mapping[str, Any]) -> types.FunctionType:
+        """The outer function, with `modules` among its globals."""
+        scope = {"__builtins__": builtins, **modules, **self.constants}  # pdb reads builtins there
+        return types.FunctionType(marshal.loads(self.code), scope)
+
+
+def stored_file(kernel: Any, call: BoundCall, target: Target) -> Path | None:
+    """Return the file for the code of a kernel's TTIR; None if the code depends on something that
+    has no digest, or is not to be cached.
+    """
+    # Whatever cannot be described, or has no home folder, is made anew.
+    with contextlib.suppress(Exception):
+        if front_end_state.always_compiles() or triton_api.is_given(kernel):
+            return None  # a given kernel's source is not what it is made of
+        if foreign_code.has_registered_functions():
+            return None  # a later process may not register them, and has to say what is missing
+        options = triton_api.options_of_launch(kernel, call.options)
+        constants = call.specialization.constants
+        described = (
+            content_of(kernel),
+            kernel.fn.__code__.co_filename,
+            tuple(call.specialization.signature.items()),
+            [(path, _text(value)) for path, value in constants.items()],
+            sorted(call.specialization.attributes.items()),
+            sorted((name, _text(value)) for name, value in options.items()),
+            target,
+            front_end_state.environment_of_front_end(),
+            _makers(),
+        )
+        digest = hashlib.sha256(repr(described).encode("utf-8", "surrogatepass")).hexdigest()
+        return cache_folder("code") / f"{digest}.code"
+    return None
+
+
+def _text(value: Any) -> str:
+    """A value as text that no other value has; raises TypeError for one without."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_text, value))})"
+    if value is None or type(value) in (bool, int, float, str):
+        return f"{type(value).__name__} {value!r}"
+    if front_end_state.is_dtype(value):
+        return f"dtype {value}"
+    raise TypeError(f"{type(value).__name__} has no text")
+
+
+@functools.cache
+def _makers() -> tuple[Any, ...]:
+    """The versions of what makes code, and the sizes and times of the files that do."""
+    packages = [importlib.metadata.version(name) for name in ("numpy", "ml_dtypes", "xdsl")]
+    return sys.version, packages, tuple(_states())
+
+
+def _states() -> Iterator[tuple[str, int, int]]:
+    own = (file for folder in _MAKERS for file in sorted(folder.rglob("*.py")))
+    for file in (*own, *front_end_state.files_of_front_end()):
+        state = file.stat()
+        yield str(file), state.st_size, state.st_mtime_ns
+
+
+def kept_number(file: Path | None, name: str, make: Callable[[], int]) -> int:
+    """Return a number that depends on what a kernel's code depends on, from beside the file of the
+    code if it is there; otherwise make it, and keep it.
+
+    Args:
+        file: that of `file_of`; with None, nothing is kept.
+        name: what the number is, one word.
+    """
+    if file is None:
+        return make()
+    own = file.with_suffix(f".{name}")
+    with contextlib.suppress(OSError, ValueError):
+        return int(own.read_text())
+    number = make()
+    with contextlib.suppress(OSError):
+        own.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_whole(own, str(number).encode())
+    return number
+
+
+def load_stored(file: Path) -> StoredCode | None:
+    """Return the code in a file; None if there is none, or it is damaged."""
+    # A file that cannot be read, whatever it holds, is made anew.
+    with contextlib.suppress(Exception):
+        content = file.read_bytes()
+        digest, pickled = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+        if hashlib.sha256(pickled).digest() == digest:
+            stored = pickle.loads(pickled)
+            return stored if isinstance(stored, StoredCode) else None
+    return None
+
+
+def save_stored(file: Path, stored: StoredCode) -> None:
+    """Keep code, unless something of it cannot be pickled or the folder cannot be written."""
+    with contextlib.suppress(OSError, TypeError, AttributeError, pickle.PicklingError):
+        pickled = pickle.dumps(stored, pickle.HIGHEST_PROTOCOL)
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _make_room(file.parent)
+        write_whole(file, hashlib.sha256(pickled).digest() + pickled)
+
+
+def _make_room(folder: Path) -> None:
+    with os.scandir(folder) as entries:
+        files = list(entries)
+    if len(files) > MOST_FILES:
+        files.sort(key=lambda entry: entry.stat().st_mtime)
+        for entry in files[: len(files) // 2]:
+            with contextlib.suppress(OSError):  # another process removed it
+                os.unlink(entry.path)
+
+
+# The code of a kernel: made once per specialization, kept with the kernel.
+
 
 assert lowering  # importing it registers what every operation becomes
 
@@ -130,7 +304,7 @@ class ProgramCode:
 
     @property
     def locations(self) -> tuple[Location, ...]:
-        """Where the code's statements come from; see `code_positions`."""
+        """Where the code's statements come from; see `code_writer`."""
         return self.origin().locations
 
     @property
@@ -248,15 +422,15 @@ def make_program(
     with nothing kept.
     """
     is_plain = stage == TTIR and after is None
-    file = stored_code.file_of(kernel, call, target) if is_plain else None
-    stored = None if file is None else stored_code.load(file)
+    file = stored_file(kernel, call, target) if is_plain else None
+    stored = None if file is None else load_stored(file)
     if stored is not None:
         triton_api.note_compiled(kernel)
         return _program_of_stored(stored, kernel)
     text = _generic_text(kernel, call, target, stage)
     made = program_of_text(text, kernel, after)
     if file is not None:
-        stored_code.save(file, _stored(made, text))
+        save_stored(file, _stored(made, text))
     return made
 
 
@@ -374,15 +548,15 @@ MODULES: Mapping[str, Any] = {
     "numpy": numpy,
     "tiles": tiles,
     "numerics": numerics,
-    "products": products,
+    "products": numerics,
     "address_space": address_space,
     "descriptors": descriptors,
     "foreign_code": foreign_code,
-    "debugging": device_asserts,
+    "debugging": runtime,
     "shared_memory": shared_memory,
-    "mbarriers": mbarriers,
-    "tensormaps": tensormaps,
-    "warp_groups": warp_groups,
+    "mbarriers": shared_memory,
+    "tensormaps": descriptors,
+    "warp_groups": runtime,
 }
 """What generated code calls by name, memory left out."""
 
@@ -433,3 +607,123 @@ def _argument(type: Attribute) -> RuntimeArgument:
             return RuntimeArgument(dtype(type.block), "descriptor")
         case _:
             return RuntimeArgument(dtype(type), "number")
+
+
+# Results that are computed once for a program's generated code.
+
+
+_Further = ParamSpec("_Further")
+_Result = TypeVar("_Result")
+
+
+def per_code(
+    compute: Callable[Concatenate[ProgramCode, _Further], _Result],
+) -> Callable[Concatenate[ProgramCode, _Further], _Result]:
+    """Cache a function's results by the code, for as long as the code exists, and by its other
+    arguments, which must be hashable.
+    """
+    results: weakref.WeakKeyDictionary[ProgramCode, dict[tuple[Hashable, ...], _Result]]
+    results = weakref.WeakKeyDictionary()
+
+    def cached(code: ProgramCode, /, *args: _Further.args, **kwargs: _Further.kwargs) -> _Result:
+        of_code = results.get(code)
+        if of_code is None:
+            of_code = results[code] = {}
+        key = (*args, *kwargs.items())
+        if key not in of_code:
+            of_code[key] = compute(code, *args, **kwargs)
+        return of_code[key]
+
+    functools.update_wrapper(cached, compute)
+    return cached
+
+
+# What a kernel's code may do to its arguments' memory, known before it runs.
+
+
+EVERYTHING = None
+"""In place of a set of arguments: no one knows which."""
+
+Arguments = frozenset[int] | None
+"""Numbers of arguments, or EVERYTHING."""
+
+
+@dataclass(frozen=True)
+class MemoryEffects:
+    """What a kernel writes.
+
+    Attributes:
+        stored: arguments that plain stores may write.
+        updated: arguments that atomics may update.
+        loaded: arguments that plain loads may read.
+        order_shows: True where atomics may show in which order they were made: what one found is
+            used, floats are added, values exchanged.
+    """
+
+    stored: Arguments
+    updated: Arguments
+    loaded: Arguments
+    order_shows: bool
+
+
+@per_code
+def memory_effects(code: ProgramCode) -> MemoryEffects:
+    """What a kernel's code writes."""
+    function = next(op for op in code.module.ops if isinstance(op, tt.FuncOp) and op.is_kernel)
+    return _memory_effects(function)
+
+
+def _memory_effects(function: tt.FuncOp) -> MemoryEffects:
+    known = underlying_objects(function)
+
+    def argument(target: SSAValue) -> int | None:
+        underlying = _described(target) if isinstance(target.type, TensorDescType) else target
+        underlying = (
+            known.get(underlying, ADDRESS)
+            if underlying is not None and underlying in known
+            else underlying
+        )
+        return (
+            underlying.index
+            if isinstance(underlying, BlockArgument)
+            and underlying.block is function.body.blocks.first
+            else None
+        )
+
+    touched: dict[Effect, set[int | None]] = {"store": set(), "atomic": set(), "load": set()}
+    for op in function.walk():
+        access, effect = trait_of(op, GlobalAccess), global_effect(op)
+        if effect == "load" and has(op, Atomic):
+            continue
+        if effect is not None:
+            touched[effect].add(None if access is None else argument(access.base_of(op)))
+        elif may_do_anything(op):
+            for arguments in touched.values():
+                arguments.add(None)
+    shows = any(map(_shows_order, function.walk()))
+    stored, updated, loaded = map(_arguments, touched.values())
+    return MemoryEffects(stored, updated, loaded, shows or updated is EVERYTHING)
+
+
+def _arguments(numbers: set[int | None]) -> Arguments:
+    return EVERYTHING if None in numbers else frozenset(cast(set[int], numbers))
+
+
+def _described(descriptor: SSAValue) -> SSAValue | None:
+    """The pointer that a descriptor was made of, or the descriptor itself where it is an argument;
+    None where no one knows.
+    """
+    match descriptor:
+        case OpResult(op=tt.MakeTensorDescOp(base=base)):
+            return base
+        case BlockArgument():
+            return descriptor
+        case _:
+            return None
+
+
+def _shows_order(op: Operation) -> bool:
+    if isinstance(op, tt.AtomicRMWOp | amd.BufferAtomicRMWOp):
+        name = tt.ATOMIC_OPERATIONS[op.operation.value.data]
+        return bool(op.result.uses) or name in ("fadd", "exchange")
+    return has(op, Atomic)

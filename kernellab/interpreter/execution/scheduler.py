@@ -1,4 +1,4 @@
-"""Turns for programs that wait for each other.
+"""Turns for programs that wait for each other, or are preempted.
 
 Each program is a coroutine. Its turn goes on until it ends, or until a spin loop turns back.
 Programs are admitted in the launch's order: the first one alone, and when those that are admitted
@@ -9,25 +9,379 @@ the next one begins, and few programs are alive at a time, however large the gri
 A program waits when its turn changed nothing in memory and did not end it. A round in which all
 wait is silent. In silence no one learns anything new: a program whose variables come back to what
 they were goes round in a circle, and if all do, that is a deadlock. Variables that only count along
-do not matter (`idle_variables.py`). A program whose count decides when it gives up does not come
+do not matter (`idle_variables`). A program whose count decides when it gives up does not come
 round; it is given `SILENT_ROUNDS`. One whose accesses leave their tensors, where a checker lets the
 run go on, is given `STRAY_ROUNDS`: no value that it reads there can end its loop.
 
 Code that preempts may stop a program elsewhere too. Its programs are all admitted at once, and take
-their turns as `preemption.py` has it; those that then wait, or are left, go on as described above.
+their turns as `preempted` has it; those that then wait, or are left, go on as described above.
 """
 
 from __future__ import annotations
 
+import ast
 import functools
 import itertools
+import types
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, TypeAlias
 
-from kernellab.interpreter.execution.coroutines import Coroutine, RunningProgram, Step, Waiting
+import numpy
+
 from kernellab.interpreter.execution.grid import Programs
-from kernellab.interpreter.execution.preemption import Preemption, preempted
-from kernellab.interpreter.memory.watch import WatchedMemory
+from kernellab.interpreter.memory.observers import Reading, WatchedMemory
+
+# A program as a coroutine: it runs until it ends or stops, and runs on later.
+
+
+Coroutine: TypeAlias = "types.GeneratorType[bool | None, None, None]"
+"""Gives None where a spin loop turns back, True at a switch point (`Emitter.may_switch`)."""
+
+Step = tuple[Programs, Callable[[], object]]
+"""A batch of programs, and what to call to run it, or to run it on."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A program that waits.
+
+    Attributes:
+        programs: the batch of this one program.
+        code, instruction: where in the generated code it waits.
+        reading: what it read last.
+    """
+
+    programs: Programs
+    code: types.CodeType
+    instruction: int
+    reading: Reading | None
+
+
+class RunningProgram:
+    """A program that has been admitted.
+
+    Attributes:
+        changed: whether its latest turn changed memory.
+        strayed: whether its latest turn made an access that left its tensor.
+        turned_back: whether its latest turn ended where a spin loop turns back.
+        ended: whether it has run to its end.
+    """
+
+    def __init__(self, programs: Programs, coroutine: Coroutine) -> None:
+        self.programs = programs
+        self.coroutine = coroutine
+        self.changed = self.strayed = self.turned_back = self.ended = False
+        self._reading: Reading | None = None
+        self._variables: dict[str, Any] = {}
+
+    def turn(self, memory: WatchedMemory) -> None:
+        """Run it until it ends, or until a spin loop turns back."""
+        self._go_on(memory, stops_at_switch_points=False)
+
+    def step(self, memory: WatchedMemory) -> None:
+        """The same, but only up to the next switch point."""
+        self._go_on(memory, stops_at_switch_points=True)
+
+    def _go_on(self, memory: WatchedMemory, *, stops_at_switch_points: bool) -> None:
+        memory.changed = memory.strayed = False
+        stop = next(self.coroutine, _END)
+        while stop is True and not stops_at_switch_points:
+            stop = next(self.coroutine, _END)
+        self.ended, self.turned_back = stop is _END, stop is None
+        self.changed, self.strayed = memory.changed, memory.strayed
+        self._reading = memory.reading
+
+    def comes_round(self, silent_rounds: int, idle: Collection[str]) -> bool:
+        """True where its variables, but for the idle ones, are what they were at an earlier end
+        of a turn in this silence.
+
+        Call it after every silent round, from the first on. It compares with rounds 1, 2, 4, 8,
+        ..., so that a circle of any length is found (R. P. Brent, An improved Monte Carlo
+        factorization algorithm, BIT 20, 1980).
+        """
+        frame = self._frame()
+        variables = {name: value for name, value in frame.f_locals.items() if name not in idle}
+        variables["the instruction"] = frame.f_lasti
+        same = silent_rounds > 1 and _are_same(variables, self._variables)
+        if silent_rounds & (silent_rounds - 1) == 0:
+            self._variables = variables
+        return same
+
+    def waiting(self) -> Waiting:
+        """Where it waits, and for what."""
+        frame = self._frame()
+        return Waiting(self.programs, frame.f_code, frame.f_lasti, self._reading)
+
+    def _frame(self) -> types.FrameType:
+        frame = self.coroutine.gi_frame
+        assert frame is not None, "only a program that has not ended has a frame"
+        return frame
+
+
+_END: Any = object()
+
+
+def _are_same(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    return first.keys() == second.keys() and all(
+        _is_same(value, second[name]) for name, value in first.items()
+    )
+
+
+def _is_same(left: Any, right: Any) -> bool:
+    """Whether two values of one variable are the same, bit for bit."""
+    if left is right:
+        return True
+    if isinstance(left, types.FunctionType) and isinstance(right, types.FunctionType):
+        return left.__code__ is right.__code__
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return len(left) == len(right) and all(map(_is_same, left, right))
+    first, second = numpy.asarray(left), numpy.asarray(right)
+    return (
+        first.dtype == second.dtype
+        and first.dtype.kind != "O"
+        and first.shape == second.shape
+        and first.tobytes() == second.tobytes()
+    )
+
+
+# Programs that are stopped at their switch points, where others go on: what a GPU may do with
+# them, and programs that run one after the other never show.
+#
+# All programs are admitted at once. They take turns, each up to its next switch point: round
+# after round, which keeps them abreast of each other; or by chance, one of them many turns in a
+# row now and then, so that it gets far ahead while others are stopped. A program that waits for
+# another has no turn until memory changes.
+
+
+MOST_TURNS = 5_000
+"""So many turns a run may have in which programs are preempted: what faults there are shows early,
+and long waits end without it."""
+
+
+@dataclass(frozen=True)
+class Preemption:
+    """Which program goes on at a switch point.
+
+    Attributes:
+        turns: "rounds", all of them one after the other, again and again; "there and back", the
+            same, every second round backwards; or as many turns in a row, at most, as this number,
+            of one that is chosen by chance.
+        seed: of that chance.
+    """
+
+    turns: Literal["rounds", "there and back"] | int
+    seed: int = 0
+
+
+def preempted(
+    programs: Sequence[RunningProgram], memory: WatchedMemory, preemption: Preemption
+) -> Iterator[Step]:
+    """One turn after the other, each to be carried out before the next is asked for, until all
+    programs have ended or wait, or `MOST_TURNS` are over.
+    """
+    still = _Stillness(programs)
+    match preemption.turns:
+        case int(most):
+            chosen = _by_chance(still, most, preemption.seed)
+        case turns:
+            chosen = _in_rounds(still, turns_round=turns == "there and back")
+    for _, program in zip(range(MOST_TURNS), chosen):
+        yield program.programs, functools.partial(program.step, memory)
+        still.note(program)
+
+
+class _Stillness:
+    """Which programs wait: those whose spin loop turned back twice while memory stayed as it was.
+
+    Attributes:
+        programs: those that take turns.
+    """
+
+    def __init__(self, programs: Sequence[RunningProgram]) -> None:
+        self.programs = programs
+        self._changes = 0
+        self._turned_back: dict[RunningProgram, int] = {}
+        self._waiting: dict[RunningProgram, int] = {}
+
+    def note(self, program: RunningProgram) -> None:
+        """A program has had a turn."""
+        self._changes += program.changed
+        if program.turned_back:
+            if self._turned_back.get(program) == self._changes:
+                self._waiting[program] = self._changes
+            self._turned_back[program] = self._changes
+
+    def may_go_on(self, program: RunningProgram) -> bool:
+        """Whether a turn of a program may come to anything."""
+        return not program.ended and self._waiting.get(program) != self._changes
+
+
+def _in_rounds(still: _Stillness, *, turns_round: bool) -> Iterator[RunningProgram]:
+    order = still.programs
+    goes_on = True
+    while goes_on:
+        goes_on = False
+        for program in order:
+            if still.may_go_on(program):
+                goes_on = True
+                yield program
+        order = order[::-1] if turns_round else order
+
+
+def _by_chance(still: _Stillness, most: int, seed: int) -> Iterator[RunningProgram]:
+    """Numbers of turns in a row are powers of two, so that small ones are as frequent as large."""
+    chance = numpy.random.default_rng(seed)
+    while ready := [program for program in still.programs if still.may_go_on(program)]:
+        program = ready[chance.integers(len(ready))]
+        for _ in range(1 << chance.integers(most.bit_length())):
+            if not still.may_go_on(program):
+                break
+            yield program
+
+
+# Variables that change while a program waits, and decide nothing: the number of its tries.
+#
+# A program that waits is in a circle if what decides comes back to what it was: what a loop's
+# condition is computed from, and what it reads and writes memory by. What only counts along may
+# go on. It is looked for in the generated code, whose variables the scheduler compares.
+
+
+_WITHOUT_EFFECT = {
+    "tiles": {
+        "merge", "narrowed", "splat", "unsplat", "expand_dims", "make_range", "select", "full",
+    },
+    "numpy": {"where", "minimum", "maximum"},
+}  # fmt: skip
+"""Functions of generated code's modules that compute and cannot fail."""
+_METHODS_WITHOUT_EFFECT = {"any", "all", "astype"}
+_WITH_EFFECTS = ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr | ast.Lambda | ast.Subscript
+
+
+@lru_cache(maxsize=64)
+def idle_variables(source: str) -> frozenset[str]:
+    """The variables of generated code that decide nothing in the loops that wait,
+    those which `yield`.
+
+    A loop inside another one is come to again with what it left behind:
+    there, variables that are read outside of it decide too.
+    """
+    tree = ast.parse(source)
+    idle: set[str] = set()
+    deciding: set[str] = set()
+    for loop, inside_another in _spin_loops(tree, None):
+        assigned = _assigned(loop)
+        decides = _deciding(loop, _read_outside(tree, loop) if inside_another else set())
+        idle |= assigned - decides
+        deciding |= assigned & decides
+    return frozenset(idle - deciding)
+
+
+def _spin_loops(
+    node: ast.AST, loop: ast.For | ast.While | None, inside_another: bool = False
+) -> Iterator[tuple[ast.For | ast.While, bool]]:
+    """The innermost loop around every `yield` of a program that waits, and whether it is inside
+    another one.
+    """
+    if isinstance(node, ast.Yield) and node.value is None and loop is not None:
+        yield loop, inside_another
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.For | ast.While):
+            yield from _spin_loops(child, child, loop is not None)
+        else:
+            yield from _spin_loops(child, loop, inside_another)
+
+
+def _assigned(loop: ast.AST) -> set[str]:
+    names = (node for node in ast.walk(loop) if isinstance(node, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, ast.Store)}
+
+
+def _read(node: ast.AST) -> set[str]:
+    names = (inner for inner in ast.walk(node) if isinstance(inner, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, ast.Load)}
+
+
+def _read_outside(node: ast.AST, loop: ast.AST) -> set[str]:
+    """What is read anywhere but in a loop."""
+    if node is loop:
+        return set()
+    if isinstance(node, ast.Name):
+        return {node.id} if isinstance(node.ctx, ast.Load) else set()
+    return set().union(*(_read_outside(child, loop) for child in ast.iter_child_nodes(node)))
+
+
+def _deciding(loop: ast.AST, asked_for: set[str]) -> set[str]:
+    """The variables from which anything is computed that has an effect,
+    says where the loop goes on, or is asked for.
+    """
+    deciding = set(asked_for)
+    handed_on: list[tuple[str, set[str]]] = []
+    for statement in _statements(loop):
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _only_computes(value):
+                handed_on.append((name, _read(value)))
+            case ast.Expr(value=value) if _only_emits_event(value):
+                pass
+            case ast.If(test=test) | ast.While(test=test):
+                deciding |= _read(test)
+            case _:
+                deciding |= _read(statement)
+    known = -1
+    while len(deciding) != known:
+        known = len(deciding)
+        for name, read in handed_on:
+            if name in deciding:
+                deciding |= read
+    return deciding
+
+
+def _statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """The statements of a loop and of the branches and loops in it, itself first;
+    others are not looked into.
+    """
+    if isinstance(node, ast.stmt):
+        yield node
+    if isinstance(node, ast.If | ast.While):
+        for child in [*node.body, *node.orelse]:
+            yield from _statements(child)
+
+
+def _only_computes(value: ast.expr) -> bool:
+    """Whether an expression has no effect, cannot fail, and depends on nothing
+    but the variables in it.
+    """
+    return all(
+        _is_harmless(node.func)
+        if isinstance(node, ast.Call)
+        else not isinstance(node, _WITH_EFFECTS)
+        for node in ast.walk(value)
+    )
+
+
+def _is_harmless(function: ast.expr) -> bool:
+    match function:
+        case ast.Attribute(value=ast.Name(id=module), attr=name) if module in _WITHOUT_EFFECT:
+            return name in _WITHOUT_EFFECT[module]
+        case ast.Attribute(attr=name):
+            return name in _METHODS_WITHOUT_EFFECT
+        case _:
+            return False
+
+
+def _only_emits_event(value: ast.expr) -> bool:
+    """A statement for those who listen to the values of a run."""
+    match value:
+        case ast.Yield(value=None | ast.Constant()) | ast.Constant():
+            return True
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="observer"), attr="computed")):
+            return True
+    return False
+
+
+# Turns for programs that wait for each other.
+
 
 SILENT_ROUNDS = 100_000
 """So many silent rounds may pass, with no program left to admit,

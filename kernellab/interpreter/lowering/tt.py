@@ -1,4 +1,4 @@
-"""The `tt` dialect: Triton's operations on tiles, pointers and the grid."""
+"""The `tt` dialect: Triton's operations on tiles, pointers, descriptors and the grid."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import Any
 from xdsl.dialects import builtin
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from kernellab.interpreter.codegen.emitter import Emitter
+from kernellab.interpreter.codegen.analyses import pointee_dtype
+from kernellab.interpreter.codegen.emitter import Emitter, lowers
 from kernellab.interpreter.codegen.expressions import (
     Expression,
     debugging,
+    descriptors,
+    foreign_code,
     given,
     memory,
     numerics,
@@ -20,9 +23,10 @@ from kernellab.interpreter.codegen.expressions import (
     tiles,
     variable,
 )
-from kernellab.interpreter.codegen.registry import lowers
-from kernellab.ir import arith, gpu, llvm, tt, ttg
-from kernellab.ir.types import dtype, is_pointer
+from kernellab.interpreter.foreign_code import check_assembly, check_symbol
+from kernellab.interpreter.ptx import PtxError
+from kernellab.ir import mlir, tt, ttg
+from kernellab.ir.types import TensorDescType, dtype, is_pointer
 
 # The grid
 
@@ -286,22 +290,22 @@ def _scale(scale: SSAValue | None, value: Emitter) -> Expression | None:
 
 
 _UFUNCS: dict[type[Operation], str] = {
-    arith.AddFOp: "add",
-    arith.AddIOp: "add",
-    arith.MulFOp: "multiply",
-    arith.MulIOp: "multiply",
-    arith.MaximumFOp: "maximum",
-    arith.MinimumFOp: "minimum",
-    arith.MaxSIOp: "maximum",
-    arith.MinSIOp: "minimum",
-    arith.AndIOp: "bitwise_and",
-    arith.OrIOp: "bitwise_or",
-    arith.XOrIOp: "bitwise_xor",
+    mlir.AddFOp: "add",
+    mlir.AddIOp: "add",
+    mlir.MulFOp: "multiply",
+    mlir.MulIOp: "multiply",
+    mlir.MaximumFOp: "maximum",
+    mlir.MinimumFOp: "minimum",
+    mlir.MaxSIOp: "maximum",
+    mlir.MinSIOp: "minimum",
+    mlir.AndIOp: "bitwise_and",
+    mlir.OrIOp: "bitwise_or",
+    mlir.XOrIOp: "bitwise_xor",
 }
 
 _IGNORING_NAN: dict[type[Operation], str] = {
-    arith.MaxNumFOp: "maximum",
-    arith.MinNumFOp: "minimum",
+    mlir.MaxNumFOp: "maximum",
+    mlir.MinNumFOp: "minimum",
 }
 
 
@@ -379,8 +383,8 @@ def several(op: Operation, call: Expression, value: Emitter) -> tuple[Expression
 
 
 @lowers(
-    llvm.AssumeOp,
-    gpu.BarrierOp,
+    mlir.AssumeOp,
+    mlir.BarrierOp,
     ttg.BarrierOp,
     tt.GridDependencyWaitOp,
     tt.GridDependencyLaunchDependentsOp,
@@ -427,3 +431,138 @@ def _as_printed(argument: SSAValue, signed: bool, value: Emitter) -> Expression:
     unsigned = not signed and dtype(argument.type).kind == "i"
     shown = value.without_underlying_object(argument)
     return numerics.unsigned(shown) if unsigned else shown
+
+
+# The `tt` dialect's tensor descriptors.
+
+
+@lowers(tt.MakeTensorDescOp)
+def make_descriptor(op: tt.MakeTensorDescOp, value: Emitter) -> Expression:
+    padding = "zero" if op.padding is None else tt.PADDINGS[op.padding.value.data]
+    return descriptors.Descriptor(
+        value.buffer(op.base),
+        value.constant(pointee_dtype(op.base)),
+        value[op.base],
+        tuple(value[size] for size in op.shape),
+        tuple(value[stride] for stride in op.strides),
+        padding == "nan",
+    )
+
+
+@lowers(tt.DescriptorLoadOp)
+def load_block(op: tt.DescriptorLoadOp, value: Emitter) -> Expression:
+    return descriptors.load(
+        value[op.descriptor],
+        tuple(value[index] for index in op.indices),
+        block_of(op.descriptor).get_shape(),
+        value.shape(op.result),
+        **given(active=value.active_programs()),
+    )
+
+
+@lowers(tt.DescriptorStoreOp)
+def store_block(op: tt.DescriptorStoreOp, value: Emitter) -> None:
+    call = descriptors.store(
+        value[op.descriptor],
+        tuple(value[index] for index in op.indices),
+        value[op.source],
+        block_of(op.descriptor).get_shape(),
+        value.shape(op.source),
+        **given(active=value.active_programs()),
+    )
+    value.evaluate(None, call)
+
+
+@lowers(tt.DescriptorReduceOp)
+def reduce_block(op: tt.DescriptorReduceOp, value: Emitter) -> None:
+    block = block_of(op.descriptor)
+    call = descriptors.reduce(
+        operation_of(tt.REDUCE_KINDS[op.kind.value.data], block.get_element_type(), value),
+        value[op.descriptor],
+        tuple(value[index] for index in op.indices),
+        value[op.source],
+        block.get_shape(),
+        value.shape(op.source),
+        value.programs.count,
+        **given(active=value.active_programs()),
+    )
+    value.evaluate(None, call)
+
+
+def operation_of(kind: str, element: object, value: Emitter) -> str:
+    """The name that `memory.atomic` has for it."""
+    if kind in ("inc", "dec"):
+        raise value.unsupported(f"a descriptor's reduction {kind!r}")
+    unsigned = isinstance(element, builtin.IntegerType) and element.signedness.data is _UNSIGNED
+    return f"u{kind}" if unsigned and kind in ("min", "max") else kind
+
+
+_UNSIGNED = builtin.Signedness.UNSIGNED
+
+
+@lowers(tt.DescriptorGatherOp)
+def gather_rows(op: tt.DescriptorGatherOp, value: Emitter) -> Expression:
+    return descriptors.gather(
+        value[op.descriptor],
+        value[op.rows],
+        value[op.column],
+        value.shape(op.result),
+        **given(active=value.active_programs()),
+    )
+
+
+@lowers(tt.DescriptorScatterOp)
+def scatter_rows(op: tt.DescriptorScatterOp, value: Emitter) -> None:
+    call = descriptors.scatter(
+        value[op.descriptor],
+        value[op.rows],
+        value[op.column],
+        value[op.source],
+        value.shape(op.source),
+        **given(active=value.active_programs()),
+    )
+    value.evaluate(None, call)
+
+
+def block_of(descriptor: SSAValue) -> builtin.TensorType:
+    """Shape and element type of a descriptor's blocks."""
+    assert isinstance(descriptor.type, TensorDescType)
+    return descriptor.type.block
+
+
+# Code that is not Triton's: inline assembly and functions of device libraries.
+
+
+@lowers(tt.ElementwiseInlineAsmOp, pure=False)
+def inline_assembly(op: tt.ElementwiseInlineAsmOp, value: Emitter) -> tuple[Expression, ...]:
+    text, constraints = op.asm_string.data, op.constraints.data
+    try:
+        check_assembly(text, constraints)
+    except PtxError as error:
+        raise value.unsupported(
+            str(error), "Say what the assembly computes: @kernellab.inline_assembly(text)."
+        ) from None
+    call = foreign_code.assembly(
+        text,
+        constraints,
+        op.packed_element.value.data,
+        tuple(value.address(v) if is_pointer(v.type) else value[v] for v in op.sources),
+        tuple(value.dtype(result) for result in op.results),
+        value.shape(op.results[0]),
+        value.everything,
+        **given(active=value.active_programs()),
+    )
+    results = value.evaluate("results", call)
+    return tuple(results.item(index) for index in range(len(op.results)))
+
+
+@lowers(tt.ExternElementwiseOp)
+def device_function(op: tt.ExternElementwiseOp, value: Emitter) -> Expression:
+    symbol = op.symbol.data
+    if not check_symbol(symbol):
+        raise value.unsupported(
+            f"the device function {symbol!r}",
+            f"Say what it computes: @kernellab.device_function({symbol!r}).",
+        )
+    operands = tuple(value[source] for source in op.sources)
+    return foreign_code.call(symbol, operands, value.dtype(op.result))

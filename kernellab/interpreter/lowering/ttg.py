@@ -1,24 +1,28 @@
-"""The `ttg` dialect: layouts, which change nothing here, shared memory, and asynchronous copies,
-which are done at once.
+"""The `ttg` dialect: layouts, which change nothing here, shared memory, asynchronous copies, which
+are done at once, and groups of warps.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.ir import Operation
 
-from kernellab.interpreter.codegen.emitter import Emitter
+from kernellab.interpreter.codegen.analyses import yielded
+from kernellab.interpreter.codegen.emitter import Emitter, lowers
 from kernellab.interpreter.codegen.expressions import (
     Expression,
     given,
+    mbarriers,
     memory,
     numerics,
     products,
     shared_memory,
     tiles,
+    warp_groups,
 )
-from kernellab.interpreter.codegen.registry import lowers
-from kernellab.interpreter.lowering.common import TOKEN, allocated, store_shared
-from kernellab.ir import ttg
+from kernellab.interpreter.lowering.common import TOKEN, allocated, store_shared, where
+from kernellab.ir import ttg, ttng
 
 # Layouts
 
@@ -131,3 +135,44 @@ def copy_to_shared(op: ttg.AsyncCopyGlobalToLocalOp, value: Emitter) -> Expressi
 @lowers(ttg.AsyncCommitGroupOp, ttg.AsyncWaitOp)
 def nothing_under_way(op: Operation, value: Emitter) -> Expression:
     return TOKEN
+
+
+# Warp specialization: each group of warps is a coroutine, and the operation ends when all of
+# them have.
+
+
+@lowers(ttg.WarpSpecializeOp, pure=False)
+def warp_specialize(op: ttg.WarpSpecializeOp, emit: Emitter) -> tuple[Expression, ...]:
+    groups = [emit.warp_group(op.default, yielded(op.default.block))]
+    for partition in op.partitions:
+        for captured, argument in zip(op.captured, partition.block.args):
+            emit.define(argument, emit.passed(captured, argument))
+        groups.append(emit.warp_group(partition, ()))
+    call = warp_groups.run(tuple(group() for group in groups))
+    if not op.results:
+        emit.evaluate(None, call)
+        return ()
+    results = emit.evaluate("results", call)
+    return tuple(results.item(number) for number in range(len(op.results)))
+
+
+@lowers(ttg.WarpYieldOp, ttg.WarpReturnOp, pure=False)
+def end_of_group(op: Operation, emit: Emitter) -> None:
+    """Whoever starts the group reads what it hands on."""
+
+
+@lowers(ttng.WaitBarrierOp)
+def wait_at_barrier(op: ttng.WaitBarrierOp, emit: Emitter) -> None:
+    """A group lets the others go on; where there are none, no one else could complete the phase."""
+    with where(op.predicate, emit):
+        what = [emit[op.barrier], emit[op.phase], *_active(emit)]
+        if not emit.in_warp_group:
+            emit.evaluate(None, mbarriers.wait(*what))
+            return
+        with emit.when(mbarriers.is_under_way(*what)):
+            emit.pause(warp_groups.Waiting(*what))
+
+
+def _active(emit: Emitter) -> Sequence[Expression]:
+    active = emit.active_programs()
+    return () if active is None else (active,)

@@ -1,9 +1,10 @@
-"""The `ttng` dialect, TMA and waits left out: wgmma, mbarriers and tensor memory.
-Products are done as soon as they are asked for.
+"""The `ttng` dialect, waits left out: wgmma, mbarriers, tensor memory and TMA.
+Products and copies are done as soon as they are asked for.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,19 +12,23 @@ import numpy
 from xdsl.dialects import builtin
 from xdsl.ir import Operation, SSAValue
 
-from kernellab.interpreter.codegen.emitter import Emitter
+from kernellab.interpreter.codegen.analyses import pointee_dtype
+from kernellab.interpreter.codegen.emitter import Emitter, lowers
 from kernellab.interpreter.codegen.expressions import (
     Expression,
+    descriptors,
     given,
     mbarriers,
     products,
     shared_memory,
+    tensormaps,
     tiles,
 )
-from kernellab.interpreter.codegen.registry import lowers
 from kernellab.interpreter.lowering.common import TOKEN, allocated, store_shared, where
-from kernellab.ir import tt, ttng
-from kernellab.ir.types import MemDescType
+from kernellab.interpreter.lowering.tt import block_of, operation_of
+from kernellab.interpreter.memory.descriptors import SCRATCH
+from kernellab.ir import tt, ttg, ttng
+from kernellab.ir.types import MemDescType, PointerType, bit_width, element_type
 
 # Matmuls on Hopper
 
@@ -201,3 +206,135 @@ def arrive_at(barriers: Sequence[SSAValue], conditions: Sequence[SSAValue], valu
 def commit(op: ttng.Tcgen5CommitOp, value: Emitter) -> None:
     with where(op.predicate, value):
         _at_barrier(mbarriers.arrive, op.barrier, value)
+
+
+# TMA: the `ttng` dialect's copies between global and shared memory by tensor descriptors, done
+# at once.
+
+# Copies
+
+
+@lowers(ttng.AsyncTmaCopyGlobalToLocalOp)
+def copy_to_shared(op: ttng.AsyncTmaCopyGlobalToLocalOp, emit: Emitter) -> None:
+    if op.offsets:
+        raise emit.unsupported("a TMA load by im2col")
+    with where(op.predicate, emit):
+        tile = descriptors.load(
+            emit[op.descriptor],
+            tuple(emit[index] for index in op.coordinates),
+            block_of(op.descriptor).get_shape(),
+            emit.shape(op.memory),
+            **given(active=emit.active_programs()),
+        )
+        _arrive_with(tile, op.memory, op.barrier, emit)
+
+
+@lowers(ttng.AsyncTmaGatherOp)
+def gather_to_shared(op: ttng.AsyncTmaGatherOp, emit: Emitter) -> None:
+    with where(op.predicate, emit):
+        tile = descriptors.gather(
+            emit[op.descriptor],
+            emit[op.rows],
+            emit[op.column],
+            emit.shape(op.memory),
+            **given(active=emit.active_programs()),
+        )
+        _arrive_with(tile, op.memory, op.barrier, emit)
+
+
+def _arrive_with(tile: Expression, memory: SSAValue, barrier: SSAValue, emit: Emitter) -> None:
+    """The tile is in shared memory, and the barrier knows."""
+    store_shared(memory, tile, emit)
+    active = given(active=emit.active_programs())
+    size = math.prod(emit.shape(memory)) * bit_width(element_type(memory.type)) // 8
+    emit.evaluate(None, mbarriers.receive(emit[barrier], size, **active))
+
+
+@lowers(ttng.AsyncTmaCopyLocalToGlobalOp)
+def copy_to_global(op: ttng.AsyncTmaCopyLocalToGlobalOp, emit: Emitter) -> None:
+    call = descriptors.store(
+        emit[op.descriptor],
+        tuple(emit[index] for index in op.coordinates),
+        shared_memory.load(emit[op.memory]),
+        block_of(op.descriptor).get_shape(),
+        emit.shape(op.memory),
+        **given(active=emit.active_programs()),
+    )
+    emit.evaluate(None, call)
+
+
+@lowers(ttng.AsyncTmaReduceOp)
+def reduce_to_global(op: ttng.AsyncTmaReduceOp, emit: Emitter) -> None:
+    block = block_of(op.descriptor)
+    call = descriptors.reduce(
+        operation_of(tt.REDUCE_KINDS[op.kind.value.data], block.get_element_type(), emit),
+        emit[op.descriptor],
+        tuple(emit[index] for index in op.coordinates),
+        shared_memory.load(emit[op.memory]),
+        block.get_shape(),
+        emit.shape(op.memory),
+        emit.programs.count,
+        **given(active=emit.active_programs()),
+    )
+    emit.evaluate(None, call)
+
+
+@lowers(ttng.AsyncTmaScatterOp)
+def scatter_to_global(op: ttng.AsyncTmaScatterOp, emit: Emitter) -> None:
+    call = descriptors.scatter(
+        emit[op.descriptor],
+        emit[op.rows],
+        emit[op.column],
+        shared_memory.load(emit[op.memory]),
+        emit.shape(op.memory),
+        **given(active=emit.active_programs()),
+    )
+    emit.evaluate(None, call)
+
+
+# Descriptors that the kernel makes
+
+
+@lowers(ttg.GlobalScratchAllocOp)
+def allocate_scratch(op: ttg.GlobalScratchAllocOp, emit: Emitter) -> Expression:
+    """Its own place in each program's scratch memory, behind the allocations before it."""
+    address = SCRATCH
+    for earlier in emit.function.walk():
+        if isinstance(earlier, ttg.GlobalScratchAllocOp):
+            alignment = earlier.alignment.value.data
+            address = -(-address // alignment) * alignment
+            if earlier is op:
+                break
+            address += earlier.size.value.data
+    return emit.constant(numpy.int64(address), hint="scratch")
+
+
+@lowers(ttng.TensormapCreateOp)
+def create(op: ttng.TensormapCreateOp, emit: Emitter) -> None:
+    """Sizes and strides come innermost first; the innermost stride is one element,
+    and the others are in bytes.
+    """
+    kind, pointer = pointee_dtype(op.global_address), element_type(op.global_address.type)
+    assert isinstance(pointer, PointerType)
+    size = bit_width(pointer.pointee) // 8
+    outer_strides = [emit[stride] // size for stride in reversed(op.global_stride)]
+    descriptor = descriptors.Descriptor(
+        emit.buffer(op.global_address),
+        emit.constant(kind, hint=kind.name),
+        emit[op.global_address],
+        tuple(emit[size] for size in reversed(op.global_dim)),
+        (*outer_strides, 1),
+        op.fill_mode.value.data == 1,
+    )
+    active = given(active=emit.active_programs())
+    emit.evaluate(None, _written(emit).write(emit[op.descriptor_pointer], descriptor, **active))
+
+
+@lowers(ttng.ReinterpretTensorDescriptorOp)
+def descriptor_at(op: ttng.ReinterpretTensorDescriptorOp, emit: Emitter) -> Expression:
+    return _written(emit).read(emit[op.pointer], **given(active=emit.active_programs()))
+
+
+def _written(emit: Emitter) -> Expression:
+    """The descriptors that the batch has written."""
+    return emit.once_per_batch("tensormaps", tensormaps.Tensormaps(emit.programs.count))

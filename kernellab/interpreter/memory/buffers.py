@@ -1,16 +1,32 @@
-"""What an access goes to: one argument's tensor, or all of memory by address."""
+"""What an access goes to: one argument's tensor, in strided slices where that is possible,
+or all of memory by address.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy
 import torch
 from numpy.lib.stride_tricks import as_strided
 
-from kernellab.interpreter.execution.lane_fault import LaneFault
-from kernellab.interpreter.numerics.tiles import Active, Value
+from kernellab.interpreter.affine import (
+    AffineTile,
+    Bases,
+    BoxMask,
+    End,
+    Interval,
+    Progression,
+    as_array,
+    as_box,
+    extremes,
+    part_of,
+)
+from kernellab.interpreter.tiles import Active, LaneFault, Value, first_active
 
 
 @dataclass
@@ -161,3 +177,359 @@ class Addressed(Protocol):
         active: Active,
         uniform: bool = False,
     ) -> Part: ...
+
+
+# Loads and stores at affine offsets under a box mask: strided slices of memory, moved in as few
+# copies as the mask allows.
+
+
+Lanes = Any
+"""First lane and the one beyond the last along each dimension, a tuple of pairs of ints."""
+
+
+def load_slices(
+    buffer: Buffer,
+    offsets: AffineTile,
+    mask: Value | None,
+    other: Value | None,
+    active: Active,
+) -> Value | None:
+    """Load as `memory.load` does; None if the access is not a box inside the memory.
+
+    Programs that are not active read what the first active one reads.
+    """
+    if other is not None and numpy.size(other) != 1:
+        return None
+    box = Box.of(buffer, offsets, mask)
+    if box is not None and active is not None and box.has_programs:
+        box = box.made_alike(active)
+    if box is None or not box.is_inside(buffer):
+        return None
+    elements = buffer.elements
+    if box.is_everything:
+        result = box.read(elements, box.bases, box.intervals)
+    else:
+        result = numpy.empty((len(box.bases), *box.extents), elements.dtype)
+        box.fill_outside(result, 0 if other is None else numpy.asarray(other).reshape(()))
+        for first, last, lanes in box.pieces():
+            loaded = box.looked_at(elements, part_of(box.bases, first, last), lanes)
+            result[first:last, *_slices(lanes)] = loaded
+    return result if box.has_programs else result[0]
+
+
+def store_slices(
+    buffer: Buffer,
+    offsets: AffineTile,
+    stored: numpy.ndarray,
+    mask: Value | None,
+    active: Active,
+) -> bool:
+    """What `memory.store` does; False, and nothing done, where that takes more than slices."""
+    if 0 in offsets.strides and _have_collisions(offsets):
+        return False  # the order of writes matters
+    box = Box.of(buffer, offsets, mask)
+    if box is None:
+        return False
+    shape = (len(box.bases), *box.extents)
+    if stored.shape == box.extents and not box.has_programs:
+        stored = stored[numpy.newaxis]
+    if stored.shape != shape and numpy.broadcast_shapes(shape, stored.shape) != shape:
+        return False  # every program writes to one place: the last one wins
+    values = stored if stored.shape == shape else numpy.broadcast_to(stored, shape)
+    if active is not None and box.has_programs:
+        box, values = box.of_active(active), values[active]
+    if not box.is_inside(buffer):
+        return False
+    if box.is_everything:
+        box.write(buffer.elements, box.bases, box.intervals, values)
+        return True
+    for first, last, lanes in box.pieces():
+        bases = part_of(box.bases, first, last)
+        box.write(buffer.elements, bases, lanes, values[first:last, *_slices(lanes)])
+    return True
+
+
+@dataclass
+class Box:
+    """Where accesses at affine offsets under a box mask go:
+    worked out once for all that share offsets and mask.
+
+    Attributes:
+        bases: element index of lane 0, per program.
+        strides: elements from one lane to the next along each dimension, none negative.
+        extents: shape of the access, mask and offsets together.
+        intervals: where the mask is on along each dimension: ints for all programs, or arrays
+            with one entry each.
+        bounds: smallest and largest index, masked lanes included; they may be loose.
+        is_alike: True where the mask is on for the same lanes of all programs.
+        is_everything: True where no lane of any program is off.
+        has_programs: False where all programs make one and the same access.
+    """
+
+    bases: Bases
+    strides: tuple[int, ...]
+    extents: tuple[int, ...]
+    intervals: tuple[Interval, ...]
+    bounds: tuple[int, int]
+    is_alike: bool
+    is_everything: bool
+    has_programs: bool
+
+    @staticmethod
+    def of(buffer: Buffer, offsets: AffineTile, mask: Value | None) -> Box | None:
+        """Return the box, or None if the mask is not a box, a stride is negative, or the tensor has
+        holes.
+        """
+        if buffer.present is not None:
+            return None
+        known = offsets.latest_box
+        if known is None or known[0] is not mask or known[1] != buffer.origin:
+            known = offsets.latest_box = mask, buffer.origin, _box_at(buffer.origin, offsets, mask)
+        return known[2]
+
+    def of_active(self, active: numpy.ndarray) -> Box:
+        """The part of the active programs."""
+        return self._with_programs(lambda numbers: numbers[active])
+
+    def made_alike(self, active: numpy.ndarray) -> Box:
+        """The same for active programs; the others make the access of the first of them,
+        which is as good as any.
+        """
+        first = first_active(active)
+        return self._with_programs(lambda numbers: numpy.where(active, numbers, numbers[first]))
+
+    def _with_programs(self, change: Callable[[numpy.ndarray], numpy.ndarray]) -> Box:
+        """The box with other programs: `change` is given one number for each."""
+        intervals = tuple(
+            (
+                start if isinstance(start, int) else change(start),
+                stop if isinstance(stop, int) else change(stop),
+            )
+            for start, stop in self.intervals
+        )
+        bases = change(as_array(self.bases))
+        return dataclasses.replace(self, bases=bases, intervals=intervals)
+
+    @property
+    def all_lanes(self) -> Lanes:
+        """Every lane, whether the mask is on or off."""
+        return _everything(self.extents)
+
+    def is_inside(self, buffer: Buffer) -> bool:
+        """True where every element that is on may be touched."""
+        lowest, beyond = buffer.first, buffer.stop
+        if lowest <= self.bounds[0] and self.bounds[1] < beyond:
+            return True
+        low: Any
+        high: Any
+        low, high = extremes(self.bases) if self.is_alike else [as_array(self.bases)] * 2
+        on: Any = True
+        for (start, stop), stride in zip(self.intervals, self.strides):
+            on = on & (stop > start)
+            low = low + start * stride
+            high = high + (stop - 1) * stride
+        inside = (low >= lowest) & (high < beyond)
+        return (
+            bool(inside or not on)
+            if self.is_alike
+            else bool(numpy.all(inside | ~numpy.asarray(on)))
+        )
+
+    def fill_outside(self, result: numpy.ndarray, fill: Any) -> None:
+        """Set what the mask leaves out of `result`, shape (programs, *extents)."""
+        if not self.is_alike:
+            result[...] = fill
+            return
+        for dimension, ((start, stop), extent) in enumerate(zip(self.intervals, self.extents)):
+            before = (slice(None),) * (dimension + 1)
+            if start > 0:
+                result[*before, :start] = fill
+            if stop < extent:
+                result[*before, max(stop, start) :] = fill
+
+    def pieces(self) -> Iterator[tuple[int, int, Lanes]]:
+        """(first program, the one beyond the last, lanes that are on), in program order:
+        neighbors with every lane on go together.
+        """
+        count = len(self.bases)
+        if self.is_alike:
+            if all(start < stop for start, stop in self.intervals):
+                yield 0, count, self.intervals
+            return
+        whole = numpy.ones(count, numpy.bool_)
+        for (start, stop), extent in zip(self.intervals, self.extents):
+            whole &= numpy.equal(start, 0) & numpy.equal(stop, extent)
+        everything = _everything(self.extents)
+        for first, last in _runs(whole):
+            if whole[first]:
+                yield first, last, everything
+                continue
+            for program in range(first, last):
+                lanes = tuple(
+                    (_at(start, program), _at(stop, program)) for start, stop in self.intervals
+                )
+                if all(start < stop for start, stop in lanes):
+                    yield program, program + 1, lanes
+
+    def read(self, elements: numpy.ndarray, bases: Bases, lanes: Lanes) -> numpy.ndarray:
+        """A copy of these lanes of the programs with these bases, programs first."""
+        loaded = self.looked_at(elements, bases, lanes)
+        return loaded.copy() if isinstance(bases, Progression) else loaded
+
+    def looked_at(self, elements: numpy.ndarray, bases: Bases, lanes: Lanes) -> numpy.ndarray:
+        """As `read`, and a view of `elements` where there can be one:
+        where the programs are evenly spaced.
+        """
+        starts = self._first_on(bases, lanes)
+        if isinstance(starts, Progression):
+            return self._evenly_spaced(elements, starts, lanes)
+        return self._window(elements, starts, lanes)[starts]
+
+    def write(
+        self, elements: numpy.ndarray, bases: Bases, lanes: Lanes, values: numpy.ndarray
+    ) -> None:
+        """Write these lanes of the programs with these bases, in program order."""
+        starts = self._first_on(bases, lanes)
+        if isinstance(starts, Progression) and self.is_disjoint(starts, lanes):
+            self._evenly_spaced(elements, starts, lanes)[...] = values
+        else:
+            starts = as_array(starts)
+            self._window(elements, starts, lanes)[starts] = values
+
+    def _first_on(self, bases: Bases, lanes: Lanes) -> Bases:
+        """Element index of the first lane that is on, where `bases` has lane 0's."""
+        if self.is_everything:
+            return bases
+        return bases + sum([start * stride for (start, _), stride in zip(lanes, self.strides)])
+
+    def _evenly_spaced(
+        self, elements: numpy.ndarray, starts: Progression, lanes: Lanes
+    ) -> numpy.ndarray:
+        """The lanes of all programs, as one view of the memory."""
+        size = elements.itemsize
+        shape, steps = [starts.count], [starts.step * size]
+        for (start, stop), stride in zip(lanes, self.strides):
+            shape.append(stop - start)
+            steps.append(stride * size)
+        return numpy.ndarray(shape, elements.dtype, elements, starts.start * size, steps)
+
+    def _window(
+        self, elements: numpy.ndarray, starts: numpy.ndarray, lanes: Lanes
+    ) -> numpy.ndarray:
+        """A view whose entry i is the block of memory that starts at index i."""
+        size = elements.itemsize
+        return numpy.ndarray(
+            (int(starts.max()) + 1, *[stop - start for start, stop in lanes]),
+            elements.dtype,
+            elements,
+            strides=(size, *[stride * size for stride in self.strides]),
+        )
+
+    def is_disjoint(self, starts: Bases, lanes: Lanes) -> bool:
+        """True where no two lanes of any programs are known to share an element:
+        then NumPy may write them in any order.
+        """
+        steps = [(stride, stop - start) for stride, (start, stop) in zip(self.strides, lanes)]
+        if isinstance(starts, Progression):
+            return _reach([*steps, (abs(starts.step), starts.count)]) is not None
+        reach = _reach(steps)
+        if reach is None or len(starts) == 1:
+            return reach is not None
+        return bool(numpy.diff(numpy.sort(starts)).min() > reach)
+
+
+def _box_at(origin: int, offsets: AffineTile, mask: Value | None) -> Box | None:
+    """Return the box of an access to a buffer with that origin; None if the mask is not a box, or a
+    stride is negative.
+    """
+    on = None if mask is None else as_box(mask, offsets.extents)
+    if (mask is not None and on is None) or min(offsets.strides, default=0) < 0:
+        return None
+    extents = offsets.extents if on is None else tuple(map(max, offsets.extents, on.extents))
+    is_everything = on is None or on.all()
+    intervals = _everything(extents) if on is None or is_everything else _intervals(on, extents)
+    base = offsets.base
+    has_programs = not isinstance(base, int)
+    bases: Bases = base + origin if has_programs else Progression(base + origin, 0, 1)
+    differing = [] if is_everything else _differing(intervals)
+    if differing:
+        has_programs = True
+        if len(bases) == 1:
+            bases = Progression(extremes(bases)[0], 0, len(differing[0]))
+    bounds = offsets.low + origin, offsets.high + origin
+    return Box(
+        bases,
+        offsets.strides,
+        extents,
+        intervals,
+        bounds,
+        not differing,
+        is_everything,
+        has_programs,
+    )
+
+
+def _have_collisions(offsets: AffineTile) -> bool:
+    """Whether lanes of one program share elements because they do not differ
+    along some dimension.
+    """
+    along = zip(offsets.strides, offsets.extents)
+    return any(extent > 1 and not stride for stride, extent in along)
+
+
+def _reach(steps: Sequence[tuple[int, int]]) -> int | None:
+    """How far the last of all elements is from the first, given (step, number)
+    along each dimension; None where two may be one.
+    """
+    reach = 0
+    for step, number in sorted(steps):
+        if number > 1:
+            if step <= reach:
+                return None
+            reach += step * (number - 1)
+    return reach
+
+
+def _everything(extents: tuple[int, ...]) -> Lanes:
+    return tuple([(0, extent) for extent in extents])
+
+
+def _slices(lanes: Lanes) -> tuple[slice, ...]:
+    return tuple([slice(start, stop) for start, stop in lanes])
+
+
+def _intervals(mask: BoxMask, extents: tuple[int, ...]) -> tuple[Interval, ...]:
+    """Where the mask is on along each dimension of an access."""
+    on = mask.intervals
+    return tuple(
+        [_same_for_all(on[d]) if d in on else (0, extent) for d, extent in enumerate(extents)]
+    )
+
+
+def _differing(intervals: tuple[Interval, ...]) -> list[numpy.ndarray]:
+    """The ends that are not the same in every program."""
+    return [end for interval in intervals for end in interval if not isinstance(end, int)]
+
+
+def _same_for_all(interval: Interval) -> Interval:
+    """The interval, with ints for ends that are the same in every program."""
+    start, stop = interval
+    return _int_if_constant(start), _int_if_constant(stop)
+
+
+def _int_if_constant(end: End) -> End:
+    if isinstance(end, int):
+        return end
+    low, high = extremes(end)
+    return low if low == high else end
+
+
+def _runs(flags: numpy.ndarray) -> Iterator[tuple[int, int]]:
+    """(first, beyond the last) of each stretch of equal flags."""
+    changes = numpy.flatnonzero(flags[1:] != flags[:-1]) + 1
+    ends = [0, *changes.tolist(), len(flags)]
+    return itertools.pairwise(ends)
+
+
+def _at(end: End, program: int) -> int:
+    return end if isinstance(end, int) else int(end[program])

@@ -11,25 +11,12 @@ from typing import Any
 import numpy
 
 from kernellab.errors import UnsupportedOperation
+from kernellab.interpreter.affine import AffineTile, BoxMask, End, base_of, cut
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.buffers import Addressed, Buffer
-from kernellab.interpreter.memory.layers import Memory
-from kernellab.interpreter.numerics.affine import (
-    AffineTile,
-    BoxMask,
-    End,
-    cut,
-)
-from kernellab.interpreter.numerics.bases import base_of
-from kernellab.interpreter.numerics.numerics import round_to_tf32
-from kernellab.interpreter.numerics.tiles import (
-    Active,
-    Composite,
-    Value,
-    full,
-    merge,
-    reshape,
-)
+from kernellab.interpreter.memory.global_memory import Memory
+from kernellab.interpreter.numerics import round_to_tf32
+from kernellab.interpreter.tiles import Active, Composite, Value, full, merge, narrowed, reshape
 
 Block = tuple[int, ...]
 """Sizes of a block along the descriptor's dimensions."""
@@ -267,3 +254,48 @@ def _column(value: Value, rank: int) -> numpy.ndarray:
     """One number a program, or one for all, with `rank` dimensions of extent 1 behind."""
     array = numpy.asarray(value, numpy.int64)
     return array.reshape(array.shape + (1,) * rank)
+
+
+# Tensor descriptors that a kernel writes to global scratch memory, for the copy engine to read
+# there.
+
+
+SCRATCH = 1 << 62
+"""The address of global scratch memory: no storage has one so large."""
+
+
+class Tensormaps:
+    """What the programs of one batch have written, by address:
+    each program has separate scratch memory, all at one place.
+    """
+
+    def __init__(self, programs: int) -> None:
+        self._programs = programs
+        self._written: dict[int, Descriptor] = {}
+
+    def write(self, address: Value, descriptor: Descriptor, active: Active = None) -> None:
+        """Write a descriptor, for the active programs."""
+        for place, writing in self._places(address, active):
+            before = self._written.get(place)
+            merged = descriptor if before is None else descriptor.merged(before, writing)
+            self._written[place] = merged
+
+    def read(self, address: Value, active: Active = None) -> Descriptor:
+        """The descriptor that the active programs have there."""
+        read: Descriptor | None = None
+        for place, reading in self._places(address, active):
+            if place not in self._written:
+                raise UnsupportedOperation("a tensor descriptor that the kernel did not write")
+            descriptor = self._written[place]
+            read = descriptor if read is None else descriptor.merged(read, reading)
+        assert read is not None, "somebody reads"
+        return read
+
+    def _places(self, address: Value, active: Active) -> list[tuple[int, numpy.ndarray]]:
+        """(address, which programs mean it) for each address that an active program has."""
+        taking_part = narrowed(active, True, self._programs)
+        addresses = numpy.broadcast_to(numpy.asarray(address), taking_part.shape)
+        return [
+            (int(place), taking_part & (addresses == place))
+            for place in numpy.unique(addresses[taking_part])
+        ]

@@ -8,18 +8,143 @@ the view itself.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
 import numpy
 
-from kernellab.interpreter.execution.lane_fault import lanes_at_fault
-from kernellab.interpreter.memory import atomics, boxes
-from kernellab.interpreter.memory.buffers import (
-    Addressed,
-    Buffer,
-    OutOfBoundsAccess,
-    ReadOnlyStore,
-)
-from kernellab.interpreter.numerics.affine import AffineTile
-from kernellab.interpreter.numerics.tiles import Active, Value, first_active
+from kernellab.interpreter.affine import AffineTile
+from kernellab.interpreter.memory import buffers
+from kernellab.interpreter.memory.buffers import Addressed, Buffer, OutOfBoundsAccess, ReadOnlyStore
+from kernellab.interpreter.tiles import Active, Value, first_active, lanes_at_fault
+
+# Atomics on a flat array: as if one element after the other were read, changed and written, in
+# the order given.
+#
+# Elements at different addresses do not see each other, so only those at one address have to
+# take turns. Addresses that a few elements share take theirs together, round by round; one that
+# many share runs alone, as one accumulation.
+
+
+Array = numpy.ndarray
+
+UFUNCS = {
+    "and": numpy.bitwise_and,
+    "or": numpy.bitwise_or,
+    "xor": numpy.bitwise_xor,
+    "add": numpy.add,
+    "fadd": numpy.add,
+    "max": numpy.maximum,
+    "min": numpy.minimum,
+    "umax": numpy.maximum,
+    "umin": numpy.minimum,
+}
+
+_ROUNDS = 64
+"""An address that more elements share runs alone:
+so there are few rounds, and few that run alone."""
+
+
+def apply_in_turns(operation: str, elements: Array, targets: Array, operands: Array) -> None:
+    """Update `elements` at `targets`, when the earlier values are not needed.
+
+    Args:
+        operation: one of `UFUNCS`, or "exchange".
+    """
+    if operation == "exchange":
+        elements[targets] = operands  # where targets are equal, NumPy lets the last one win
+        return
+    elements, operands = _as_compared(operation, elements, operands)
+    UFUNCS[operation].at(elements, targets, operands)
+
+
+def update_in_turns(operation: str, elements: Array, targets: Array, operands: Array) -> Array:
+    """As `apply`; returns what each target held when its turn came."""
+    of_type = elements.dtype
+    elements, operands = _as_compared(operation, elements, operands)
+
+    def step(old: Array, lanes: Array | slice) -> Array:
+        if operation == "exchange":
+            return operands[lanes]
+        written: Array = UFUNCS[operation](old, operands[lanes])
+        return written
+
+    def alone(first: Array, lanes: Array) -> Array:
+        states = numpy.concatenate([first, operands[lanes]])
+        if operation == "exchange":
+            return states
+        accumulated: Array = UFUNCS[operation].accumulate(states, dtype=states.dtype)
+        return accumulated
+
+    return _in_turns(elements, targets, step, alone).view(of_type)
+
+
+def swap_in_turns(elements: Array, targets: Array, expected: Array, replacement: Array) -> Array:
+    """Write `replacement` where the target holds `expected`; returns what it held. All are bits:
+    unsigned integers.
+    """
+
+    def step(old: Array, lanes: Array | slice) -> Array:
+        return numpy.where(old == expected[lanes], replacement[lanes], old)
+
+    def alone(first: Array, lanes: Array) -> Array:
+        state = first.item()
+        states = [state]
+        for compared, new in zip(expected[lanes].tolist(), replacement[lanes].tolist()):
+            state = new if state == compared else state
+            states.append(state)
+        return numpy.array(states, first.dtype)
+
+    return _in_turns(elements, targets, step, alone)
+
+
+def _as_compared(operation: str, elements: Array, operands: Array) -> tuple[Array, Array]:
+    """Both as unsigned integers where the operation takes them for such."""
+    if operation not in ("umax", "umin"):
+        return elements, operands
+    bits = f"u{elements.itemsize}"
+    return elements.view(bits), operands.view(bits)
+
+
+def _in_turns(
+    elements: Array,
+    targets: Array,
+    step: Callable[[Array, Array | slice], Array],
+    alone: Callable[[Array, Array], Array],
+) -> Array:
+    """Update `elements` at `targets`; returns what each target held when its turn came.
+
+    Args:
+        step: (what is found, lanes) -> what is written, for lanes with targets that differ.
+        alone: (what is found first, lanes) -> the states of one target: what its lanes find one
+            after the other, and what remains.
+    """
+    if (targets[1:] > targets[:-1]).all():
+        untouched: Array = elements[targets]
+        elements[targets] = step(untouched, slice(None))
+        return untouched
+    old = numpy.empty(targets.shape, elements.dtype)
+    order = targets.argsort(kind="stable")
+    ordered = targets[order]
+    begins = numpy.flatnonzero(numpy.append(True, ordered[1:] != ordered[:-1]))
+    counts = numpy.diff(begins, append=len(targets))
+    crowded = counts > _ROUNDS
+    for begin, count in zip(begins[crowded], counts[crowded]):
+        lanes, target = order[begin : begin + count], ordered[begin : begin + 1]
+        states = alone(elements[target], lanes)
+        old[lanes], elements[target] = states[:-1], states[-1]
+    begins, counts = begins[~crowded], counts[~crowded]
+    for turn in range(counts.max(initial=0)):
+        lanes = order[begins[counts > turn] + turn]
+        old[lanes] = elements[targets[lanes]]
+        elements[targets[lanes]] = step(old[lanes], lanes)
+    return old
+
+
+# What generated code calls: loads, stores and atomics, checked.
+
 
 # Loads
 
@@ -49,7 +174,7 @@ def load(
     if active is not None and not differs(rank, offsets, mask, other):
         active = None  # one access for all: what a uniform value is loaded from must stay uniform
     if isinstance(offsets, AffineTile):
-        result = boxes.load(buffer, offsets, mask, other, active)
+        result = buffers.load_slices(buffer, offsets, mask, other, active)
         if result is not None:
             return result
     index = numpy.asarray(offsets) + buffer.origin
@@ -91,7 +216,7 @@ def store(
     if stored.dtype != buffer.elements.dtype:
         stored = stored.view(buffer.elements.dtype)
     if isinstance(offsets, AffineTile):
-        if boxes.store(buffer, offsets, stored, mask, active):
+        if buffers.store_slices(buffer, offsets, stored, mask, active):
             return
     index = numpy.asarray(offsets) + buffer.origin
     on = lanes_on(mask, active, rank)
@@ -175,7 +300,7 @@ def atomic(
     """Read, modify and write one element after the other, in program order, then lane order.
 
     Args:
-        operation: one of `atomics.UFUNCS`, or "exchange".
+        operation: one of `UFUNCS`, or "exchange".
         shape: the tile's shape; every lane of every active program takes part, also where
             addresses agree.
         programs: number of programs in the batch.
@@ -195,10 +320,10 @@ def atomic(
     targets, operands = index[chosen].reshape(-1), operand[chosen].reshape(-1)
     elements = buffer.elements.view(operand.dtype)
     if not wanted:
-        atomics.apply(operation, elements, targets, operands)
+        apply_in_turns(operation, elements, targets, operands)
         return None
     results = numpy.zeros(everyone, operand.dtype)
-    updated = atomics.update(operation, elements, targets, operands)
+    updated = update_in_turns(operation, elements, targets, operands)
     results[chosen] = updated.reshape(results[chosen].shape)
     return results
 
@@ -226,7 +351,7 @@ def compare_and_swap(
     )
     chosen = slice(None) if on is None else numpy.broadcast_to(on, everyone)
     targets = numpy.broadcast_to(index, everyone)[chosen].reshape(-1)
-    swapped = atomics.compare_and_swap(
+    swapped = swap_in_turns(
         buffer.elements.view(bits),
         targets,
         expected[chosen].reshape(-1),
@@ -248,3 +373,100 @@ def _atomic_lanes(
     on = lanes_on(mask, active, rank)
     _check("atomic", buffer, index, on, rank, active)
     return buffer, index, on
+
+
+# Layers around memory: they replace the module `memory` in generated code, and act on every
+# access.
+
+
+class Memory(Protocol):
+    """What generated code calls: the module `global_memory`, whose functions have the signatures,
+    or a layer around it.
+    """
+
+    def load(self, *args: Any, **keywords: Any) -> Any: ...
+
+    def store(self, *args: Any, **keywords: Any) -> Any: ...
+
+    def atomic(self, *args: Any, **keywords: Any) -> Any: ...
+
+    def compare_and_swap(self, *args: Any, **keywords: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class MemoryAccess:
+    """One access of a batch of programs, before it is made: the arguments of a function of
+    `global_memory`.
+    """
+
+    function: ClassVar[str]
+    buffer: Buffer | Addressed
+    offsets: Value
+    rank: int
+    mask: Value | None = field(default=None, kw_only=True)
+    active: Active = field(default=None, kw_only=True)
+
+    def made_by(self, memory: Memory) -> Any:
+        """Make the access; what the function returns."""
+        return getattr(memory, self.function)(**vars(self))
+
+
+@dataclass(frozen=True)
+class Load(MemoryAccess):
+    """A call of `global_memory.load`."""
+
+    function = "load"
+    other: Value | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Store(MemoryAccess):
+    """A call of `global_memory.store`."""
+
+    function = "store"
+    value: Value
+
+
+@dataclass(frozen=True)
+class Atomic(MemoryAccess):
+    """A call of `global_memory.atomic`."""
+
+    function = "atomic"
+    operation: str
+    value: Value
+    shape: tuple[int, ...]
+    programs: int
+    wanted: bool = field(default=True, kw_only=True)
+
+
+@dataclass(frozen=True)
+class CompareAndSwap(MemoryAccess):
+    """A call of `global_memory.compare_and_swap`."""
+
+    function = "compare_and_swap"
+    compare: Value
+    value: Value
+    shape: tuple[int, ...]
+    programs: int
+
+
+def _around(kind: type[MemoryAccess]) -> Callable[..., Any]:
+    """The function of a layer that generated code calls in the place of `global_memory`'s."""
+
+    def call(layer: MemoryLayer, *args: Any, **keywords: Any) -> Any:
+        return layer.around(kind(*args, **keywords))
+
+    return call
+
+
+class MemoryLayer(ABC):
+    """Replaces the module `memory` in generated code: every access goes through `around`."""
+
+    @abstractmethod
+    def around(self, access: MemoryAccess) -> Any:
+        """Make the access, or another one in its place. The generated code is two frames up."""
+
+    load = _around(Load)
+    store = _around(Store)
+    atomic = _around(Atomic)
+    compare_and_swap = _around(CompareAndSwap)

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy
 
-from kernellab.interpreter.memory.observing import ObservedAccess
-from kernellab.interpreter.numerics.affine import AffineTile, BoxMask, as_box
-from kernellab.interpreter.numerics.bases import as_array
+from kernellab.interpreter.affine import AffineTile, BoxMask, as_array, as_box
+from kernellab.interpreter.memory.observers import ObservedAccess
 from kernellab.profiling.accesses.requests import LINE
 from kernellab.profiling.accesses.sectors import SECTOR
 from kernellab.records.layouts import Numbers

@@ -11,10 +11,9 @@ from typing import cast
 import numpy
 from xdsl.ir import Operation
 
-from kernellab.interpreter.memory.observing import DESCRIPTOR_BYTES
+from kernellab.interpreter.memory.observers import DESCRIPTOR_BYTES
 from kernellab.ir import ttng
-from kernellab.ir.encodings import NvmmaSharedEncoding
-from kernellab.ir.types import MemDescType, TensorDescType
+from kernellab.ir.types import MemDescType, NvmmaSharedEncoding, TensorDescType
 from kernellab.records.layouts import Numbers
 
 _MOST = 256

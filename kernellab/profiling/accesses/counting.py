@@ -20,21 +20,21 @@ from kernellab.compiler.passes.snapshots import LoweredText, lowered, lowered_te
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.subjects import subject_of
 from kernellab.errors import KernelFault, TargetError
-from kernellab.interpreter.analyses.spin_loops import is_spin_loop
-from kernellab.interpreter.codegen.entries import emit_entry_events
+from kernellab.interpreter.codegen.analyses import is_spin_loop
+from kernellab.interpreter.codegen.emitter import emit_entry_events
 from kernellab.interpreter.execution.grid import check_grid
 from kernellab.interpreter.execution.launcher import launch_observed
-from kernellab.interpreter.execution.per_code import per_code
 from kernellab.interpreter.execution.program import (
     ProgramCode,
     entry_of,
+    per_code,
     program_code,
     program_of_text,
 )
-from kernellab.interpreter.memory.observing import DESCRIPTOR_BYTES, AccessObserver, ObservedAccess
-from kernellab.ir import scf, tt, ttng
+from kernellab.interpreter.memory.observers import DESCRIPTOR_BYTES, AccessObserver, ObservedAccess
+from kernellab.ir import mlir, tt, ttng
 from kernellab.ir.locations import argument_name
-from kernellab.ir.traits import (
+from kernellab.ir.operations import (
     DescriptorAccess,
     Effect,
     PointerAccess,
@@ -305,7 +305,7 @@ def _action(op: Operation) -> Action:
 def _waits(op: Operation) -> bool:
     """Whether an operation is in a loop that waits for other programs, or is one."""
     loop = op.parent_op()
-    while loop is not None and not (isinstance(loop, scf.WhileOp) and is_spin_loop(loop)):
+    while loop is not None and not (isinstance(loop, mlir.WhileOp) and is_spin_loop(loop)):
         loop = loop.parent_op()
     return loop is not None or isinstance(op, tt.AtomicPollOp)
 

@@ -12,7 +12,7 @@ from xdsl.dialects import builtin
 from xdsl.ir import Operation
 
 from kernellab.compiler.modules.structure import kind, lines_of_operations, loops_around, parents
-from kernellab.interpreter.codegen.calls import InlinedCallOp
+from kernellab.interpreter.codegen.analyses import InlinedCallOp
 from kernellab.ir.locations import locate
 from kernellab.profiling.accesses.shared_records import Phase
 

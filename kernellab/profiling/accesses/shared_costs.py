@@ -21,7 +21,7 @@ from kernellab.compiler.modules.structure import (
     position_of,
 )
 from kernellab.compiler.passes.snapshots import LoweredText
-from kernellab.interpreter.ptx.functions import functions
+from kernellab.interpreter.ptx_threads import functions
 from kernellab.ir import tt, ttg
 from kernellab.ir.types import element_type, is_pointer, shape
 from kernellab.profiling.accesses.occurrences import occurrences, operations_by_line, phases_of

@@ -19,10 +19,8 @@ from typing import NamedTuple
 
 import numpy
 
-from kernellab.interpreter.ptx.functions import Function, Statement
-from kernellab.interpreter.ptx.kinds import KINDS
-from kernellab.interpreter.ptx.parser import Immediate, Instruction, Vector
-from kernellab.interpreter.ptx.threads import ThreadAccess, Threads
+from kernellab.interpreter.ptx import KINDS, Immediate, Instruction, Vector
+from kernellab.interpreter.ptx_threads import Function, Statement, ThreadAccess, Threads
 from kernellab.profiling.accesses.shared_records import SharedKind
 from kernellab.records.layouts import Numbers
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy
 
 from kernellab.compiler.modules.warp_accesses import WarpAccess
+from kernellab.interpreter.affine import AffineTile
 from kernellab.interpreter.execution.grid import Programs
-from kernellab.interpreter.memory.observing import ObservedAccess
-from kernellab.interpreter.numerics.affine import AffineTile
+from kernellab.interpreter.memory.observers import ObservedAccess
 from kernellab.profiling.accesses.alike import Alike, alike, first_of_each
 from kernellab.profiling.accesses.copy_engine import Messages
 from kernellab.profiling.accesses.requests import Instructions, RowCosts, costs_of_rows

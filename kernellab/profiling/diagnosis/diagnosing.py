@@ -20,7 +20,7 @@ from kernellab.compiler.kept import compile_kept
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.specialization.unwrapping import parameter_names
 from kernellab.errors import ArgumentError, KernelLabError, OptionError
-from kernellab.interpreter.codegen.entries import emit_entry_events
+from kernellab.interpreter.codegen.emitter import emit_entry_events
 from kernellab.interpreter.execution.grid import check_grid
 from kernellab.interpreter.execution.program import program_of_module
 from kernellab.launch.argument_copies import tensors_in

@@ -18,7 +18,7 @@ from kernellab.compiler.modules.analyst import CompilerAnalyst
 from kernellab.compiler.modules.opened import OpenedModules
 from kernellab.compiler.modules.structure import kind, loops_around, position_of, users_line
 from kernellab.errors import KernelLabError, SourcePosition
-from kernellab.ir.traits import DotLike, Elementwise, has, in_region_of_elements
+from kernellab.ir.operations import DotLike, Elementwise, has, in_region_of_elements
 from kernellab.ir.types import bit_width, element_type, shape
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.diagnosis import weights
@@ -152,7 +152,7 @@ class Evidence:
     @cached_property
     def pointer_facts(self) -> Mapping[Operation, PointerFacts]:
         """What is known of the addresses of each access."""
-        from kernellab.ir.traits import PointerAccess
+        from kernellab.ir.operations import PointerAccess
 
         ops = [op for op in self.module.walk() if has(op, PointerAccess)]
         try:

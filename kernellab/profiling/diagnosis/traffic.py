@@ -17,7 +17,7 @@ from kernellab.compiler.modules.pointers import element_bytes, pointers_of, unde
 from kernellab.compiler.modules.structure import integer, kind, loops_around, position_of
 from kernellab.compiler.modules.warp_accesses import NO_ONE, WarpAccess, WarpAccesses
 from kernellab.errors import LayoutError, SourcePosition
-from kernellab.ir.traits import (
+from kernellab.ir.operations import (
     DescriptorAccess,
     PointerAccess,
     SharedWrite,
@@ -26,7 +26,7 @@ from kernellab.ir.traits import (
     touches_memory,
     trait_of,
 )
-from kernellab.ir.traits import (
+from kernellab.ir.operations import (
     GlobalAccess as GlobalAccessTrait,
 )
 from kernellab.ir.types import TensorDescType, bit_width, element_type, shape

@@ -12,8 +12,13 @@ from xdsl.ir import Operation
 
 from kernellab.compiler.gpus import Gpu
 from kernellab.compiler.modules.structure import attribute, kind
-from kernellab.ir.encodings import AmdMfmaEncoding, AmdWmmaEncoding, NvidiaMmaEncoding
-from kernellab.ir.types import bit_width, element_type
+from kernellab.ir.types import (
+    AmdMfmaEncoding,
+    AmdWmmaEncoding,
+    NvidiaMmaEncoding,
+    bit_width,
+    element_type,
+)
 from kernellab.profiling.diagnosis.makers import maker
 from kernellab.profiling.diagnosis.scalars import Scalars
 from kernellab.profiling.estimates.counting import multiply_adds

@@ -18,9 +18,9 @@ from kernellab.compiler.machine_code.decoding import padding_of
 from kernellab.compiler.modules.structure import kind
 from kernellab.compiler.passes.snapshots import LoweredText
 from kernellab.compiler.specialization.binding import BoundCall
-from kernellab.interpreter.codegen.entries import emit_entry_events
+from kernellab.interpreter.codegen.emitter import emit_entry_events
 from kernellab.interpreter.execution.program import program_of_module
-from kernellab.ir.traits import DotLike, has
+from kernellab.ir.operations import DotLike, has
 from kernellab.ir.types import bit_width, element_type, shape
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.profiling.accesses.counting import Found, accesses_in

@@ -13,7 +13,7 @@ from functools import cached_property
 from xdsl.ir import Block, Operation
 
 from kernellab.compiler.modules.structure import kind, loops_around, parents
-from kernellab.ir.traits import DotLike, has
+from kernellab.ir.operations import DotLike, has
 from kernellab.profiling.estimates.pipes import product_of
 from kernellab.records import Instruction
 

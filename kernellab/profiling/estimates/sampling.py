@@ -19,13 +19,13 @@ from xdsl.ir import Block, Operation
 from kernellab.common.sparse import sparse_zeros
 from kernellab.compiler.modules.pointers import pointers_of, underlying_argument
 from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.interpreter import numerics
 from kernellab.interpreter.execution.launcher import launch_sampled
 from kernellab.interpreter.execution.program import ProgramCode
-from kernellab.interpreter.memory.layers import Memory
-from kernellab.interpreter.memory.observing import AccessObserver
-from kernellab.interpreter.numerics import products
-from kernellab.ir.traits import GlobalAccess as AccessesGlobal
-from kernellab.ir.traits import GlobalWrite, PointerAccess, has
+from kernellab.interpreter.memory.global_memory import Memory
+from kernellab.interpreter.memory.observers import AccessObserver
+from kernellab.ir.operations import GlobalAccess as AccessesGlobal
+from kernellab.ir.operations import GlobalWrite, PointerAccess, has
 from kernellab.launch.argument_copies import (
     ALIGNMENT,
     aligned_copy,
@@ -140,7 +140,7 @@ def _no_product(a: Any, b: Any, c: Any, *how: Any) -> Any:
 
 
 _LEFT_OUT = SimpleNamespace(
-    **{**vars(products), "dot": _no_product},
+    **{**vars(numerics), "dot": _no_product},
 )
 
 

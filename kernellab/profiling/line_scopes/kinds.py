@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from xdsl.dialects.builtin import AnyFloat, TensorType
 from xdsl.ir import Operation
 
-from kernellab.ir.operation import operation_name
+from kernellab.ir.operations import operation_name
 
 LIGHT = "index arithmetic"
 """Of operations that cost little by themselves: addresses, masks, views, changes of shape."""

@@ -15,7 +15,7 @@ from kernellab.compiler.machine_code.resources import resource_reader
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import UnsupportedOperation
-from kernellab.ir.reader import read_module
+from kernellab.ir.syntax import read_module
 from kernellab.profiling.line_scopes.placing import Detail, MarkedModule, mark
 from kernellab.records import Compilation, Resources, Target
 from kernellab.triton_api.marked_kernels import ReadingMemory, compile_marked

@@ -16,11 +16,11 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from kernellab import triton_api
 from kernellab.errors import UnsupportedOperation
-from kernellab.ir import scf, tt, ttg
+from kernellab.ir import mlir, tt, ttg
 from kernellab.ir.locations import locate
-from kernellab.ir.operation import operation_name
-from kernellab.ir.proton import RecordOp
-from kernellab.ir.writer import write_module
+from kernellab.ir.operations import operation_name
+from kernellab.ir.syntax import write_module
+from kernellab.ir.ttg import RecordOp
 from kernellab.profiling.line_scopes.kinds import (
     COMPUTE,
     DATA_COMES_LATER,
@@ -80,8 +80,8 @@ _LOOP = "loop"
 _BRANCH = "branch"
 _END = "end"
 _PROGRAM = "program"
-_LOOPS = (scf.ForOp, scf.WhileOp)
-_ENTERED = (*_LOOPS, scf.IfOp, ttg.WarpSpecializeOp, ttg.WarpSpecializePartitionsOp)
+_LOOPS = (mlir.ForOp, mlir.WhileOp)
+_ENTERED = (*_LOOPS, mlir.IfOp, ttg.WarpSpecializeOp, ttg.WarpSpecializePartitionsOp)
 """Operations whose regions have separate marks; the others' belong to their operation."""
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import triton
 
-from kernellab.interpreter.memory.pointer_arguments import memory_behind
+from kernellab.interpreter.memory.address_space import memory_behind
 from kernellab.triton_api.shipping import unpack
 
 

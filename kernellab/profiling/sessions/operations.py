@@ -18,13 +18,13 @@ from kernellab.compiler.analyses.work import count
 from kernellab.compiler.modules.pointers import pointers_of
 from kernellab.compiler.modules.structure import kind, position_of
 from kernellab.errors import SourcePosition
-from kernellab.interpreter.codegen.code_positions import located_at
-from kernellab.interpreter.codegen.passing import emit_passing_events
+from kernellab.interpreter.codegen.code_writer import located_at
+from kernellab.interpreter.codegen.emitter import emit_passing_events
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.launcher import Instrument
 from kernellab.interpreter.memory.buffers import Addressed, Buffer
-from kernellab.interpreter.memory.observing import AccessObserver
-from kernellab.interpreter.numerics.tiles import Active, Value
+from kernellab.interpreter.memory.observers import AccessObserver
+from kernellab.interpreter.tiles import Active, Value
 from kernellab.ir.types import bit_width, element_type, shape
 
 

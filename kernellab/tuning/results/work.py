@@ -15,7 +15,7 @@ from kernellab.compiler.modules.pointers import underlying_argument
 from kernellab.errors import KernelLabError
 from kernellab.ir import tt
 from kernellab.ir.locations import argument_name
-from kernellab.ir.traits import GlobalAccess, GlobalRead, GlobalWrite, has, trait_of
+from kernellab.ir.operations import GlobalAccess, GlobalRead, GlobalWrite, has, trait_of
 from kernellab.ir.types import is_pointer
 from kernellab.records import Compilation
 

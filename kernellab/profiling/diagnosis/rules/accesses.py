@@ -11,7 +11,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from kernellab.compiler.modules.pointers import pointers_of
 from kernellab.compiler.modules.structure import attribute, kind
 from kernellab.ir.locations import argument_name
-from kernellab.ir.traits import GlobalAccess, SharedWrite, global_effect, has, trait_of
+from kernellab.ir.operations import GlobalAccess, SharedWrite, global_effect, has, trait_of
 from kernellab.profiling.diagnosis.evidence import Evidence
 from kernellab.profiling.diagnosis.makers import reached
 from kernellab.profiling.diagnosis.records import CostFinding

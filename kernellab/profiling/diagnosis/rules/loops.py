@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kernellab.compiler.modules.structure import kind
-from kernellab.ir.traits import DotLike, has
+from kernellab.ir.operations import DotLike, has
 from kernellab.profiling.diagnosis.evidence import Evidence, Loop
 from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.profiling.diagnosis.rule import finding, rule

@@ -1,1 +1,0 @@
-"""What is found out about the IR before code is made of it."""

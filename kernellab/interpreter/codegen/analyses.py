@@ -1,0 +1,615 @@
+"""What is found out about the IR before code is made of it.
+
+How values travel, which of them differ between programs, what pointers lead to, and where programs
+wait for each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy
+from xdsl.dialects import builtin
+from xdsl.dialects.builtin import CallSiteLoc, IntegerAttr, LocationAttr, ModuleOp
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import RecursiveMemoryEffect
+
+from kernellab.ir import mlir, tt, ttg
+from kernellab.ir.operations import (
+    Atomic,
+    DotLike,
+    GlobalAccess,
+    GlobalRead,
+    GlobalWrite,
+    KeepsElements,
+    MovesElements,
+    PointerAccess,
+    RegionsOfElements,
+    VariesByProgram,
+    global_effect,
+    has,
+    in_region_of_elements,
+    trait_of,
+)
+from kernellab.ir.types import PointerType, dtype, element_type, is_pointer, shape
+
+# Functions that are still called: those under `@triton.jit(noinline=True)`, and helpers with a
+# return in the middle that Triton could not inline into a loop or a combine function.
+
+
+@irdl_op_definition
+class InlinedCallOp(IRDLOperation):
+    """A call, with the body of the called function in place; its `tt.return`s give the results."""
+
+    name = "kernellab.inlined_call"
+    traits = traits_def(RecursiveMemoryEffect())
+    arguments = var_operand_def()
+    body = region_def()
+    final = var_result_def()
+
+
+def inline_calls(function: tt.FuncOp) -> None:
+    """Put the body of every function of the module that `function` calls in place
+    of the call, in place.
+
+    Locations then name the call, as those of functions that Triton inlined do. A function of
+    elements into which Triton inlined jumps becomes a call too, so that every region but a
+    function's has one block.
+    """
+    module = function.parent_op()
+    if isinstance(module, ModuleOp):
+        functions = {op.sym_name.data: op for op in module.ops if isinstance(op, tt.FuncOp)}
+        _inline(function.body, functions)
+    for op in list(function.walk()):
+        if isinstance(op, tt.MapElementwiseOp) and len(op.function.blocks) > 1:
+            _wrap_in_call(op)
+
+
+def inline_calls_of_elements(
+    function: tt.FuncOp, is_debug_record: Callable[[Operation], object | None]
+) -> None:
+    """Do so inside the functions of single elements alone, in place;
+    what `is_debug_record` knows is taken out of those.
+
+    A call of a function without jumps leaves nothing but its operations behind.
+    """
+    module = function.parent_op()
+    assert isinstance(module, ModuleOp)
+    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, tt.FuncOp)}
+    for op in list(function.walk()):
+        if has(op, RegionsOfElements):
+            for region in op.regions:
+                _inline(region, functions)
+                _take_out(region, is_debug_record)
+            if isinstance(op, tt.MapElementwiseOp) and len(op.function.blocks) > 1:
+                _wrap_in_call(op)
+
+
+def _take_out(region: Region, is_debug_record: Callable[[Operation], object | None]) -> None:
+    for op in list(region.walk()):
+        if is_debug_record(op) is not None:
+            Rewriter.erase_op(op)
+    calls = [op for op in region.walk() if isinstance(op, InlinedCallOp)]
+    for call in reversed(calls):
+        _dissolve(call)
+
+
+def _dissolve(call: InlinedCallOp) -> None:
+    """Put the operations of a body without jumps in place of the call."""
+    first = call.body.blocks.first
+    assert first is not None
+    end = first.last_op
+    if not isinstance(end, tt.ReturnOp):
+        return
+    returned = list(end.values)
+    Rewriter.erase_op(end)
+    given: dict[SSAValue, SSAValue] = dict(zip(first.args, call.arguments))
+    for argument, value in given.items():
+        argument.replace_all_uses_with(value)
+    results = [given.get(value, value) for value in returned]
+    for op in list(first.ops):
+        first.detach_op(op)
+        Rewriter.insert_op(op, InsertPoint.before(call))
+    Rewriter.replace_op(call, [], results)
+
+
+def _inline(region: Region, functions: Mapping[str, tt.FuncOp]) -> None:
+    calls = [op for op in region.walk() if isinstance(op, tt.CallOp)]
+    for call in calls:
+        body = functions[call.callee.root_reference.data].body.clone()
+        for op in body.walk():
+            op.location = CallSiteLoc(op.location, call.location)
+        _inline(body, functions)
+        Rewriter.replace_op(call, _inlined(call.operands, call.result_types, body, call.location))
+
+
+def _wrap_in_call(op: tt.MapElementwiseOp) -> None:
+    """Make the blocks of the function the body of a call, which is all
+    that the function then does.
+    """
+    body = Region()
+    op.function.move_blocks(body)
+    results: Sequence[Attribute] = ()
+    for block in body.blocks:
+        if isinstance(end := block.last_op, tt.MapElementwiseReturnOp):
+            results = end.operand_types
+            Rewriter.replace_op(
+                end, tt.ReturnOp.create(operands=end.operands, location=end.location)
+            )
+    assert body.blocks.first is not None
+    block = Block(arg_types=[argument.type for argument in body.blocks.first.args])
+    call = _inlined(block.args, results, body, op.location)
+    end = tt.MapElementwiseReturnOp.create(operands=call.results, location=op.location)
+    block.add_ops([call, end])
+    op.function.add_block(block)
+
+
+def _inlined(
+    arguments: Sequence[SSAValue],
+    results: Sequence[Attribute],
+    body: Region,
+    location: LocationAttr,
+) -> InlinedCallOp:
+    return InlinedCallOp.create(
+        operands=arguments, result_types=results, regions=[body], location=location
+    )
+
+
+# How values travel through loops, branches and jumps: what analyses of a kernel follow.
+
+
+def handed_on(op: Operation) -> Iterator[tuple[SSAValue, SSAValue]]:
+    """(value, where it arrives) for what `op` hands on unchanged:
+    around a loop, out of a branch, to a block, to a group of warps, into a call and back.
+    """
+    match op:
+        case mlir.ForOp():
+            carried = op.block.args[1:]
+            yield from zip(op.initial, carried)
+            yield from zip(yielded(op.block), carried)
+            yield from zip(carried, op.results)
+        case mlir.IfOp():
+            for region in op.regions:
+                if region.blocks:
+                    yield from zip(yielded(region.block), op.results)
+        case mlir.WhileOp():
+            before, after = op.before.block, op.after.block
+            yield from zip(op.initial, before.args)
+            yield from zip(yielded(before)[1:], after.args)
+            yield from zip(yielded(after), before.args)
+            yield from zip(after.args, op.results)
+        case mlir.BranchOp():
+            yield from zip(op.arguments, op.successor.args)
+        case mlir.ConditionalBranchOp():
+            yield from zip(op.true_arguments, op.true_successor.args)
+            yield from zip(op.false_arguments, op.false_successor.args)
+        case ttg.WarpSpecializeOp():
+            for partition in op.partitions:
+                yield from zip(op.captured, partition.block.args)
+            yield from zip(yielded(op.default.block), op.results)
+        case InlinedCallOp():
+            first = op.body.blocks.first
+            assert first is not None
+            yield from zip(op.arguments, first.args)
+            for block in op.body.blocks:
+                if isinstance(block.last_op, tt.ReturnOp):
+                    yield from zip(block.last_op.values, op.results)
+
+
+def yielded(block: Block) -> tuple[SSAValue, ...]:
+    """The operands of a block's terminator."""
+    assert block.last_op is not None
+    return tuple(block.last_op.operands)
+
+
+# Which values differ from program to program.
+#
+# A value that does not is computed once for a whole batch, and a branch on it is an ordinary
+# branch.
+
+
+def varying_values(function: tt.FuncOp) -> set[SSAValue]:
+    """The values of `function` that may differ from program to program."""
+    return _varying(list(function.walk()))
+
+
+def varying_elements(function: tt.FuncOp) -> set[SSAValue]:
+    """The values that may differ from element to element inside functions of elements,
+    where `function` runs for one program.
+    """
+    return _varying(
+        [
+            inside
+            for op in function.walk()
+            if has(op, RegionsOfElements)
+            for inside in (op, *(o for region in op.regions for o in region.walk()))
+        ]
+    )
+
+
+def _varying(operations: list[Operation]) -> set[SSAValue]:
+    varying: set[SSAValue] = set()
+    known = -1
+    while known < len(varying):
+        known = len(varying)
+        for op in operations:
+            varying.update(_varying_because_of(op, varying))
+            varying.update(target for source, target in handed_on(op) if source in varying)
+    return varying
+
+
+def _varying_because_of(op: Operation, varying: set[SSAValue]) -> Iterator[SSAValue]:
+    """The values that vary because of `op` itself:
+    of its operands, or of the way that programs take.
+    """
+    match op:
+        case mlir.ForOp():
+            if _any((op.lower, op.upper, op.step), varying):
+                yield from op.block.args
+        case mlir.IfOp():
+            if op.condition in varying:
+                yield from op.results
+        case mlir.WhileOp():
+            if yielded(op.before.block)[0] in varying:
+                yield from (*op.before.block.args, *op.after.block.args)
+        case mlir.BranchOp() | mlir.ConditionalBranchOp():
+            # Programs may take different ways to a block, so what it is given varies.
+            for block in op.successors:
+                yield from block.args
+        case InlinedCallOp():
+            if len(op.body.blocks) > 1:
+                yield from op.results
+        case _ if has(op, RegionsOfElements):
+            # Their regions run with an element in each program's place.
+            for region in op.regions:
+                yield from region.block.args
+            if _any(op.operands, varying):
+                yield from op.results
+        case _:
+            if _differs_by_itself(op) or _any(op.operands, varying):
+                yield from op.results
+
+
+def _differs_by_itself(op: Operation) -> bool:
+    """Whether results differ though operands do not; of an update, each program finds what
+    another one left.
+    """
+    return has(op, VariesByProgram) or global_effect(op) == "atomic"
+
+
+def _any(values: Iterable[SSAValue], varying: set[SSAValue]) -> bool:
+    return any(value in varying for value in values)
+
+
+# What stands for each pointer of a kernel.
+#
+# Most pointers can only point into one argument, known before anything runs: that is their
+# underlying object, and the value is an offset, in elements. Any other pointer (chosen between
+# arguments, loaded from memory, made from an integer, cast to elements of another size) is an
+# address: 64 bits, in bytes.
+
+
+ADDRESS = None
+"""In place of an underlying object: the pointer is an address."""
+
+UnderlyingObject = BlockArgument | None
+
+
+PointsInto = Callable[[tt.CallOp], tuple[int | None, ...]]
+"""For each result of a call the argument that it points into, or None."""
+
+
+def underlying_objects(
+    function: tt.FuncOp, addresses: Sequence[bool] = (), points_into: PointsInto | None = None
+) -> dict[SSAValue, UnderlyingObject]:
+    """The argument that each pointer of `function` points into, or ADDRESS.
+
+    Args:
+        addresses: for each argument whether it is an address itself; none is by default.
+        points_into: what is known of the results of calls.
+    """
+    entry = function.body.blocks.first
+    assert entry is not None
+    objects: dict[SSAValue, UnderlyingObject] = {a: a for a in entry.args if is_pointer(a.type)}
+    objects |= {a: ADDRESS for a, is_address in zip(entry.args, addresses) if is_address}
+    operations = list(function.walk())
+    changed = True
+    while changed:
+        changed = False
+        for op in operations:
+            for pointer, underlying in _arriving(op, objects, points_into):
+                if pointer not in objects:
+                    objects[pointer], changed = underlying, True
+                elif objects[pointer] not in (underlying, ADDRESS):
+                    objects[pointer], changed = ADDRESS, True
+    return dict.fromkeys(_pointers_in(operations), ADDRESS) | objects
+
+
+def _pointers_in(operations: Iterable[Operation]) -> Iterator[SSAValue]:
+    for op in operations:
+        arguments = (
+            value for region in op.regions for block in region.blocks for value in block.args
+        )
+        yield from (value for value in (*op.results, *arguments) if is_pointer(value.type))
+
+
+def _arriving(
+    op: Operation, objects: dict[SSAValue, UnderlyingObject], points_into: PointsInto | None
+) -> Iterator[tuple[SSAValue, UnderlyingObject]]:
+    """(pointer, underlying object) for each pointer that `op` makes or hands on,
+    as far as its sources are known.
+    """
+    for source, target in handed_on(op):
+        if source in objects:
+            yield target, objects[source]
+    known = points_into(op) if points_into is not None and isinstance(op, tt.CallOp) else None
+    for number, result in enumerate(op.results):
+        if is_pointer(result.type):
+            made_from = _made_from(op)
+            if known is not None and (argument := known[number]) is not None:
+                made_from = (op.operands[argument],)
+            for origin in made_from:
+                if origin is ADDRESS:
+                    yield result, ADDRESS
+                elif origin in objects:
+                    yield result, objects[origin]
+
+
+def _made_from(op: Operation) -> tuple[SSAValue | None, ...]:
+    """The pointers that the results of `op` have their underlying objects from;
+    ADDRESS where they have none.
+    """
+    if (moved := trait_of(op, MovesElements)) is not None:
+        return moved.sources_of(op)
+    match op:
+        case tt.AddPtrOp():
+            return (op.pointer,)
+        case tt.BitcastOp():
+            same = pointee_dtype(op.operand).itemsize == pointee_dtype(op.result).itemsize
+            return (op.operand,) if same else (ADDRESS,)
+        case mlir.PoisonOp():
+            return ()  # it may point anywhere, so also where the pointers that it meets do
+        case mlir.ForOp() | mlir.IfOp() | mlir.WhileOp() | InlinedCallOp():
+            return ()
+        case _:
+            return (ADDRESS,)
+
+
+def pointee_dtype(pointer: SSAValue) -> numpy.dtype:
+    """The dtype of the elements that `pointer` points to; pointers in memory are int64."""
+    kind = element_type(pointer.type)
+    assert isinstance(kind, PointerType)
+    return dtype(kind.pointee)
+
+
+# Pointers to the first element of an argument's tensor, where most accesses begin.
+#
+# Such a pointer's offset is 0, so a pointer that is `offsets` further has these offsets, and
+# nothing needs to be added; accesses of several tensors at the same offsets then share one tile.
+
+
+def starts(function: tt.FuncOp) -> set[SSAValue]:
+    """The pointers, and tiles of pointers, that are an argument as it was given."""
+    entry = function.body.blocks.first
+    assert entry is not None
+    pointers: set[SSAValue] = {argument for argument in entry.args if is_pointer(argument.type)}
+    for op in function.walk():
+        if has(op, KeepsElements) and op.operands[0] in pointers and shape(op.results[0].type):
+            pointers.update(op.results)
+    return pointers
+
+
+def widen_offsets(function: tt.FuncOp, of: set[SSAValue]) -> None:
+    """Give the pointers `of` offsets of 64 bits, in place:
+    each offset is widened once, where it is made, for all of them.
+    """
+    wide: dict[SSAValue, SSAValue] = {}
+    for op in list(function.walk()):
+        if isinstance(op, tt.AddPtrOp) and op.pointer in of and _is_narrow(op.offset):
+            if op.offset not in wide:
+                wide[op.offset] = _widened(op.offset, op)
+            op.operands[1] = wide[op.offset]
+
+
+def _is_narrow(offset: SSAValue) -> bool:
+    kind = dtype(offset.type)
+    return kind.kind == "i" and kind.itemsize < 8
+
+
+def _widened(offset: SSAValue, user: Operation) -> SSAValue:
+    """The offset in 64 bits, made right after it, at the place in the source of who needs it so."""
+    wide: Attribute = builtin.i64
+    if isinstance(offset.type, builtin.TensorType):
+        wide = builtin.TensorType(builtin.i64, offset.type.shape, offset.type.encoding)
+    op = mlir.ExtSIOp.create(operands=[offset], result_types=[wide], location=user.location)
+    owner = offset.owner
+    place = InsertPoint.at_start(owner) if isinstance(owner, Block) else InsertPoint.after(owner)
+    Rewriter.insert_op(op, place)
+    return op.results[0]
+
+
+# After which operations of a kernel another program may go on, so that all that programs can
+# learn of each other shows: after atomics, volatile loads, and loads of what atomics write.
+#
+# Between two of them a program touches what is its own, or what such operations order; else
+# there is a race, which is found by other means (M. Musuvathi and others, Finding and
+# Reproducing Heisenbugs in Concurrent Programs, OSDI 2008).
+
+
+def switch_points(function: tt.FuncOp) -> frozenset[Operation]:
+    """The operations of a kernel after which others may go on; none in functions of elements, and
+    in groups of warps, which take turns by themselves.
+    """
+    objects = underlying_objects(function)
+
+    def goes_to(op: Operation) -> SSAValue | None:
+        access = trait_of(op, GlobalAccess)
+        if access is None:
+            return ADDRESS
+        base = access.base_of(op)
+        return objects.get(base, base)
+
+    updated = {goes_to(op) for op in function.walk() if has(op, Atomic) and has(op, GlobalWrite)}
+
+    def is_one(op: Operation) -> bool:
+        if has(op, Atomic) or is_volatile(op):
+            return True
+        if global_effect(op) != "load":
+            return False
+        target = goes_to(op)
+        known = target is not ADDRESS and ADDRESS not in updated
+        return target in updated if known else bool(updated)
+
+    return frozenset(op for op in function.walk() if is_one(op) and not _is_nested(op))
+
+
+def is_volatile(op: Operation) -> bool:
+    """Whether an operation is a load that the source calls volatile."""
+    return (
+        isinstance(op, tt.LoadOp) and op.is_volatile is not None and bool(op.is_volatile.value.data)
+    )
+
+
+def _is_nested(op: Operation) -> bool:
+    """Return whether an operation is in a function of elements, or in a group of warps."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, ttg.WarpSpecializeOp):
+        parent = parent.parent_op()
+    return parent is not None or in_region_of_elements(op)
+
+
+# Which kernels' programs wait for each other: for a lock, a flag, a ticket, a barrier across the
+# grid.
+#
+# Programs of one batch run in step, so one that waits for another of its batch would wait for
+# ever. The programs of such a kernel run one by one, as coroutines: where a spin loop turns
+# back, its program lets the others go on (`scheduler.py`).
+
+
+def has_spin_loop(function: tt.FuncOp) -> bool:
+    """True where a kernel has a spin loop, or an operation that is one."""
+    return any(
+        isinstance(op, tt.AtomicPollOp) or (isinstance(op, mlir.WhileOp) and is_spin_loop(op))
+        for op in function.walk()
+    )
+
+
+def is_spin_loop(loop: mlir.WhileOp) -> bool:
+    """True where what another program does may end the loop.
+
+    Such a loop reads memory by an atomic or a volatile load;
+    or its condition depends on a plain load from an address that is the same in every iteration.
+    """
+    return any(map(_asks_memory, loop.walk())) or any(
+        _loads_the_same_place(op, loop) for op in _deciding(loop)
+    )
+
+
+def _asks_memory(op: Operation) -> bool:
+    return is_volatile(op) or (bool(op.results) and has(op, Atomic))
+
+
+def _loads_the_same_place(op: Operation, loop: mlir.WhileOp) -> bool:
+    access = trait_of(op, PointerAccess)
+    if access is None or global_effect(op) != "load":
+        return False
+    return all(_is_loop_invariant(value, loop) for value in access.indices_of(op))
+
+
+def _deciding(loop: mlir.WhileOp) -> Iterator[Operation]:
+    """The operations of the loop that its condition depends on."""
+    arriving = list(handed_on(loop))
+    seen: set[SSAValue] = set()
+    pending = [yielded(loop.before.block)[0]]
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        pending += [source for source, target in arriving if target is value]
+        if isinstance(value, OpResult) and loop.is_ancestor(value.op):
+            for op in value.op.walk():
+                yield op
+                pending += op.operands
+
+
+def _is_loop_invariant(value: SSAValue, loop: mlir.WhileOp) -> bool:
+    """True for a value from outside the loop, and for one computed from such values alone."""
+    if isinstance(value, BlockArgument):
+        owner = value.block.parent_op()
+        return owner is None or not loop.is_ancestor(owner)
+    assert isinstance(value, OpResult)
+    if not loop.is_ancestor(value.op):
+        return True
+    if value.op.regions or has(value.op, GlobalRead):
+        return False
+    return all(_is_loop_invariant(operand, loop) for operand in value.op.operands)
+
+
+# How large a kernel's tiles are, which bounds the shared memory that it may need.
+
+
+@dataclass(frozen=True)
+class TileBytes:
+    """Sizes of tiles in bytes.
+
+    Attributes:
+        largest: of the largest tile.
+        loaded: of all tiles that are loaded from global memory, together.
+        operands: of all operands and results of matmuls, together.
+        stages: the most pipeline stages that a loop asks for; 0 if none does.
+    """
+
+    largest: int
+    loaded: int
+    operands: int
+    stages: int
+
+    def most_shared(self, stages: int) -> int:
+        """Return more bytes of shared memory than the compiler should ever need: buffers of each
+        loaded tile for all stages, the operands of matmuls, and scratch for exchanging a tile.
+
+        Without a matmul, Triton pipelines only loops that ask for it (AssignLatencies.cpp).
+
+        Args:
+            stages: the launch's num_stages.
+        """
+        pipelined = self.loaded if self.operands or self.stages else 0
+        return (max(stages, self.stages) + 1) * pipelined + 2 * self.operands + 4 * self.largest
+
+
+def tile_bytes(module: ModuleOp) -> TileBytes:
+    """The sizes of the tiles of a module in TTIR."""
+    largest = loaded = operands = stages = 0
+    for op in module.walk():
+        stages = max(stages, _stages_of(op))
+        sizes = [_bytes(value) for value in (*op.operands, *op.results)]
+        largest = max(largest, *sizes, 0)
+        if has(op, GlobalRead):
+            loaded += sum(_bytes(value) for value in op.results)
+        elif has(op, DotLike):
+            operands += sum(sizes)
+    return TileBytes(largest, loaded, operands, stages)
+
+
+def _stages_of(op: Operation) -> int:
+    stages = op.attributes.get("tt.num_stages")
+    return stages.value.data if isinstance(stages, IntegerAttr) else 0
+
+
+def _bytes(value: SSAValue) -> int:
+    shape = getattr(value.type, "get_shape", None)
+    if shape is None:
+        return 0
+    return int(math.prod(shape())) * dtype(value.type).itemsize

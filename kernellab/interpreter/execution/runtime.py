@@ -1,0 +1,121 @@
+"""What generated code calls while it runs, besides numbers and memory: assertions, prints, and
+groups of warps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy
+
+from kernellab.interpreter.execution.grid import Programs
+from kernellab.interpreter.memory import shared_memory
+from kernellab.interpreter.memory.shared_memory import SharedTile
+from kernellab.interpreter.tiles import Active, LaneFault, Value, full, lanes_at_fault
+
+# What generated code calls for `tl.device_assert` and `tl.device_print`.
+
+
+@dataclass
+class FailedAssertion(LaneFault):
+    """An assertion that does not hold."""
+
+    message: str
+
+
+def check(condition: Value, message: str, rank: int, active: Active = None) -> None:
+    """Raise FailedAssertion at the first lane of an active program where `condition` is false."""
+    failed = ~numpy.asarray(condition, numpy.bool_)
+    if active is not None:
+        failed = failed & active.reshape((-1,) + (1,) * rank)
+    if failed.any():
+        raise FailedAssertion(message, **lanes_at_fault(failed, rank))
+
+
+def show(
+    prefix: str,
+    values: tuple[tuple[Value, tuple[int, ...], bool], ...],
+    programs: Programs,
+    active: Active = None,
+) -> None:
+    """Print the values of every active program, program by program, as NumPy prints arrays.
+
+    Args:
+        values: each with its shape, and whether its bits are shown, in hexadecimal.
+    """
+    for program in range(programs.count):
+        if active is not None and not active[program]:
+            continue
+        shown = [
+            _hexadecimal(array) if hexadecimal else str(array)
+            for value, shape, hexadecimal in values
+            for array in [_of_program(value, shape, program)]
+        ]
+        print(f"{programs.name(program)}{prefix}{', '.join(shown)}")
+
+
+def _hexadecimal(array: numpy.ndarray) -> str:
+    """The bits of each element."""
+    size = array.dtype.itemsize
+    bits = numpy.asarray(array).view(f"u{size}")
+    return numpy.array2string(bits, formatter={"int": lambda number: f"0x{number:0{2 * size}x}"})
+
+
+def _of_program(value: Value, shape: tuple[int, ...], program: int) -> Any:
+    array = full(value, shape)
+    if array.ndim > len(shape):
+        array = array[program if len(array) > 1 else 0]
+    return array
+
+
+# Groups of warps that run separate code: coroutines, each of which runs until it has to wait at
+# a barrier.
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a group waits for: that the phase of that parity completes."""
+
+    barrier: SharedTile
+    phase: Value
+    active: Active = None
+
+    def is_over(self) -> bool:
+        """Whether it need not wait any more."""
+        return not shared_memory.is_under_way(self.barrier, self.phase, self.active)
+
+
+Group: TypeAlias = "Generator[Waiting, None, Any]"
+
+
+def run(groups: tuple[Group, ...]) -> Any:
+    """Let every group run to its end, in turns; returns what the first one,
+    the default group, returns.
+
+    Raises:
+        PhaseNeverCompletes: all that are left wait; raised where the first of them does.
+    """
+    result: Any = None
+    live: dict[int, Waiting | None] = dict.fromkeys(range(len(groups)))
+    while live:
+        ready = [number for number, wait in live.items() if wait is None or wait.is_over()]
+        if not ready:
+            _stop(groups, live)
+        for number in ready:
+            try:
+                live[number] = next(groups[number])
+            except StopIteration as end:
+                del live[number]
+                result = end.value if number == 0 else result
+    return result
+
+
+def _stop(groups: tuple[Group, ...], live: dict[int, Waiting | None]) -> None:
+    number, wait = next(iter(live.items()))
+    assert wait is not None
+    try:
+        shared_memory.wait(wait.barrier, wait.phase, wait.active)
+    except shared_memory.PhaseNeverCompletes as stuck:
+        groups[number].throw(stuck)

@@ -1,0 +1,453 @@
+"""A kernel as code for stepping: one function for each function of its source, one program at a
+time, with the kernel's own names in the locals of every frame.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dataclasses
+import types
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+import numpy
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from kernellab import triton_api
+from kernellab.common.latest import Latest
+from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.errors import UnsupportedOperation
+from kernellab.interpreter.codegen.analyses import ADDRESS, underlying_objects
+from kernellab.interpreter.codegen.emitter import in_order_of_jumps
+from kernellab.interpreter.codegen.expressions import BUILTINS
+from kernellab.interpreter.codegen.stepping_emitter import (
+    HOOK,
+    PROGRAM_ID,
+    SHOWN,
+    STOP,
+    Callee,
+    Line,
+    SteppingEmitter,
+    generated,
+    without_made_up_lines,
+)
+from kernellab.interpreter.execution import inspection
+from kernellab.interpreter.execution.grid import GridSizes, Programs
+from kernellab.interpreter.execution.program import (
+    HIDDEN_FILE,
+    MODULES,
+    CodeOrigin,
+    ProgramCode,
+    entry_of,
+    hidden,
+    key_of,
+    nested_codes,
+    program_code,
+    told_of_nesting,
+    with_plain_names,
+)
+from kernellab.interpreter.memory import global_memory
+from kernellab.interpreter.memory.address_space import AddressSpace
+from kernellab.interpreter.memory.buffers import Buffer
+from kernellab.interpreter.memory.observers import RunObserver
+from kernellab.ir import mlir, tt
+from kernellab.ir.locations import locate
+from kernellab.ir.syntax import read_module
+from kernellab.ir.types import is_pointer
+from kernellab.records import Target
+from kernellab.triton_api import DEBUG_RECORD, DebugRecord, DebugRecords, SourceFunction
+
+
+def _go_on() -> None:
+    """What a `breakpoint()` does where no one watches."""
+
+
+@dataclass(frozen=True)
+class SteppingFunction:
+    """One function of the kernel's source.
+
+    Attributes:
+        source: what it is in the source.
+        code: its code object.
+        names: the kernel's own names among its variables.
+        called: what other functions' code calls it.
+        constants: the objects that its code refers to by name.
+    """
+
+    source: SourceFunction
+    code: CodeType
+    names: frozenset[str]
+    called: str
+    constants: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class SteppingCode:
+    """The code for stepping of one specialization of a kernel.
+
+    Attributes:
+        functions: the kernel first, then each function that it calls, by their code objects.
+        start: makes the kernel's parameters out of what is passed to it, and calls it.
+        lines: what traced code calls its hook with, by number.
+        breakpoints: (file, line) of every `breakpoint()`.
+        batch: the code for batches of the same specialization.
+        program: what both flavors are made of, for faults and observers: code objects, locations,
+            operations, variables.
+    """
+
+    functions: Mapping[CodeType, SteppingFunction]
+    start: CodeType
+    lines: tuple[Line, ...]
+    breakpoints: tuple[tuple[str, int], ...]
+    batch: ProgramCode
+    program: ProgramCode
+
+    @property
+    def entry(self) -> SteppingFunction:
+        """The kernel itself."""
+        return next(iter(self.functions.values()))
+
+    def lines_with_code(self, file: str) -> tuple[int, ...]:
+        """The lines of a file at which a debugger can stop, in order."""
+        lines = {
+            line
+            for function in self.functions.values()
+            if function.source.file == file
+            for _, _, line in function.code.co_lines()
+            if line is not None and line != function.source.line
+        }
+        return tuple(sorted(lines))
+
+    def prepared(
+        self,
+        arguments: Sequence[Any],
+        grid: GridSizes,
+        hook: Any = None,
+        observer: RunObserver | None = None,
+        stop: Callable[[], None] | None = None,
+        seen_as: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    ) -> Callable[[Programs], Any]:
+        """What runs one program; where programs wait for each other, makes a coroutine of it.
+
+        Args:
+            arguments: as code for batches takes them.
+            grid: the launch's.
+            hook: of traced code, what it calls: `hook.line(number)` before every line,
+                `hook.bound(names, values)` after names were given values, and where operations are
+                traced, `hook.operation(number, results)` after each.
+            observer: hears of every access.
+            stop: what each `breakpoint()` calls in code that is not traced.
+            seen_as: what the globals of a function's source become for those who look at its
+                frames; they stay as they are where left out.
+        """
+        through = self.batch.watched or global_memory
+        instead = {} if observer is None else observer.modules(through)
+        modules = {**MODULES, "memory": through, **instead}
+        start = self._loaded(modules, hook, stop or _go_on, seen_as or dict)
+        values: list[Any] = []
+        for argument in arguments:
+            values += [argument, _FIRST] if isinstance(argument, Buffer) else [argument]
+        everything = AddressSpace(tuple(a for a in arguments if isinstance(a, Buffer)))
+        return lambda programs: start((OneProgram(programs), grid, everything, *values))
+
+    def _loaded(
+        self,
+        modules: Mapping[str, Any],
+        hook: Any,
+        stop: Callable[[], None],
+        seen_as: Callable[[dict[str, Any]], dict[str, Any]],
+    ) -> Callable[[Any], Any]:
+        """Functions with separate globals: those of their source,
+        and what generated code calls.
+        """
+        shared = {generated(name): module for name, module in modules.items()}
+        shared |= {generated(name): getattr(builtins, name) for name in BUILTINS}
+        shared |= {SHOWN: inspection, HOOK: hook, STOP: stop}
+        made: dict[str, types.FunctionType] = {}
+        scopes: list[dict[str, Any]] = []
+        for function in self.functions.values():
+            own = seen_as(triton_api.scope_of(function.source.function.fn))
+            scope = {"np": numpy, **own, **shared, **function.constants}
+            made[function.called] = types.FunctionType(function.code, scope)
+            scopes.append(scope)
+        for scope in scopes:
+            scope |= made
+        start = {**shared, **self.entry.constants, **made, "__name__": __name__}
+        return types.FunctionType(self.start, start)
+
+
+_FIRST = numpy.int64(0)
+"""The offset of a pointer that is a parameter."""
+
+
+class OneProgram:
+    """A program that runs alone: its ids are scalars.
+
+    Attributes:
+        x, y, z: its id, int32.
+        count: 1.
+    """
+
+    count = 1
+
+    def __init__(self, programs: Programs) -> None:
+        self.x, self.y, self.z = (numpy.int32(number) for number in programs.id(0))
+        self.name = programs.name
+
+    def id_in(self, grid: GridSizes) -> numpy.int32 | tuple[int, int, int]:
+        """The number along x in a grid of one dimension, else the whole id."""
+        if grid.y == grid.z == 1:
+            return self.x
+        return int(self.x), int(self.y), int(self.z)
+
+
+# Making the code
+
+
+MOST_KEPT = 64
+"""Specializations of a kernel whose code for stepping is kept."""
+
+_kept: weakref.WeakKeyDictionary[triton_api.MadeOf, Latest[SteppingCode]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+@told_of_nesting
+def stepping_code(
+    kernel: Any,
+    call: BoundCall,
+    target: Target,
+    *,
+    traced: bool = False,
+    traces_operations: bool = False,
+) -> SteppingCode:
+    """The code for stepping through a call, from the kernel's own store or made now.
+
+    Args:
+        traced: let the code call a hook before every line; see `SteppingCode.prepared`.
+        traces_operations: and after every operation.
+
+    Raises:
+        CompileError, UnsupportedOperation, KernelLabError: as `program_code`.
+    """
+    if kernel.is_gluon():
+        raise UnsupportedOperation(
+            f"{kernel.__name__!r} is a Gluon kernel, and only Triton kernels can be "
+            "stepped through",
+            position=triton_api.definition_of(kernel),
+        )
+    key = key_of(kernel, call, target, f"stepping {traced} {traces_operations}")
+    codes = _kept.setdefault(triton_api.check_globals(kernel), Latest(MOST_KEPT))
+    return codes.get_or_make(key, lambda: _made(kernel, call, target, traced, traces_operations))
+
+
+def _made(
+    kernel: Any, call: BoundCall, target: Target, traced: bool, traces_operations: bool
+) -> SteppingCode:
+    batch = program_code(kernel, call, target)
+    module, records = triton_api.make_ttir_with_debug_info(
+        kernel, call.specialization, target, call.options
+    )
+    with triton_api.freed_after(module):
+        read = read_module(triton_api.generic_text(module))
+    return _Maker(read, records, batch, traced, traces_operations).code()
+
+
+class _Maker:
+    """Makes the functions of one kernel: the entry, and on the way each function that is called."""
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        records: DebugRecords,
+        batch: ProgramCode,
+        traced: bool,
+        traces_operations: bool,
+    ) -> None:
+        self._functions = {op.sym_name.data: op for op in module.ops if isinstance(op, tt.FuncOp)}
+        self._entry = entry_of(module)
+        self._debug_records = records
+        self._batch = batch
+        self.traced = traced or traces_operations
+        self.traces_operations = traces_operations
+        self.locations = list(batch.locations)
+        self.located = list(batch.operations)
+        self.lines: list[Line] = []
+        self._variables: dict[SSAValue, str] = dict(batch.variables)
+        self._callees: dict[tuple[str, tuple[bool, ...]], Callee] = {}
+        self._made: list[SteppingFunction] = []
+        self._breakpoints: dict[tuple[str, int], None] = {}
+        self._known_returns: dict[str, tuple[int | None, ...]] = {}
+        self._take_out_inlined_debug_records()
+
+    def code(self) -> SteppingCode:
+        """Everything."""
+        self._callee(self._entry, ())
+        kernel, *others = reversed(self._made)
+        start = self._start
+        functions = {function.code: function for function in (kernel, *others)}
+        assert len(functions) == len(self._made)
+        module, *_ = self._batch.origin()
+        origin = CodeOrigin(module, tuple(self.locations), tuple(self.located), self._variables)
+        program = dataclasses.replace(
+            self._batch,
+            codes=self._batch.codes | {c for code in functions for c in nested_codes(code)},
+            origin=lambda: origin,
+        )
+        return SteppingCode(
+            functions, start, tuple(self.lines), tuple(self._breakpoints), self._batch, program
+        )
+
+    # What the functions share
+
+    def debug_record_of(self, op: Operation) -> DebugRecord | None:
+        """What a debug record says; None for any other operation."""
+        match op:
+            case tt.PrintOp():
+                text = op.prefix.data
+            case tt.CallOp():
+                text = _symbol(op)
+            case _:
+                return None
+        return (
+            self._debug_records[int(text.removeprefix(DEBUG_RECORD))]
+            if text.startswith(DEBUG_RECORD)
+            else None
+        )
+
+    def takes_turns(self) -> bool:
+        """Whether the kernel's programs wait for each other."""
+        return self._batch.watched is not None
+
+    def callee(self, call: tt.CallOp, addresses: tuple[bool, ...]) -> Callee:
+        """The function that a call calls, made for the pointers among its arguments
+        that are addresses.
+        """
+        return self._callee(self._called(call), addresses)
+
+    def _called(self, call: tt.CallOp) -> tt.FuncOp:
+        return self._functions[_symbol(call)]
+
+    def results_point_into(self, call: tt.CallOp) -> tuple[int | None, ...]:
+        """For each result of a call, the one argument that it can point into, or None."""
+        if self.debug_record_of(call) is not None:
+            return ()
+        return self._returns_into(_symbol(call))
+
+    def _returns_into(self, symbol: str) -> tuple[int | None, ...]:
+        if symbol not in self._known_returns:
+            self._known_returns[symbol] = self._found_returns(symbol)
+        return self._known_returns[symbol]
+
+    def _found_returns(self, symbol: str) -> tuple[int | None, ...]:
+        function = self._functions[symbol]
+        known = underlying_objects(function, (), self.results_point_into)
+        returns = [op for op in function.walk() if isinstance(op, tt.ReturnOp)]
+        reached = [op for op in returns if not _is_unreachable(op)]
+        results: list[int | None] = []
+        for values in zip(*(op.values for op in reached)):
+            into = {known.get(value) if is_pointer(value.type) else ADDRESS for value in values}
+            only = into.pop() if len(into) == 1 else ADDRESS
+            results.append(None if only is ADDRESS else only.index)
+        return tuple(results)
+
+    # One function
+
+    def _callee(self, function: tt.FuncOp, addresses: tuple[bool, ...]) -> Callee:
+        symbol = function.sym_name.data
+        if (symbol, addresses) not in self._callees:
+            callee = self._described(function, len(self._callees))
+            self._callees[symbol, addresses] = callee
+            self._make(callee, addresses)
+        return self._callees[symbol, addresses]
+
+    def _described(self, function: tt.FuncOp, number: int) -> Callee:
+        enter = next((op for op in function.body.walk() if self._enters(op)), None)
+        assert enter is not None, "every function has a statement"
+        record = self.debug_record_of(enter)
+        assert record is not None
+        assert record.function is not None
+        name = generated(f"{record.function.name}_{number}")
+        return Callee(name, function, enter, record, self._is_coroutine(function))
+
+    def _enters(self, op: Operation) -> bool:
+        record = self.debug_record_of(op)
+        return record is not None and record.kind == "enter"
+
+    def _is_coroutine(self, function: tt.FuncOp) -> bool:
+        if not self.takes_turns():
+            return False
+        return function is self._entry or any(
+            isinstance(op, mlir.WhileOp | tt.AtomicPollOp)
+            or (isinstance(op, tt.CallOp) and self._is_coroutine(self._called(op)))
+            for op in function.walk()
+            if self.debug_record_of(op) is None
+        )
+
+    def _make(self, callee: Callee, addresses: tuple[bool, ...]) -> None:
+        source = callee.record.function
+        assert source is not None
+        records = [
+            record
+            for op in callee.function.walk()
+            if (record := self.debug_record_of(op)) is not None
+        ]
+        names = frozenset(name for record in records for name in record.names)
+        returns_into = self._returns_into(callee.function.sym_name.data)
+        emitter = SteppingEmitter(
+            callee.function, callee.record, names, addresses, returns_into, self
+        )
+        definition = emitter.definition(callee, names_id=self._names_id(callee, names))
+        code = _compiled(definition, source.file, source.name)
+        # Codes are equal where only what they name differs, and those of two functions must not be.
+        code = code.replace(co_consts=(*code.co_consts, callee.name))
+        self._breakpoints |= {
+            (source.file, record.line): None for record in records if record.is_breakpoint
+        }
+        if callee.function is self._entry:
+            self._start = _compiled(emitter.starter(callee), HIDDEN_FILE, "start")
+        self._variables |= emitter.variables()
+        function = SteppingFunction(source, code, names, callee.name, emitter.constants)
+        self._made.append(function)
+
+    def _names_id(self, callee: Callee, names: frozenset[str]) -> bool:
+        """Whether the program's id is added to the function's locals:
+        to the kernel's, where a debugger looks at them.
+        """
+        return callee.function is self._entry and PROGRAM_ID not in names and not self.traced
+
+    def _take_out_inlined_debug_records(self) -> None:
+        """Where block pointers made helpers be inlined, their names are not those
+        of the function around.
+        """
+        for function in self._functions.values():
+            for op in list(function.walk()):
+                if self.debug_record_of(op) is not None and len(locate(op.location).frames) > 1:
+                    Rewriter.erase_op(op)
+
+
+def _symbol(call: tt.CallOp) -> str:
+    return call.callee.root_reference.data
+
+
+def _is_unreachable(op: tt.ReturnOp) -> bool:
+    region, block = op.parent_region(), op.parent
+    assert region is not None
+    return block not in in_order_of_jumps(region)
+
+
+def _compiled(definition: ast.FunctionDef, file: str, name: str) -> CodeType:
+    """The code object of a function, under the name that it has in its source."""
+    module = compile(ast.Module([definition], []), file, "exec")
+    code = next(constant for constant in module.co_consts if isinstance(constant, CodeType))
+    code = with_plain_names(without_made_up_lines(code))
+    inside = tuple(
+        hidden(const) if isinstance(const, CodeType) else const for const in code.co_consts
+    )
+    return code.replace(co_name=name, co_qualname=name, co_consts=inside)

@@ -1,0 +1,153 @@
+"""The `amdg` dialect, and the hints to AMD's scheduler that come with it."""
+
+from __future__ import annotations
+
+from xdsl.dialects import builtin
+from xdsl.ir import Operation, SSAValue
+
+from kernellab.interpreter.codegen.emitter import Emitter, lowers
+from kernellab.interpreter.codegen.expressions import (
+    Expression,
+    given,
+    memory,
+    numerics,
+    numpy,
+    products,
+    tiles,
+)
+from kernellab.interpreter.lowering.common import TOKEN, store_shared
+from kernellab.ir import amd, tt
+from kernellab.ir.types import DotOperandEncoding
+
+# Buffer instructions: the pointer is one for all lanes, and the offsets are the tile's
+
+
+@lowers(amd.BufferLoadOp)
+def load(op: amd.BufferLoadOp, value: Emitter) -> Expression:
+    return _loaded(op, value)
+
+
+@lowers(amd.BufferLoadToLocalOp)
+def load_to_shared(op: amd.BufferLoadToLocalOp, value: Emitter) -> Expression:
+    store_shared(op.memory, _loaded(op, value), value)
+    return TOKEN
+
+
+def _loaded(op: amd.BufferLoadOp | amd.BufferLoadToLocalOp, value: Emitter) -> Expression:
+    return memory.load(
+        value.buffer(op.pointer),
+        value.moved(op.pointer, op.offsets),
+        value.rank(op.offsets),
+        **given(
+            mask=value.optional(op.mask),
+            other=value.optional(op.other),
+            active=value.active_programs(),
+        ),
+    )
+
+
+@lowers(amd.BufferStoreOp)
+def store(op: amd.BufferStoreOp, value: Emitter) -> None:
+    call = memory.store(
+        value.buffer(op.pointer),
+        value.moved(op.pointer, op.offsets),
+        value.rank(op.value),
+        value[op.value],
+        **given(mask=value.optional(op.mask), active=value.active_programs()),
+    )
+    value.evaluate(None, call)
+
+
+@lowers(amd.BufferAtomicRMWOp)
+def atomic_read_modify_write(op: amd.BufferAtomicRMWOp, value: Emitter) -> Expression:
+    return memory.atomic(
+        value.buffer(op.pointer),
+        value.moved(op.pointer, op.offsets),
+        value.rank(op.value),
+        tt.ATOMIC_OPERATIONS[op.operation.value.data],
+        value[op.value],
+        value.shape(op.value),
+        value.programs.count,
+        **given(mask=value.optional(op.mask), active=value.active_programs()),
+    )
+
+
+@lowers(amd.BufferAtomicCASOp)
+def atomic_compare_and_swap(op: amd.BufferAtomicCASOp, value: Emitter) -> Expression:
+    return memory.compare_and_swap(
+        value.buffer(op.pointer),
+        value.moved(op.pointer, op.offsets),
+        value.rank(op.value),
+        value[op.compare],
+        value[op.value],
+        value.shape(op.value),
+        value.programs.count,
+        **given(active=value.active_programs()),
+    )
+
+
+# Microscaled operands
+
+
+@lowers(amd.UpcastMxfpOp)
+def upcast(op: amd.UpcastMxfpOp, value: Emitter) -> Expression:
+    axis = -1 if _is_left_operand(op.result) else -2
+    tile = tiles.full(value[op.source], value.shape(op.source))
+    if tt.SCALED_FORMATS[op.format.value.data] == "e2m1":
+        tile = products.unpack_fp4(tile, axis)
+    scale = tiles.full(value[op.scale], value.shape(op.scale))
+    if axis == -2:
+        scale = numpy.swapaxes(scale, -1, -2)
+    kind = value.dtype(op.result)
+    scaled = products.scaled(tile, scale, axis, kind, bool(op.fast_math.value.data))
+    return numerics.convert(scaled, kind)
+
+
+@lowers(amd.ScaledUpcastFp8Op, rounds=True)
+def upcast_fp8(op: amd.ScaledUpcastFp8Op, value: Emitter) -> Expression:
+    return value[op.source] * value[op.scale]
+
+
+@lowers(amd.ScaledUpcastFp4Op, rounds=True)
+def upcast_fp4(op: amd.ScaledUpcastFp4Op, value: Emitter) -> Expression:
+    axis = op.axis.value.data - value.rank(op.source)
+    packed = tiles.full(value[op.source], value.shape(op.source))
+    return products.unpack_fp4(packed, axis) * value[op.scale]
+
+
+def _is_left_operand(tile: SSAValue) -> bool:
+    """Whether a dot's operand is the left one, whose groups follow each other along
+    its last dimension.
+    """
+    assert isinstance(tile.type, builtin.TensorType)
+    encoding = tile.type.encoding
+    assert isinstance(encoding, DotOperandEncoding)
+    return encoding.operand == 0
+
+
+# Layouts, waits and hints
+
+
+@lowers(amd.InThreadTransposeOp)
+def transpose_in_threads(op: amd.InThreadTransposeOp, value: Emitter) -> Expression:
+    """Another layout of the same tile."""
+    return value[op.operand]
+
+
+@lowers(amd.AsyncWaitOp)
+def nothing_under_way(op: amd.AsyncWaitOp, value: Emitter) -> Expression:
+    return TOKEN
+
+
+@lowers(
+    amd.InstructionSchedHintOp,
+    amd.CondBarrierOp,
+    amd.MemoryCounterWaitOp,
+    amd.SchedBarrierOp,
+    amd.SchedGroupBarrierOp,
+    amd.SetPriorityOp,
+    amd.BarrierOp,
+    amd.WaitCountOp,
+)
+def hint(op: Operation, value: Emitter) -> None:
+    """When instructions run changes no result."""

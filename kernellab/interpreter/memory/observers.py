@@ -1,0 +1,300 @@
+"""Memory of a run that is observed: what hears of every access, and what takes the place of the
+modules that generated code calls.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import threading
+import types
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy
+from xdsl.ir import Block as XdslBlock
+from xdsl.ir import Operation
+
+from kernellab.interpreter.codegen.code_writer import located_at
+from kernellab.interpreter.execution.grid import Programs
+from kernellab.interpreter.memory import descriptors, global_memory
+from kernellab.interpreter.memory.address_space import WildAddress
+from kernellab.interpreter.memory.buffers import Addressed, Buffer, OutOfBoundsAccess
+from kernellab.interpreter.memory.descriptors import Descriptor
+from kernellab.interpreter.memory.global_memory import Load, Memory, MemoryAccess, MemoryLayer
+from kernellab.interpreter.tiles import Active, Value
+
+# Global memory of an observed run: an observer is notified of every access before it is made.
+
+
+DESCRIPTOR_BYTES = 128
+"""Size and alignment of a descriptor that a kernel writes (PTX ISA, tensor-map)."""
+_SCRATCH = 1 << 46
+"""Where scratch memory is taken to begin: no address of this process lies so high,
+and every program's follows the last one's."""
+
+
+@dataclass(frozen=True)
+class ObservedAccess:
+    """One access of a batch of programs.
+
+    Attributes:
+        operation: what makes it.
+        addresses: of its elements, in bytes: an affine tile or an array, programs first
+            where they differ.
+        shape: of the block that a descriptor describes, or that is written for one; None where the
+            type of the pointers has it.
+        size: of an element, in bytes.
+        mask: which elements take part; None for all.
+        active: which programs take part; None for all.
+        programs: the batch.
+    """
+
+    operation: Operation
+    addresses: Value
+    shape: tuple[int, ...] | None
+    size: int
+    mask: Value | None
+    active: Active
+    programs: Programs
+
+
+class RunObserver(Protocol):
+    """What observes a run.
+
+    Attributes:
+        operations: the operations of the code, by location; set before it runs.
+        programs: the batch that runs; set before it does.
+    """
+
+    operations: Sequence[Operation]
+    programs: Programs
+
+    def modules(self, memory: Memory) -> Mapping[str, Any]:
+        """What generated code calls by name in this run, where that is not the module of the name;
+        `memory` is what it would read and write through.
+        """
+
+
+class AccessObserver:
+    """Observes every access of a run, and passes it on with the operation that makes it.
+
+    Attributes:
+        operations: the operations of the code, by location; set before it runs.
+        programs: the batch that runs; set before it does.
+        entries: how often programs entered each block, if the code reports it; see
+            `emitter.emit_entry_events`.
+    """
+
+    def __init__(self, notify: Callable[[ObservedAccess], None]) -> None:
+        self._notify = notify
+        self.operations: Sequence[Operation] = ()
+        self.programs: Programs
+        self.entries: Counter[XdslBlock] = Counter()
+
+    def entered(self, block: XdslBlock, programs: int, active: Active) -> None:
+        """Hear that the programs of a batch, or those of them that are active, are in a block."""
+        self.entries[block] += programs if active is None else int(numpy.count_nonzero(active))
+
+    def modules(self, memory: Memory) -> Mapping[str, Any]:
+        """As `RunObserver.modules`."""
+        return {
+            "memory": ObservedMemory(memory, self),
+            "descriptors": ObservedDescriptors(self),
+            "tensormaps": ObservedTensormaps(self),
+            "observer": self,
+        }
+
+    def access(
+        self,
+        frame: types.FrameType,
+        buffer: Buffer | Addressed,
+        offsets: Value,
+        mask: Value | None,
+        active: Active,
+        shape: tuple[int, ...] | None = None,
+    ) -> None:
+        """Report an access that the generated code of `frame` is about to make."""
+        self.notify(frame, buffer.addresses(offsets), buffer.itemsize, shape, mask, active)
+
+    def notify(
+        self,
+        frame: types.FrameType,
+        addresses: Value,
+        size: int,
+        shape: tuple[int, ...] | None,
+        mask: Value | None = None,
+        active: Active = None,
+    ) -> None:
+        """Report an access at addresses."""
+        operation = located_at(frame.f_code, frame.f_lasti, self.operations)
+        assert operation is not None, "every statement that accesses memory has a location"
+        seen = ObservedAccess(operation, addresses, shape, size, mask, active, self.programs)
+        self._notify(seen)
+
+
+class ObservedMemory(MemoryLayer):
+    """Replaces the module `memory` in generated code: reports every access before it is made."""
+
+    def __init__(self, inner: Memory, observer: AccessObserver) -> None:
+        self._inner = inner
+        self._observer = observer
+
+    def around(self, access: MemoryAccess) -> Value | None:
+        """Report the access, then make it."""
+        frame = sys._getframe(2)
+        self._observer.access(frame, access.buffer, access.offsets, access.mask, access.active)
+        return access.made_by(self._inner)
+
+
+_PLACES: Mapping[str, tuple[Callable[..., tuple[Value, Value]], tuple[str, ...]]] = {
+    **dict.fromkeys(
+        ("load", "store", "reduce"), (descriptors.box, ("descriptor", "indices", "block"))
+    ),
+    **dict.fromkeys(
+        ("gather", "scatter"), (descriptors.rows_of, ("descriptor", "rows", "column", "shape"))
+    ),
+}
+"""What says where each function of `descriptors` reads or writes, and with which arguments."""
+
+
+class ObservedDescriptors:
+    """Replaces the module `descriptors` in generated code."""
+
+    def __init__(self, observer: AccessObserver) -> None:
+        self._observer = observer
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(descriptors, name)
+        if name not in _PLACES:
+            return function
+        place, names = _PLACES[name]
+        signature = inspect.signature(function)
+
+        def observed(*arguments: Any, **keywords: Any) -> Any:
+            """Report the access, then make it."""
+            given = signature.bind(*arguments, **keywords).arguments
+            descriptor, *where = (given[name] for name in names)
+            offsets, mask = place(descriptor, *where)
+            frame, active = sys._getframe(1), given.get("active")
+            self._observer.access(frame, descriptor.buffer, offsets, mask, active, where[-1])
+            return function(*arguments, **keywords)
+
+        return observed
+
+
+class ObservedTensormaps:
+    """Replaces the module `tensormaps` in generated code."""
+
+    def __init__(self, observer: AccessObserver) -> None:
+        self._observer = observer
+
+    def Tensormaps(self, programs: int) -> descriptors.Tensormaps:  # noqa: N802 - the module's class
+        """Return the descriptors of a batch, which report when one is written."""
+        return _ObservedTensormaps(programs, self._observer)
+
+
+class _ObservedTensormaps(descriptors.Tensormaps):
+    def __init__(self, programs: int, observer: AccessObserver) -> None:
+        super().__init__(programs)
+        self._observer = observer
+
+    def write(self, address: Value, descriptor: Descriptor, active: Active = None) -> None:
+        count = self._observer.programs.count
+        place = numpy.asarray(address) - descriptors.SCRATCH + _SCRATCH
+        place = place + numpy.arange(count) * (1 << 20)
+        addresses = place[:, None] + numpy.arange(DESCRIPTOR_BYTES)
+        self._observer.notify(sys._getframe(1), addresses, 1, (DESCRIPTOR_BYTES,), None, active)
+        super().write(address, descriptor, active)
+
+
+# Memory as code whose programs wait for each other sees it: watched for changes, and for what
+# was read last.
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The values that a load or an atomic read.
+
+    Attributes:
+        offsets: elements from the start of the buffer's tensor, or addresses.
+        values: the values there.
+    """
+
+    buffer: Buffer | Addressed
+    offsets: Value
+    values: Value
+
+    def __str__(self) -> str:
+        """ "lock_ptr[3] is 1"; of several elements the first."""
+        offset = int(numpy.ravel(numpy.asarray(self.offsets))[0])
+        values = numpy.ravel(numpy.asarray(self.values))
+        more = f" (the first of {values.size} elements)" if values.size > 1 else ""
+        name = (
+            f"{self.buffer.name}[{offset}]"
+            if isinstance(self.buffer, Buffer)
+            else f"what is at address {offset:#x}"
+        )
+        return f"{name} is {values[0]}{more}"
+
+
+class WatchedMemory(threading.local, MemoryLayer):
+    """Replaces the module `memory` in generated code; each thread has its own notes.
+
+    Attributes:
+        changed: whether memory has other bits than when this was last set to False.
+        strayed: whether an access has left its tensor since this was last set to False. The code
+            that lets such a run go on sets it.
+        reading: the latest load or atomic, None before the first.
+    """
+
+    def __init__(self) -> None:
+        self.changed = self.strayed = False
+        self.reading: Reading | None = None
+
+    def around(self, access: MemoryAccess) -> Value | None:
+        """Make the access, and note what it read and whether it changed anything."""
+        if isinstance(access, Load):
+            values: Value | None = access.made_by(global_memory)
+        else:
+            with self._changing(access):
+                values = access.made_by(global_memory)
+        if values is not None:
+            self.reading = Reading(access.buffer, access.offsets, values)
+        return values
+
+    @contextmanager
+    def _changing(self, access: MemoryAccess) -> Iterator[None]:
+        """Notices whether what is done inside changes any of the elements of the access."""
+        if self.changed:
+            yield
+            return
+        look = Load(
+            access.buffer, access.offsets, access.rank, mask=access.mask, active=access.active
+        )
+        try:
+            before = look.made_by(global_memory)
+        except (OutOfBoundsAccess, WildAddress):
+            yield  # what is done inside finds the same fault, and calls it by its name
+            return
+        yield
+        after = look.made_by(global_memory)
+        self.changed = numpy.asarray(before).tobytes() != numpy.asarray(after).tobytes()
+
+
+# Accesses through descriptors, made through a layer of memory.
+
+
+class DescriptorsThrough:
+    """Replaces the module `descriptors` in generated code: accesses go through `memory`."""
+
+    def __init__(self, memory: Memory) -> None:
+        for name in ("load", "store", "reduce", "gather", "scatter"):
+            setattr(self, name, functools.partial(getattr(descriptors, name), through=memory))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(descriptors, name)

@@ -1,1 +1,0 @@
-"""Arithmetic of generated code: tiles, products, rounding, device libraries."""

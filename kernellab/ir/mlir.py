@@ -1,0 +1,628 @@
+"""MLIR's own dialects, as far as Triton uses them.
+
+Arithmetic is `arith`, `math` and `ub`; control flow is `scf` and `cf`; there is one operation each
+of `gpu` and `llvm`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from xdsl.dialects import builtin
+from xdsl.ir import Block, Dialect
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    successor_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import IsTerminator, NoMemoryEffect, RecursiveMemoryEffect
+
+from kernellab.ir.operations import (
+    Elementwise,
+    ElementwiseBinary,
+    ElementwiseUnary,
+    ExactOperation,
+    FloatBinaryOperation,
+    FloatUnaryOperation,
+    KeepsSign,
+    MovesElements,
+    Ordered,
+    ReadsIntegers,
+    WrappingOperation,
+    dialect,
+)
+
+# The `arith` dialect: integer and floating-point arithmetic, on scalars and on tensors.
+#
+# xDSL has its own arith dialect; several of its casts accept scalars only, and Triton uses them
+# on tensors.
+
+
+@irdl_op_definition
+class ConstantOp(IRDLOperation):
+    name = "arith.constant"
+    traits = traits_def(NoMemoryEffect())
+    value = prop_def()
+    result = result_def()
+
+
+@irdl_op_definition
+class AddIOp(WrappingOperation):
+    name = "arith.addi"
+
+
+@irdl_op_definition
+class SubIOp(WrappingOperation):
+    name = "arith.subi"
+
+
+@irdl_op_definition
+class MulIOp(WrappingOperation):
+    name = "arith.muli"
+
+
+@irdl_op_definition
+class DivSIOp(ExactOperation):
+    name = "arith.divsi"
+    traits = traits_def(ReadsIntegers(signed=True))
+
+
+@irdl_op_definition
+class DivUIOp(ExactOperation):
+    name = "arith.divui"
+    traits = traits_def(ReadsIntegers(signed=False))
+
+
+@irdl_op_definition
+class CeilDivSIOp(ElementwiseBinary):
+    name = "arith.ceildivsi"
+    traits = traits_def(ReadsIntegers(signed=True))
+
+
+@irdl_op_definition
+class CeilDivUIOp(ElementwiseBinary):
+    name = "arith.ceildivui"
+    traits = traits_def(ReadsIntegers(signed=False))
+
+
+@irdl_op_definition
+class FloorDivSIOp(ExactOperation):
+    name = "arith.floordivsi"
+    traits = traits_def(ReadsIntegers(signed=True))
+
+
+@irdl_op_definition
+class RemSIOp(ElementwiseBinary):
+    name = "arith.remsi"
+    traits = traits_def(ReadsIntegers(signed=True))
+
+
+@irdl_op_definition
+class RemUIOp(ElementwiseBinary):
+    name = "arith.remui"
+    traits = traits_def(ReadsIntegers(signed=False))
+
+
+@irdl_op_definition
+class AndIOp(ElementwiseBinary):
+    name = "arith.andi"
+    traits = traits_def(KeepsSign())
+
+
+@irdl_op_definition
+class OrIOp(ElementwiseBinary):
+    name = "arith.ori"
+    traits = traits_def(KeepsSign())
+
+
+@irdl_op_definition
+class XOrIOp(ElementwiseBinary):
+    name = "arith.xori"
+    traits = traits_def(KeepsSign())
+
+
+@irdl_op_definition
+class ShLIOp(WrappingOperation):
+    name = "arith.shli"
+
+
+@irdl_op_definition
+class ShRSIOp(ExactOperation):
+    name = "arith.shrsi"
+    traits = traits_def(ReadsIntegers(signed=True))
+
+
+@irdl_op_definition
+class ShRUIOp(ExactOperation):
+    name = "arith.shrui"
+    traits = traits_def(ReadsIntegers(signed=False))
+
+
+@irdl_op_definition
+class MinSIOp(ElementwiseBinary):
+    name = "arith.minsi"
+    traits = traits_def(ReadsIntegers(signed=True))
+
+
+@irdl_op_definition
+class MinUIOp(ElementwiseBinary):
+    name = "arith.minui"
+    traits = traits_def(ReadsIntegers(signed=False))
+
+
+@irdl_op_definition
+class MaxSIOp(ElementwiseBinary):
+    name = "arith.maxsi"
+    traits = traits_def(ReadsIntegers(signed=True))
+
+
+@irdl_op_definition
+class MaxUIOp(ElementwiseBinary):
+    name = "arith.maxui"
+    traits = traits_def(ReadsIntegers(signed=False))
+
+
+@irdl_op_definition
+class AddFOp(FloatBinaryOperation):
+    name = "arith.addf"
+
+
+@irdl_op_definition
+class SubFOp(FloatBinaryOperation):
+    name = "arith.subf"
+
+
+@irdl_op_definition
+class MulFOp(FloatBinaryOperation):
+    name = "arith.mulf"
+
+
+@irdl_op_definition
+class DivFOp(FloatBinaryOperation):
+    name = "arith.divf"
+
+
+@irdl_op_definition
+class RemFOp(FloatBinaryOperation):
+    name = "arith.remf"
+
+
+@irdl_op_definition
+class MaximumFOp(FloatBinaryOperation):
+    name = "arith.maximumf"
+
+
+@irdl_op_definition
+class MinimumFOp(FloatBinaryOperation):
+    name = "arith.minimumf"
+
+
+@irdl_op_definition
+class MaxNumFOp(FloatBinaryOperation):
+    name = "arith.maxnumf"
+
+
+@irdl_op_definition
+class MinNumFOp(FloatBinaryOperation):
+    name = "arith.minnumf"
+
+
+@irdl_op_definition
+class NegFOp(ElementwiseUnary):
+    name = "arith.negf"
+    fastmath = opt_prop_def()
+
+
+@irdl_op_definition
+class ExtSIOp(ElementwiseUnary):
+    name = "arith.extsi"
+    traits = traits_def(ReadsIntegers(signed=True))
+
+
+@irdl_op_definition
+class ExtUIOp(ElementwiseUnary):
+    name = "arith.extui"
+    traits = traits_def(ReadsIntegers(signed=False))
+    non_negative = opt_prop_def(prop_name="nonNeg")
+
+
+@irdl_op_definition
+class TruncIOp(ElementwiseUnary):
+    name = "arith.trunci"
+    overflow_flags = opt_prop_def(prop_name="overflowFlags")
+
+
+@irdl_op_definition
+class ExtFOp(ElementwiseUnary):
+    name = "arith.extf"
+    fastmath = opt_prop_def()
+
+
+@irdl_op_definition
+class SIToFPOp(ElementwiseUnary):
+    name = "arith.sitofp"
+    traits = traits_def(ReadsIntegers(signed=True))
+
+
+@irdl_op_definition
+class UIToFPOp(ElementwiseUnary):
+    name = "arith.uitofp"
+    traits = traits_def(ReadsIntegers(signed=False))
+    non_negative = opt_prop_def(prop_name="nonNeg")
+
+
+@irdl_op_definition
+class FPToSIOp(ElementwiseUnary):
+    name = "arith.fptosi"
+
+
+@irdl_op_definition
+class FPToUIOp(ElementwiseUnary):
+    name = "arith.fptoui"
+
+
+@irdl_op_definition
+class BitcastOp(ElementwiseUnary):
+    name = "arith.bitcast"
+
+
+@irdl_op_definition
+class IndexCastOp(ElementwiseUnary):
+    name = "arith.index_cast"
+
+
+@irdl_op_definition
+class TruncFOp(ElementwiseUnary):
+    name = "arith.truncf"
+    rounding_mode = opt_prop_def(prop_name="roundingmode")
+    fastmath = opt_prop_def()
+
+
+@irdl_op_definition
+class CmpIOp(ElementwiseBinary):
+    """`predicate` is a number: see `INTEGER_PREDICATES`."""
+
+    name = "arith.cmpi"
+    predicate = prop_def(builtin.IntegerAttr)
+
+
+@irdl_op_definition
+class CmpFOp(ElementwiseBinary):
+    """`predicate` is a number: see `FLOAT_PREDICATES`."""
+
+    name = "arith.cmpf"
+    predicate = prop_def(builtin.IntegerAttr)
+    fastmath = opt_prop_def()
+
+
+@irdl_op_definition
+class SelectOp(IRDLOperation):
+    name = "arith.select"
+    traits = traits_def(
+        NoMemoryEffect(), Elementwise(), MovesElements(("true_value", "false_value"))
+    )
+    condition = operand_def()
+    true_value = operand_def()
+    false_value = operand_def()
+    result = result_def()
+
+
+INTEGER_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+"""`arith.cmpi`'s predicates by number."""
+
+FLOAT_PREDICATES = (
+    "false",
+    "oeq",
+    "ogt",
+    "oge",
+    "olt",
+    "ole",
+    "one",
+    "ord",
+    "ueq",
+    "ugt",
+    "uge",
+    "ult",
+    "ule",
+    "une",
+    "uno",
+    "true",
+)
+"""`arith.cmpf`'s predicates by number."""
+
+ARITH = dialect("arith", sys.modules[__name__])
+
+# The `math` dialect: elementary functions, on scalars and on tensors.
+
+
+@irdl_op_definition
+class AbsFOp(FloatUnaryOperation):
+    name = "math.absf"
+
+
+@irdl_op_definition
+class AbsIOp(ElementwiseUnary):
+    name = "math.absi"
+    traits = traits_def(ReadsIntegers(signed=True))
+
+
+@irdl_op_definition
+class CeilOp(FloatUnaryOperation):
+    name = "math.ceil"
+
+
+@irdl_op_definition
+class FloorOp(FloatUnaryOperation):
+    name = "math.floor"
+
+
+@irdl_op_definition
+class TruncOp(FloatUnaryOperation):
+    name = "math.trunc"
+
+
+@irdl_op_definition
+class RoundEvenOp(FloatUnaryOperation):
+    name = "math.roundeven"
+
+
+@irdl_op_definition
+class CosOp(FloatUnaryOperation):
+    name = "math.cos"
+
+
+@irdl_op_definition
+class SinOp(FloatUnaryOperation):
+    name = "math.sin"
+
+
+@irdl_op_definition
+class TanOp(FloatUnaryOperation):
+    name = "math.tan"
+
+
+@irdl_op_definition
+class TanhOp(FloatUnaryOperation):
+    name = "math.tanh"
+
+
+@irdl_op_definition
+class ExpOp(FloatUnaryOperation):
+    name = "math.exp"
+
+
+@irdl_op_definition
+class Exp2Op(FloatUnaryOperation):
+    name = "math.exp2"
+
+
+@irdl_op_definition
+class ExpM1Op(FloatUnaryOperation):
+    name = "math.expm1"
+
+
+@irdl_op_definition
+class LogOp(FloatUnaryOperation):
+    name = "math.log"
+
+
+@irdl_op_definition
+class Log2Op(FloatUnaryOperation):
+    name = "math.log2"
+
+
+@irdl_op_definition
+class Log10Op(FloatUnaryOperation):
+    name = "math.log10"
+
+
+@irdl_op_definition
+class Log1pOp(FloatUnaryOperation):
+    name = "math.log1p"
+
+
+@irdl_op_definition
+class SqrtOp(FloatUnaryOperation):
+    name = "math.sqrt"
+
+
+@irdl_op_definition
+class RsqrtOp(FloatUnaryOperation):
+    name = "math.rsqrt"
+
+
+@irdl_op_definition
+class ErfOp(FloatUnaryOperation):
+    name = "math.erf"
+
+
+@irdl_op_definition
+class IsNaNOp(FloatUnaryOperation):
+    name = "math.isnan"
+
+
+@irdl_op_definition
+class IsInfOp(FloatUnaryOperation):
+    name = "math.isinf"
+
+
+@irdl_op_definition
+class PowFOp(FloatBinaryOperation):
+    name = "math.powf"
+
+
+@irdl_op_definition
+class Atan2Op(FloatBinaryOperation):
+    name = "math.atan2"
+
+
+@irdl_op_definition
+class CopySignOp(FloatBinaryOperation):
+    name = "math.copysign"
+
+
+@irdl_op_definition
+class FmaOp(IRDLOperation):
+    """a * b + c, rounded once."""
+
+    name = "math.fma"
+    traits = traits_def(NoMemoryEffect(), Elementwise())
+    a = operand_def()
+    b = operand_def()
+    c = operand_def()
+    result = result_def()
+    fastmath = opt_prop_def()
+
+
+MATH = dialect("math", sys.modules[__name__])
+
+# The `ub` dialect: values that do not matter.
+
+
+@irdl_op_definition
+class PoisonOp(IRDLOperation):
+    """A value that no correct program uses."""
+
+    name = "ub.poison"
+    traits = traits_def(NoMemoryEffect())
+    value = opt_prop_def()
+    result = result_def()
+
+
+UB = dialect("ub", sys.modules[__name__])
+
+# The `scf` dialect: loops and branches that nest.
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """Ends a region and hands its values on."""
+
+    name = "scf.yield"
+    traits = traits_def(IsTerminator(), NoMemoryEffect())
+    values = var_operand_def()
+
+
+@irdl_op_definition
+class ConditionOp(IRDLOperation):
+    """Ends the first region of `scf.while`: goes on while `condition` holds."""
+
+    name = "scf.condition"
+    traits = traits_def(IsTerminator(), NoMemoryEffect())
+    condition = operand_def()
+    values = var_operand_def()
+
+
+@irdl_op_definition
+class ForOp(IRDLOperation):
+    """`for i in range(lower, upper, step)`, with values carried from iteration to iteration."""
+
+    name = "scf.for"
+    traits = traits_def(RecursiveMemoryEffect())
+    lower = operand_def()
+    upper = operand_def()
+    step = operand_def()
+    initial = var_operand_def()
+    body = region_def("single_block")
+    final = var_result_def()
+
+    @property
+    def block(self) -> Block:
+        """The body; its first argument is the induction variable, the rest are carried."""
+        return self.body.block
+
+
+@irdl_op_definition
+class IfOp(IRDLOperation):
+    """A branch; the second region is empty where there is no `else`."""
+
+    name = "scf.if"
+    traits = traits_def(RecursiveMemoryEffect())
+    condition = operand_def()
+    then_region = region_def()
+    else_region = region_def()
+    final = var_result_def()
+
+
+@irdl_op_definition
+class WhileOp(IRDLOperation):
+    """`before` computes the condition, `after` is the body."""
+
+    name = "scf.while"
+    traits = traits_def(RecursiveMemoryEffect())
+    initial = var_operand_def()
+    before = region_def("single_block")
+    after = region_def("single_block")
+    final = var_result_def()
+
+
+SCF = dialect("scf", sys.modules[__name__])
+
+# The `cf` dialect: jumps between blocks.
+
+
+@irdl_op_definition
+class BranchOp(IRDLOperation):
+    """An unconditional jump."""
+
+    name = "cf.br"
+    traits = traits_def(IsTerminator(), NoMemoryEffect())
+    arguments = var_operand_def()
+    successor = successor_def()
+
+
+@irdl_op_definition
+class ConditionalBranchOp(IRDLOperation):
+    """A jump to one of two blocks."""
+
+    name = "cf.cond_br"
+    traits = traits_def(IsTerminator(), NoMemoryEffect())
+    condition = operand_def()
+    true_arguments = var_operand_def()
+    false_arguments = var_operand_def()
+    true_successor = successor_def()
+    false_successor = successor_def()
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+
+CF = dialect("cf", sys.modules[__name__])
+
+# The one operation of the `gpu` dialect that Triton's front end puts into TTIR, up to Triton
+# 3.6.
+
+
+@irdl_op_definition
+class BarrierOp(IRDLOperation):
+    """`tl.debug_barrier`: all threads of the program wait for each other."""
+
+    name = "gpu.barrier"
+    traits = traits_def(Ordered())
+    address_spaces = opt_prop_def()
+
+
+GPU = Dialect("gpu", [BarrierOp])
+
+# The one operation of the `llvm` dialect that Triton's front end puts into TTIR.
+
+
+@irdl_op_definition
+class AssumeOp(IRDLOperation):
+    """`tl.assume`: what the compiler may take for true."""
+
+    name = "llvm.intr.assume"
+    traits = traits_def(Ordered())
+    condition = operand_def()
+    op_bundle_sizes = opt_prop_def()
+    op_bundle_tags = opt_prop_def()
+
+
+LLVM = Dialect("llvm", [AssumeOp])

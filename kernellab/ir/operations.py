@@ -1,0 +1,389 @@
+"""What the operations of all dialects share: their traits, their shapes, and their names.
+
+A trait is a fact about operations that several packages need, stated once on the class.
+What an operation does to memory is said MLIR's way, by the effects among its traits:
+`NoMemoryEffect`, or reads and writes of a kind of memory. A class without any may do everything.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar, Literal, TypeVar, cast
+
+from xdsl.dialects.builtin import BoolAttr, UnregisteredOp
+from xdsl.ir import Attribute, Dialect, Operation, SSAValue
+from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, result_def, traits_def
+from xdsl.traits import (
+    EffectInstance,
+    MemoryEffect,
+    MemoryEffectKind,
+    NoMemoryEffect,
+    OpTrait,
+    RecursiveMemoryEffect,
+    Resource,
+    get_effects,
+)
+
+# Facts about operations that several packages need, stated once on the class: xDSL's traits.
+#
+# What an operation does to memory is said MLIR's way, by the effects among its traits:
+# `NoMemoryEffect`, or reads and writes of a kind of memory. A class without any may do
+# everything.
+
+
+Trait = TypeVar("Trait", bound=OpTrait)
+Effect = Literal["load", "store", "atomic"]
+
+
+def trait_of(op: Operation, trait: type[Trait]) -> Trait | None:
+    """The trait of that kind that an operation's class has, or None; looked up once a class."""
+    return cast("Trait | None", _trait_of(op.__class__, trait))
+
+
+def has(op: Operation, *traits: type[OpTrait]) -> bool:
+    """Whether an operation's class has one of these traits; one without a class has none."""
+    return any(_trait_of(op.__class__, trait) is not None for trait in traits)
+
+
+_known: dict[tuple[type[Operation], type[OpTrait]], OpTrait | None] = {}
+
+
+def _trait_of(kind: type[Operation], trait: type[OpTrait]) -> OpTrait | None:
+    key = kind, trait
+    if key not in _known:
+        _known[key] = kind.get_trait(trait)
+    return _known[key]
+
+
+# What it computes
+
+
+class Elementwise(OpTrait):
+    """Each element of a result is computed from the operands' elements at its place alone."""
+
+
+class DotLike(OpTrait):
+    """A matmul, a @ b + c."""
+
+
+class RegionsOfElements(OpTrait):
+    """Its regions are functions of single elements: they run for elements, not for programs."""
+
+
+class VariesByProgram(OpTrait):
+    """Its results may differ from program to program where its operands do not."""
+
+
+@dataclass(frozen=True)
+class ReadsIntegers(OpTrait):
+    """Interprets the integers among its operands as signed or unsigned: integers of the IR are
+    neither.
+    """
+
+    signed: bool
+
+
+class KeepsSign(OpTrait):
+    """Gives the same bits whether integers have a sign or not; its result has one if they have."""
+
+
+@dataclass(frozen=True)
+class MovesElements(OpTrait):
+    """Each element of a result is an element of an operand, unchanged.
+
+    Attributes:
+        sources: names of these operands.
+    """
+
+    sources: tuple[str, ...] = ("operand",)
+
+    def sources_of(self, op: Operation) -> tuple[SSAValue, ...]:
+        """The operands whose elements the results of `op` have."""
+        return _operands(op, self.sources)
+
+
+@dataclass(frozen=True)
+class KeepsElements(MovesElements):
+    """Moves all elements of its only operand: the same tile in another shape or layout."""
+
+
+# Memory
+
+
+@dataclass(frozen=True)
+class Memory(Resource):
+    """A kind of memory: "global memory", which tensors lie in and all programs of a launch see;
+    "shared memory", a program's own on the chip, mbarriers in it; "tensor memory", Blackwell's for
+    accumulators.
+    """
+
+    kind: str
+
+    def name(self) -> str:
+        return self.kind
+
+
+class _EffectOnResource(MemoryEffect):
+    effects: ClassVar[frozenset[EffectInstance]]
+
+    @classmethod
+    def get_effects(cls, _op: Operation) -> Set[EffectInstance]:
+        return cls.effects
+
+
+def _one(effect: MemoryEffectKind, memory: str) -> frozenset[EffectInstance]:
+    return frozenset((EffectInstance(effect, resource=Memory(memory)),))
+
+
+class GlobalRead(_EffectOnResource):
+    """Reads global memory."""
+
+    effects = _one(MemoryEffectKind.READ, "global memory")
+
+
+class GlobalWrite(_EffectOnResource):
+    """Writes global memory."""
+
+    effects = _one(MemoryEffectKind.WRITE, "global memory")
+
+
+class SharedRead(_EffectOnResource):
+    """Reads shared memory."""
+
+    effects = _one(MemoryEffectKind.READ, "shared memory")
+
+
+class SharedWrite(_EffectOnResource):
+    """Writes shared memory."""
+
+    effects = _one(MemoryEffectKind.WRITE, "shared memory")
+
+
+class TensorRead(_EffectOnResource):
+    """Reads tensor memory."""
+
+    effects = _one(MemoryEffectKind.READ, "tensor memory")
+
+
+class TensorWrite(_EffectOnResource):
+    """Writes tensor memory."""
+
+    effects = _one(MemoryEffectKind.WRITE, "tensor memory")
+
+
+class Ordered(_EffectOnResource):
+    """Accesses no memory, and must stay in its place: a barrier, a wait, a fence, a print,
+    an assertion.
+    """
+
+    effects = _one(MemoryEffectKind.WRITE, "order")
+
+
+class PureIfSaid(MemoryEffect):
+    """Code from elsewhere: where its property `pure` does not say otherwise, it may do
+    everything.
+    """
+
+    @classmethod
+    def get_effects(cls, op: Operation) -> Set[EffectInstance] | None:
+        says_so = op.properties.get("pure") == BoolAttr.from_bool(True)
+        return frozenset() if says_so else None
+
+
+class Atomic(OpTrait):
+    """Accesses memory in one step, in an order with other programs' atomics."""
+
+
+@dataclass(frozen=True)
+class GlobalAccess(OpTrait):
+    """Accesses global memory, where operands say; whether it reads, writes or both is said by
+    `GlobalRead` and `GlobalWrite`.
+
+    Attributes:
+        base: name of the operand that is the pointer, the tile of pointers, or the descriptor.
+        where: names of the operands that say which elements: pointers, and offsets from one;
+            indices of a descriptor.
+        mask: name of the operand that switches lanes off, if there is one.
+        value: name of the operand that is written, or combined with what is there.
+    """
+
+    base: str = ""
+    where: tuple[str, ...] = ()
+    mask: str | None = None
+    value: str | None = None
+
+    def base_of(self, op: Operation) -> SSAValue:
+        """The pointer, the tile of pointers, or the descriptor."""
+        return cast(SSAValue, getattr(op, self.base))
+
+    def indices_of(self, op: Operation) -> tuple[SSAValue, ...]:
+        """What says which elements; of a pointer and offsets, both."""
+        return _operands(op, self.where)
+
+    def mask_of(self, op: Operation) -> SSAValue | None:
+        """The mask, or None where all lanes are on."""
+        return cast("SSAValue | None", getattr(op, self.mask)) if self.mask else None
+
+    def value_of(self, op: Operation) -> SSAValue | None:
+        """What is written, or None of a load."""
+        return cast(SSAValue, getattr(op, self.value)) if self.value else None
+
+
+@dataclass(frozen=True)
+class PointerAccess(GlobalAccess):
+    """Accesses global memory by a pointer, a tile of pointers, or one pointer and a tile of
+    offsets.
+    """
+
+    base: str = "pointer"
+    where: tuple[str, ...] = ("pointer",)
+
+    @property
+    def has_offsets(self) -> bool:
+        """True for one pointer and a tile of offsets."""
+        return len(self.where) > 1
+
+
+@dataclass(frozen=True)
+class DescriptorAccess(GlobalAccess):
+    """Accesses a block, or rows, of a descriptor's tensor."""
+
+    base: str = "descriptor"
+    where: tuple[str, ...] = ("indices",)
+
+
+def _operands(op: Operation, names: Iterable[str]) -> tuple[SSAValue, ...]:
+    """The operands of these names; some stand for several."""
+    values: list[SSAValue] = []
+    for name in names:
+        operand = getattr(op, name)
+        values += [operand] if isinstance(operand, SSAValue) else operand
+    return tuple(values)
+
+
+# What is derived from them
+
+
+def global_effect(op: Operation) -> Effect | None:
+    """What an operation does to global memory: "load", "store", or "atomic", which is both;
+    None where it does nothing that is known.
+    """
+    if has(op, GlobalRead):
+        return "atomic" if has(op, GlobalWrite) else "load"
+    return "store" if has(op, GlobalWrite) else None
+
+
+def may_do_anything(op: Operation) -> bool:
+    """Return whether it is unknown what an operation itself does to memory. Operations in its
+    regions are separate.
+    """
+    return not has(op, RecursiveMemoryEffect) and get_effects(op) is None
+
+
+def touches_memory(op: Operation) -> bool:
+    """Whether an operation itself reads or writes any memory, or may."""
+    return has(op, *_TOUCHES) or may_do_anything(op)
+
+
+_TOUCHES = (GlobalRead, GlobalWrite, SharedRead, SharedWrite, TensorRead, TensorWrite)
+
+
+def stays_where_it_is(kind: type[Operation]) -> bool:
+    """Whether operations of a class have effects, so that they may not be moved or left out."""
+    return any(isinstance(trait, _EffectOnResource) for trait in kind.traits)
+
+
+def function_of_elements(op: Operation) -> Operation | None:
+    """Return the operation in whose function of elements another one is; see
+    `RegionsOfElements`.
+    """
+    parent = op.parent_op()
+    while parent is not None and not has(parent, RegionsOfElements):
+        parent = parent.parent_op()
+    return parent
+
+
+def in_region_of_elements(op: Operation) -> bool:
+    """Return whether an operation is in a function of single elements."""
+    return function_of_elements(op) is not None
+
+
+# The shapes that many operations share: one operand, two operands, and what an operation is
+# called, and how a dialect is collected.
+#
+# xDSL puts the operands of a base class after those of the class itself: a class with operands
+# inherits none.
+
+
+class UnaryOperation(IRDLOperation, ABC):
+    """One operand, one result."""
+
+    operand = operand_def()
+    result = result_def()
+
+
+class BinaryOperation(IRDLOperation, ABC):
+    """Two operands, one result."""
+
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+
+
+class ElementwiseUnary(UnaryOperation, ABC):
+    """A function of one number, for each element."""
+
+    traits = traits_def(NoMemoryEffect(), Elementwise())
+
+
+class ElementwiseBinary(BinaryOperation, ABC):
+    """A function of two numbers, for each element."""
+
+    traits = traits_def(NoMemoryEffect(), Elementwise())
+
+
+class WrappingOperation(ElementwiseBinary, ABC):
+    """Integer arithmetic that wraps, unless its flags promise that it does not."""
+
+    traits = traits_def(KeepsSign())
+    overflow_flags = opt_prop_def(prop_name="overflowFlags")
+
+
+class ExactOperation(ElementwiseBinary, ABC):
+    """A division or right shift, that may promise to leave no remainder."""
+
+    is_exact = opt_prop_def(prop_name="isExact")
+
+
+class FloatUnaryOperation(ElementwiseUnary, ABC):
+    """A function of one floating-point number; `fastmath` says what a compiler may assume."""
+
+    fastmath = opt_prop_def()
+
+
+class FloatBinaryOperation(ElementwiseBinary, ABC):
+    """A function of two floating-point numbers; `fastmath` says what a compiler may assume."""
+
+    fastmath = opt_prop_def()
+
+
+def operation_name(op: Operation) -> str:
+    """An operation's name, "tt.load"; also of one that no class here stands for."""
+    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+
+
+def dialect(name: str, module: ModuleType, attributes: Sequence[type[Attribute]] = ()) -> Dialect:
+    """The dialect of every operation class that `module` defines under the prefix `name.`,
+    and of the attributes and types given.
+    """
+    return Dialect(name, list(_operations(name, module)), list(attributes))
+
+
+def _operations(name: str, module: ModuleType) -> Iterator[type[Operation]]:
+    for member in vars(module).values():
+        if isinstance(member, type) and issubclass(member, Operation):
+            if getattr(member, "name", "").startswith(f"{name}."):
+                yield member
