@@ -32,9 +32,8 @@ from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import parse_target
 from kernellab.interpreter.execution.grid import check_grid
-from kernellab.profiling.estimates.calibration import CALIBRATION
-from kernellab.profiling.estimates.counting import Asked, LaunchCounts, count
-from kernellab.profiling.estimates.sampling import with_memory
+from kernellab.profiling.estimates.counts import Asked, LaunchCounts, count, with_memory
+from kernellab.profiling.estimates.model import CALIBRATION
 
 SWEEPS = ROOT / "notebooks/recorded"
 TIMES = "estimate_h200.json"

@@ -21,8 +21,8 @@ import torch
 from benchmarks.estimate_cases import CASES, Launch, Make
 from benchmarks.fidelity_outputs import machine
 from benchmarks.tuning_on_gpu import sweep
-from kernellab.tuning.pool.gpus import this_machine
-from kernellab.tuning.results.records import Trial
+from kernellab.tuning.records import Trial
+from kernellab.tuning.worker import this_machine
 
 FILE = "estimate.json"
 

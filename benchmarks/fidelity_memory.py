@@ -33,9 +33,8 @@ from kernellab import triton_api
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import parse_target
-from kernellab.profiling.accesses.counting import accesses_of_text
-from kernellab.profiling.accesses.records import Accesses
-from kernellab.profiling.accesses.shared_records import SharedKind
+from kernellab.profiling.accesses.counts import accesses_of_text
+from kernellab.profiling.accesses.records import Accesses, SharedKind
 
 FILE = "memory_h200.json"
 RECORDED = ROOT / "notebooks/recorded" / FILE

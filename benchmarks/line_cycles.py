@@ -53,7 +53,7 @@ from kernellab.cli.demo.cases import (
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import local_target, parse_target
-from kernellab.profiling.nsight.lining_up import lines_of
+from kernellab.profiling.profiles.nsight import lines_of
 from kernellab.records import Compilation
 
 DATA = ROOT / "benchmarks/data/line_cycles_h200.json"

@@ -42,10 +42,9 @@ from kernellab import triton_api
 from kernellab.common.cores import usable_cores
 from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import local_target
-from kernellab.tuning.pool.gpus import this_machine
-from kernellab.tuning.pool.local_pool import close_pools
-from kernellab.tuning.pool.measuring import time_baseline
-from kernellab.tuning.sweep.describing import type_strings
+from kernellab.tuning.descriptions import type_strings
+from kernellab.tuning.pools import close_pools
+from kernellab.tuning.worker import this_machine, time_baseline
 
 ROUNDS = 7
 

@@ -92,18 +92,18 @@ if TYPE_CHECKING:
         inline_assembly as inline_assembly,
     )
     from kernellab.launch.bisection import bisect as bisect
-    from kernellab.launch.bound_launches import bind as bind
+    from kernellab.launch.preparation import bind as bind
     from kernellab.launch.interception import interpreted as interpreted
     from kernellab.launch.tile_kernel import TileKernel as TileKernel, run as run
-    from kernellab.launch.watching import WatchedLaunch as WatchedLaunch, on_launch as on_launch
+    from kernellab.launch.dispatch import WatchedLaunch as WatchedLaunch, on_launch as on_launch
     from kernellab.loading import load as load
-    from kernellab.profiling.accesses.counting import accesses as accesses
-    from kernellab.profiling.diagnosis.diagnosing import diagnose as diagnose
-    from kernellab.profiling.nsight.counters import counters as counters
-    from kernellab.profiling.nsight.files import read_ncu as read_ncu
-    from kernellab.profiling.nsight.records import SampledCode as SampledCode
+    from kernellab.profiling.accesses.counts import accesses as accesses
+    from kernellab.profiling.diagnosis.diagnose import diagnose as diagnose
+    from kernellab.profiling.profiles.nsight_counters import counters as counters
+    from kernellab.profiling.profiles.nsight import read_ncu as read_ncu
+    from kernellab.profiling.profiles.nsight import SampledCode as SampledCode
     from kernellab.profiling.profiles.profile import Profile as Profile
-    from kernellab.profiling.sessions.profiling import profile as profile
+    from kernellab.profiling.profiles.session import profile as profile
     from kernellab.records import (
         Compilation as Compilation,
         Launch as Launch,
@@ -118,10 +118,10 @@ if TYPE_CHECKING:
     from kernellab.records.showing import show as show
     from kernellab.tracing.records import Trace as Trace
     from kernellab.tracing.tracing_run import trace as trace
-    from kernellab.tuning.results.registry import tunings as tunings
-    from kernellab.tuning.results.tuning import Tuning as Tuning
-    from kernellab.tuning.results.tunings import Tunings as Tunings
-    from kernellab.tuning.sweep.tune import tune as tune
+    from kernellab.tuning.tunings import tunings as tunings
+    from kernellab.tuning.tuning import Tuning as Tuning
+    from kernellab.tuning.tunings import Tunings as Tunings
+    from kernellab.tuning.tune import tune as tune
     from kernellab.workshop.answering import exercise as exercise
     from kernellab.workshop.answers import Answer as Answer
     from kernellab.workshop.progress import exercises as exercises
@@ -148,27 +148,25 @@ _PUBLIC = {
     "graphs.tracers": "tracers",
     "interpreter.foreign_code": "device_function inline_assembly",
     "launch.bisection": "bisect",
-    "launch.bound_launches": "bind",
+    "launch.dispatch": "WatchedLaunch on_launch",
     "launch.interception": "interpreted",
+    "launch.preparation": "bind",
     "launch.tile_kernel": "TileKernel run",
-    "launch.watching": "WatchedLaunch on_launch",
     "loading": "load",
-    "profiling.accesses.counting": "accesses",
-    "profiling.diagnosis.diagnosing": "diagnose",
-    "profiling.nsight.counters": "counters",
-    "profiling.nsight.files": "read_ncu",
-    "profiling.nsight.records": "SampledCode",
+    "profiling.accesses.counts": "accesses",
+    "profiling.diagnosis.diagnose": "diagnose",
+    "profiling.profiles.nsight": "SampledCode read_ncu",
+    "profiling.profiles.nsight_counters": "counters",
     "profiling.profiles.profile": "Profile",
-    "profiling.sessions.profiling": "profile",
+    "profiling.profiles.session": "profile",
     "records": "Compilation Launch Resources Run Specialization Stage Stages Target",
     "records.layouts": "Layout",
     "records.showing": "show",
     "tracing.records": "Trace",
     "tracing.tracing_run": "trace",
-    "tuning.results.registry": "tunings",
-    "tuning.results.tuning": "Tuning",
-    "tuning.results.tunings": "Tunings",
-    "tuning.sweep.tune": "tune",
+    "tuning.tune": "tune",
+    "tuning.tuning": "Tuning",
+    "tuning.tunings": "Tunings tunings",
     "workshop.answering": "exercise",
     "workshop.answers": "Answer",
     "workshop.progress": "exercises",

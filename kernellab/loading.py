@@ -55,7 +55,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         capture = capture_in_folder(file)
         return read_cache_folder(file) if capture is None else _report(capture)
     if str(file).endswith((".ncu-rep", ".ncu-repz")):
-        from kernellab.profiling.nsight.files import read_ncu
+        from kernellab.profiling.profiles.nsight import read_ncu
 
         return read_ncu(file)
     content = file_bytes(file, ArchiveError)
@@ -64,9 +64,9 @@ def load(path: str | os.PathLike[str]) -> Any:
 
         return trace_in(content, file)
     if _is_of_sweeps(content):
-        from kernellab.tuning.files.saved_sweeps import sweeps_in
-        from kernellab.tuning.results.tuning import Tuning
-        from kernellab.tuning.results.tunings import Tunings
+        from kernellab.tuning.files import sweeps_in
+        from kernellab.tuning.tuning import Tuning
+        from kernellab.tuning.tunings import Tunings
 
         tunings = Tunings(sweeps_in(content, file, Tuning))
         return tunings[0] if len(tunings) == 1 else tunings
@@ -75,7 +75,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
         if is_of_graphs(content):
             return _report(capture_in_file(content, file))
-    from kernellab.profiling.profiles.files.reading import profile_in
+    from kernellab.profiling.profiles.files import profile_in
 
     if (profile := profile_in(content, file)) is not None:
         return profile

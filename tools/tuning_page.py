@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import kernellab
-from kernellab.tuning.results.records import Trial
-from kernellab.tuning.results.tables import MICROSECONDS, achieved
+from kernellab.tuning.records import MICROSECONDS, Trial, achieved
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "benchmarks/data"

@@ -32,7 +32,7 @@ from kernellab.interpreter.memory.global_memory import (
 )
 from kernellab.interpreter.tiles import Active, Value
 from kernellab.launch.argument_copies import tensors_in
-from kernellab.launch.right_results import Results as ExpectedResults
+from kernellab.launch.reference_results import Results as ExpectedResults
 from kernellab.records import Target
 
 

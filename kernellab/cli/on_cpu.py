@@ -14,8 +14,8 @@ from collections import Counter
 from typing import Any
 
 from kernellab.errors import KernelFault, KernelLabError
+from kernellab.launch.dispatch import on_launch
 from kernellab.launch.interception import interpreted
-from kernellab.launch.watching import on_launch
 
 SETTINGS = "KERNELLAB_TEST_ON_CPU"
 """The environment variable with the target and the file that is appended to, as JSON."""

@@ -32,7 +32,7 @@ def profile_script(options: argparse.Namespace) -> int:
     """
     from kernellab.compiler.targets import local_target
     from kernellab.launch.interception import interpreted
-    from kernellab.profiling.sessions.profiling import profile
+    from kernellab.profiling.profiles.session import profile
 
     script = options.script
     if not os.path.isfile(script):

@@ -30,8 +30,7 @@ from kernellab.interpreter.execution.stepping_code import (
     stepping_code,
 )
 from kernellab.launch.argument_copies import copied, copied_back
-from kernellab.launch.bound_launches import takes_launch
-from kernellab.launch.preparation import EntryPoint, prepare_bound
+from kernellab.launch.preparation import EntryPoint, prepare_bound, takes_launch
 from kernellab.records import BoundLaunch
 
 # Where a debugger can stop in a kernel, and the breakpoints that a caller requests.

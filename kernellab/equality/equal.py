@@ -29,10 +29,15 @@ from kernellab.interpreter.memory.observers import AccessObserver, ObservedAcces
 from kernellab.ir.locations import locate
 from kernellab.ir.operations import global_effect
 from kernellab.launch.argument_copies import copied, tensors_in
-from kernellab.launch.bound_launches import bound_launch
 from kernellab.launch.differences import differences_between, tolerance
-from kernellab.launch.preparation import EntryPoint, PreparedLaunch, innermost, prepare_bound
-from kernellab.launch.right_results import usage_of
+from kernellab.launch.preparation import (
+    EntryPoint,
+    PreparedLaunch,
+    bound_launch,
+    innermost,
+    prepare_bound,
+)
+from kernellab.launch.reference_results import usage_of
 from kernellab.records import BoundLaunch, Target
 from kernellab.records.equality import Equality, FloatPair, UnequalElement, Verdict
 

@@ -18,8 +18,7 @@ from kernellab.equality.residues import agreement
 from kernellab.errors import KernelFault, SourcePosition, UnsupportedOperation
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.bisection import changing, from_inliner_on, rewritten_lines
-from kernellab.launch.bound_launches import takes_launch
-from kernellab.launch.preparation import EntryPoint, PreparedLaunch, prepare_bound
+from kernellab.launch.preparation import EntryPoint, PreparedLaunch, prepare_bound, takes_launch
 from kernellab.records import BoundLaunch, PassRun, Target
 from kernellab.records.equality import UnequalElement, ValidatedPass, Validation, Verdict
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernellab.errors import KernelLabError
 from kernellab.graphs.generated import GeneratedKernel
 from kernellab.graphs.report import GraphReport
-from kernellab.profiling.diagnosis.diagnosing import Asked, diagnosed, diagnosis_of
+from kernellab.profiling.diagnosis.diagnose import Asked, diagnosed, diagnosis_of
 from kernellab.profiling.diagnosis.evidence import Evidence
 from kernellab.profiling.diagnosis.records import Diagnoses, Diagnosis
 

@@ -11,7 +11,7 @@ from kernellab import triton_api
 from kernellab.common.formatting import shown
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import ArgumentError
-from kernellab.launch.torch_cuda.properties import DeviceProperties
+from kernellab.launch.torch_cuda import DeviceProperties
 from kernellab.records import Target
 
 ROCM = "6.4"

@@ -21,9 +21,8 @@ from kernellab.ir import ttg
 from kernellab.ir.locations import locate
 from kernellab.ir.syntax import read_module
 from kernellab.launch.argument_copies import copied, tensors_in
-from kernellab.launch.bound_launches import takes_launch
 from kernellab.launch.differences import Contents, differences_between
-from kernellab.launch.preparation import EntryPoint, Grid, prepare_bound
+from kernellab.launch.preparation import EntryPoint, Grid, prepare_bound, takes_launch
 from kernellab.records import BoundLaunch, PassRun, Target
 from kernellab.records.bisections import Bisection, Difference
 

@@ -30,12 +30,10 @@ from kernellab.compiler.targets import (
 )
 from kernellab.errors import ArgumentError, CompileError, OptionError, UnsupportedOperation
 from kernellab.interpreter import CollectedFaults
-from kernellab.launch.autotuned_kernels import autotuned_launches_taken
-from kernellab.launch.dispatch import interpret
-from kernellab.launch.fitting import check_fits
-from kernellab.launch.gpu_launches import GpuLaunch, launch_on_gpu
+from kernellab.launch.autotuners import autotuned_launches_taken
+from kernellab.launch.dispatch import GpuLaunch, check_fits, interpret, launch_on_gpu
 from kernellab.launch.preparation import RUN, Grid, prepare
-from kernellab.launch.torch_cuda.entering import torch_answers_for, torch_answers_itself
+from kernellab.launch.torch_cuda import torch_answers_for, torch_answers_itself
 from kernellab.records import Run, Specialization, Target
 from kernellab.records.run_options import DEFAULT, RunOptions
 from kernellab.triton_api import EmulatedDriver, JITFunction
@@ -160,7 +158,8 @@ _interrupts = InterruptsBetween(
         "torch.overrides",
         "torch.utils._python_dispatch",
         "kernellab.common.replacing",
-        "kernellab.launch.torch_cuda.",
+        "kernellab.launch.cuda_tensors",
+        "kernellab.launch.torch_cuda",
         "kernellab.torch_api.emulation",
         "kernellab.torch_api.autocast_kernels",
         "kernellab.triton_api.emulation",

@@ -1,30 +1,263 @@
-"""The steps before any launch: unwrapping the kernel, sorting its keywords, finding its tensors,
-running hooks, and binding.
+"""The steps before any launch, up to a launch that is bound and not carried out.
+
+Where the memory of each argument is; unwrapping the kernel, sorting its keywords, running hooks and
+binding; and `takes_launch`, the signature of the functions that take a launch.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
 
+import numpy
 import torch
 
 from kernellab import triton_api
 from kernellab.common.formatting import format_bytes, shown
-from kernellab.compiler.specialization.binding import BoundCall, bind
+from kernellab.common.own_options import keyword_only, parameters_first
+from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.compiler.specialization.binding import bind as bind_call
 from kernellab.compiler.specialization.inductor_kernels import InductorKernel, as_triton_kernel
-from kernellab.compiler.specialization.unwrapping import unwrap_kernel
+from kernellab.compiler.specialization.unwrapping import parameter_names, unwrap_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_target
 from kernellab.errors import ArgumentError, GridError, OptionError
 from kernellab.interpreter.execution.grid import check_grid
+from kernellab.interpreter.memory.address_space import (
+    UnknownExtent,
+    described,
+    is_pointer,
+    memory_behind,
+)
 from kernellab.launch.argument_copies import LARGEST_COPY, copied, copied_back, storage_bytes
-from kernellab.launch.resolved_arguments import ResolvedArguments
 from kernellab.records import BoundLaunch, Target
 from kernellab.records.run_options import DEFAULT, RunOptions, split_keywords
 from kernellab.triton_api import JITFunction
+
+# Where the memory behind each argument of a launch is, found out once.
+
+
+class ResolvedArgument(NamedTuple):
+    """A tensor, an array, or another object with memory that a kernel gets."""
+
+    tensor: torch.Tensor | None
+    """The tensor over its memory; None of a NumPy array, which becomes a tensor when it is bound,
+    and of an object that points to memory on a GPU."""
+    device: str
+    """The type of the device that the memory is on: "cpu", "cuda", "xpu", "meta"."""
+
+
+class _Unusable(Exception):
+    """An object without one block of memory.
+
+    Attributes:
+        what: what it is, continuing "argument 'x' is ".
+        advice: what to pass instead.
+    """
+
+    def __init__(self, what: str, advice: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.advice = advice
+
+
+class ResolvedArguments:
+    """The arguments of a launch that have memory.
+
+    Attributes:
+        devices: the types of the devices that hold them.
+    """
+
+    def __init__(
+        self, kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> None:
+        """Resolve the arguments.
+
+        Raises:
+            ArgumentError: one has no block of memory.
+        """
+        self._kernel = kernel
+        self._args = args
+        self._keywords = keywords
+        try:
+            self.devices = _devices((*args, *keywords.values()))
+        except _Unusable:
+            self._raise_unusable()
+
+    def by_name(self) -> dict[str, Any]:
+        """The arguments by parameter, those without memory too."""
+        names = self._kernel.arg_names
+        return {**dict(zip(names, self._args, strict=False)), **self._keywords}
+
+    def with_memory(self) -> dict[str, list[ResolvedArgument]]:
+        """What is behind each argument that has memory; several, of a tuple."""
+        resolved = {name: list(_resolved([value])) for name, value in self.by_name().items()}
+        return {name: parts for name, parts in resolved.items() if parts}
+
+    def check_one_device(self) -> None:
+        """Refuse tensors on several kinds of devices, or on none.
+
+        Raises:
+            ArgumentError: there are such.
+        """
+        if len(self.devices) < 2 and "meta" not in self.devices:
+            return
+        places = [
+            f"{name} on {', '.join(part.device for part in parts)}"
+            for name, parts in self.with_memory().items()
+        ]
+        raise ArgumentError(
+            f"The tensors of this launch of {self._kernel.__name__!r} are not on one device: "
+            f"{'; '.join(places)}.",
+            advice=(
+                "Move all of them to the GPU (the kernel runs there) or to the CPU (the "
+                "interpreter runs it)."
+            ),
+            position=triton_api.definition_of(self._kernel),
+        )
+
+    def _raise_unusable(self) -> None:
+        """Raise for the first argument without a block of memory."""
+        kernel = self._kernel
+        for name, value in self.by_name().items():
+            try:
+                list(_resolved([value]))
+            except _Unusable as unusable:
+                what, advice = unusable.what, unusable.advice
+                if isinstance(value, tuple):
+                    what = "a tuple with a tensor that has none"
+                    advice = "Pass plain tensors in it."
+                raise ArgumentError(
+                    f"Argument {name!r} of {kernel.__name__!r} is {what}; a kernel takes tensors "
+                    "whose elements are in one block of memory.",
+                    advice=advice,
+                    position=triton_api.parameter_position(kernel, name)
+                    if name in kernel.arg_names
+                    else triton_api.definition_of(kernel),
+                ) from None
+
+
+_NUMBERS = frozenset({bool, int, float})
+
+
+def _devices(values: Sequence[Any]) -> set[str]:
+    """Return the types of the devices that hold values; every launch waits for it."""
+    devices = set()
+    for value in values:
+        kind = type(value)
+        if kind is torch.Tensor:
+            devices.add(_device_of(value))
+        elif kind not in _NUMBERS:
+            devices.update(argument.device for argument in _resolved((value,)))
+    return devices
+
+
+def _resolved(values: Sequence[Any]) -> Iterator[ResolvedArgument]:
+    """Yield what is behind those arguments that have memory, items of tuples too."""
+    for value in values:
+        if type(value) in _NUMBERS:
+            continue
+        if isinstance(value, torch.Tensor) and not is_pointer(value):
+            yield ResolvedArgument(value, _device_of(value))
+        elif isinstance(value, numpy.ndarray):
+            yield ResolvedArgument(None, "cpu")
+        elif isinstance(value, tuple):
+            yield from _resolved(value)
+        elif is_pointer(value):
+            yield _resolved_pointer(value)
+        elif (base := described(value)) is not None:
+            yield from _resolved([base])
+
+
+def _resolved_pointer(value: Any) -> ResolvedArgument:
+    """An object with `data_ptr()`: its memory is on the CPU where it says no device, and where
+    there is no GPU.
+    """
+    try:
+        device = "cpu" if local_target() is None else torch.device(value.device).type
+    except Exception:  # other people's objects may raise anything
+        device = "cpu"
+    if device != "cpu":
+        return ResolvedArgument(None, device)
+    try:
+        return ResolvedArgument(memory_behind(value), device)
+    except UnknownExtent as error:
+        raise _Unusable(f"a {type(value).__qualname__} {error}", error.advice) from error
+
+
+def _device_of(tensor: torch.Tensor) -> str:
+    """Return the type of a tensor's device.
+
+    Raises:
+        _Unusable: no pointer leads to its elements.
+    """
+    try:
+        if not tensor.is_nested and tensor.layout is torch.strided:
+            device = "cpu" if tensor.is_cpu else tensor.device.type
+            if device == "meta":
+                return device
+            has_memory = tensor.data_ptr() != 0 or tensor.numel() == 0
+            if has_memory and not tensor.is_neg() and not (device == "cpu" and _is_cut_off(tensor)):
+                return device
+    except Exception:  # a subclass may raise anything
+        pass
+    raise _unusable(tensor)
+
+
+def _is_cut_off(tensor: torch.Tensor) -> bool:
+    """Return whether the tensor's storage was shortened after the tensor was made."""
+    steps = sum((count - 1) * step for count, step in zip(tensor.shape, tensor.stride()))
+    needed = (tensor.storage_offset() + steps + 1) * tensor.itemsize
+    return bool(tensor.numel() and needed > tensor.untyped_storage().nbytes())
+
+
+def _unusable(tensor: torch.Tensor) -> _Unusable:
+    """Say why no pointer leads to a tensor's elements."""
+    is_nested = bool(tensor.is_nested)
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not is_nested:
+        kind = f"{type(tensor).__module__}.{type(tensor).__qualname__}"
+        return _Unusable(
+            f"a {kind}, a kind of tensor without memory",
+            "Pass the plain tensor that holds its values.",
+        )
+    layout = str(tensor.layout).removeprefix("torch.")
+    if is_nested:
+        return _Unusable(
+            f"a nested tensor (layout {layout})",
+            "Pass its values and its offsets as separate tensors: x.values(), x.offsets(); "
+            "or x.to_padded_tensor(0.0).",
+        )
+    if tensor.layout is not torch.strided:
+        return _Unusable(
+            f"a tensor in the layout {layout}",
+            "Pass x.to_dense(), or the tensors that it is made of: x.indices(), x.values().",
+        )
+    if tensor.is_neg():
+        return _Unusable(
+            "a tensor that torch negates when it is read (is_neg()): its memory has the other sign",
+            "Pass x.resolve_neg().",
+        )
+    try:
+        has_address = tensor.data_ptr() != 0
+    except Exception:  # within vmap
+        has_address = False
+    if has_address:
+        return _Unusable(
+            "a tensor whose storage was shortened: it does not hold all of its elements",
+            "Make the tensor anew, or resize the storage back.",
+        )
+    return _Unusable(
+        "a tensor without memory, of one of torch's transforms or with its storage freed",
+        "Launch the kernel outside of vmap and grad, on tensors that hold values.",
+    )
+
+
+# The steps before any launch: unwrapping the kernel, sorting its keywords, finding its tensors,
+# running hooks, and binding.
+
 
 Grid = Any
 """One to three sizes, or a function from the kernel's parameters (by name) to them."""
@@ -161,7 +394,7 @@ def prepare(
             _refuse_run_options(kernel, options)
             triton_api.made_of(kernel)  # Triton itself misses helpers that were redefined
             if not arguments.devices:  # often by mistake: binding explains what does not fit
-                bind(kernel, args, keywords, chosen, options=outright)
+                bind_call(kernel, args, keywords, chosen, options=outright)
             keywords = {**keywords, **outright}
             return PreparedLaunch(kernel, grid, args, keywords, chosen, options, None)
         if entry_point.on_gpu == "copied":
@@ -176,7 +409,7 @@ def prepare(
         for hook in kernel.pre_run_hooks:
             hook(*args, **keywords)
     added = _assertions(kernel, {**keywords, **outright}) if entry_point.keeps_assertions else {}
-    call = bind(kernel, args, keywords, chosen, options={**outright, **added})
+    call = bind_call(kernel, args, keywords, chosen, options={**outright, **added})
     return PreparedLaunch(
         kernel, grid, args, keywords, chosen, options, call, added, originals, notes
     )
@@ -369,3 +602,85 @@ def _arguments_on_gpu(
             position=triton_api.definition_of(kernel),
         )
     return originals, size
+
+
+# A launch that is bound, and not carried out: what `check`, `trace` and their likes are about.
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def bind(kernel: Any, grid: Any, *args: Any, **keywords: Any) -> BoundLaunch:
+    """Return a launch of a kernel that `check`, `trace`, `debug`, `accesses`, `bisect`, `tune`,
+    `profile`, `diagnose` and `run` take in place of the kernel, its grid and its arguments.
+
+        launch = kernellab.bind(add, (4,), x, y, z, n, BLOCK=256)
+        kernellab.check(launch)
+        kernellab.trace(launch, programs=(3, 0, 0))
+
+    It holds the arguments: what is written to them later counts.
+
+    Args:
+        kernel, grid, args, keywords: as for `kernellab.run`.
+
+    Raises:
+        ArgumentError: the kernel is not a Triton kernel.
+        GridError: a grid that no GPU would accept.
+    """
+    inside = innermost(kernel)
+    check_is_grid(grid, "bind", inside)
+    if isinstance(grid, type) or (grid is not None and not callable(grid)):
+        check_grid(grid, {})
+    return BoundLaunch(kernel, grid, args, keywords)
+
+
+def bound_launch(
+    called: str, kernel: Any, grid: Any, args: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> BoundLaunch:
+    """Return the launch that a function was given: bound, or as a kernel, its grid and its
+    arguments.
+
+    Args:
+        called: the function's name.
+
+    Raises:
+        ArgumentError: a bound launch, and also a grid or arguments.
+    """
+    if not isinstance(kernel, BoundLaunch):
+        return BoundLaunch(kernel, grid, args, keywords)
+    if grid is not None or args or keywords:
+        raise ArgumentError(
+            f"{called} was given a bound launch of {kernel.name!r}, and a grid or arguments "
+            "beside it.",
+            advice=f"Bind them too: kernellab.bind({kernel.name}, grid, ...).",
+        )
+    return kernel
+
+
+def takes_launch(function: Callable[Concatenate[BoundLaunch, P], R]) -> Callable[..., R]:
+    """Decorate a function of `(launch, *, OPTIONS)`, which is then called as
+    `function(kernel, grid, *args, OPTIONS, **keywords)` or as `function(launch, OPTIONS)`.
+
+    A keyword that is also a parameter of the kernel is the parameter, unless that is given by
+    position. A launch that has a target, or expected results, has them there too, unless the caller
+    gives others.
+    """
+    inherited = {"target", "expect"} & inspect.signature(function).parameters.keys()
+
+    def with_launch(
+        kernel: Any, grid: Any = None, args: Any = (), keywords: Any = None, **own: Any
+    ) -> R:
+        __tracebackhide__ = True
+        launch = bound_launch(function.__name__, kernel, grid, args, keywords)
+        for name in inherited:
+            if getattr(launch, name) is not None:
+                own.setdefault(name, getattr(launch, name))
+        return function(launch, **own)  # type: ignore[call-arg]
+
+    with_launch.__name__ = function.__name__
+    called = parameters_first(parameter_names, keyword_only(function))(with_launch)
+    called.__signature__ = called.__signature__.replace(  # type: ignore[attr-defined]
+        return_annotation=inspect.signature(function).return_annotation
+    )
+    return functools.wraps(function)(called)

@@ -1,9 +1,10 @@
-"""`TileKernel`: one launch line, sent to the interpreter or to the GPU."""
+"""`TileKernel`: one launch line, sent to the interpreter or to the GPU; and the latest launches."""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FunctionType
@@ -19,27 +20,59 @@ from kernellab.compiler.specialization.inductor_kernels import as_triton_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import ArgumentError, KernelLabError, NoGrid, OptionError, suggestion
 from kernellab.interpreter.execution.grid import check_has_length
-from kernellab.launch.autotuned_kernels import ConfigName, launched_with, take_autotuned_launches
-from kernellab.launch.bound_launches import takes_launch
-from kernellab.launch.dispatch import interpret
-from kernellab.launch.gpu_launches import GpuLaunch, SeenGrid, launch_on_gpu, note
+from kernellab.launch.autotuners import ConfigName, launched_with, take_autotuned_launches
+from kernellab.launch.dispatch import GpuLaunch, SeenGrid, interpret, launch_on_gpu, note
 from kernellab.launch.interception import Interception
-from kernellab.launch.latest import keep_stopped
-from kernellab.launch.preparation import (
-    RUN,
-    Grid,
-    emulated_for,
-    innermost,
-    prepare,
-)
+from kernellab.launch.preparation import RUN, Grid, emulated_for, innermost, prepare, takes_launch
 from kernellab.records import BoundLaunch, Launch, Run, Target
 from kernellab.records.run_options import RUN_OPTION_NAMES
-from kernellab.triton_api import (
-    GluonJITFunction,
-    JITFunction,
-    emulations,
-    is_made_of_the_same,
-)
+from kernellab.triton_api import GluonJITFunction, JITFunction, emulations, is_made_of_the_same
+
+# The latest launch of each kernel of a cell, kept so that it can run again.
+#
+# There is one for each kernel name, because a launch holds its tensors: a cell that runs again
+# replaces its launches.
+
+
+_latest: dict[tuple[str, str], BoundLaunch] = {}
+
+
+def keep(launch: BoundLaunch) -> weakref.ref[BoundLaunch]:
+    """Keep a launch until another launch of a kernel with that name is kept."""
+    _latest[_name(launch.plain)] = launch
+    return weakref.ref(launch)
+
+
+_stopped: weakref.WeakKeyDictionary[KernelLabError, BoundLaunch] = weakref.WeakKeyDictionary()
+
+
+def keep_stopped(launch: BoundLaunch, error: BaseException) -> None:
+    """Keep a launch as long as the error of KernelLab's that ended it."""
+    if isinstance(error, KernelLabError):
+        _stopped[error] = launch
+
+
+def launch_stopped_by(error: KernelLabError) -> BoundLaunch | None:
+    """Return the launch that ended with an error; None if it is not known."""
+    return _stopped.get(error)
+
+
+def latest_of(kernel: Any) -> BoundLaunch | None:
+    """Return the launch that is kept of this kernel; None for another kernel of the same name."""
+    launch = _latest.get(_name(kernel))
+    return launch if launch is not None and launch.plain is kernel else None
+
+
+def latest_named(name: str) -> Iterator[BoundLaunch]:
+    """Return the launches that are kept of kernels with a name, in any module."""
+    return (launch for launch in _latest.values() if launch.name == name)
+
+
+def _name(kernel: Any) -> tuple[str, str]:
+    return str(kernel.fn.__module__), str(kernel.fn.__qualname__)
+
+
+# `TileKernel`: one launch line, sent to the interpreter or to the GPU.
 
 
 class TileKernel(JITFunction):

@@ -11,8 +11,7 @@ from typing import Any
 from kernellab.compiler.kept import compile_kept, compiled_from
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import ArgumentError, CompileError, KernelLabError, OptionError, suggestion
-from kernellab.launch.latest import keep
-from kernellab.launch.tile_kernel import TileKernel, tile_kernels_in
+from kernellab.launch.tile_kernel import TileKernel, keep, tile_kernels_in
 from kernellab.magics import ipython_api
 from kernellab.magics.compile_options import (
     CompileOptions,

@@ -57,7 +57,7 @@ def tilediagnose(shell: Shell, line: str) -> Diagnosis | Diagnoses:
     """Diagnose the launch on a line, or what a variable holds."""
     given, rest, position = options_before(shell, OPTIONS, line)
     # Imported here: torch and Triton take longer than the rest of loading the extension.
-    from kernellab.profiling.diagnosis.diagnosing import diagnose
+    from kernellab.profiling.diagnosis.diagnose import diagnose
 
     own = stated(given, "target")
     if given["of"] is not None and not rest.strip():

@@ -22,7 +22,7 @@ _COMMON = (
         "--backend",
         "WHO",
         "Who measures: interpreter, or Proton's cupti and roctracer.",
-        values=names_in("kernellab.profiling.sessions.profiling:BACKENDS"),
+        values=names_in("kernellab.profiling.profiles.session:BACKENDS"),
     ),
     Option(
         "--mode",
@@ -40,7 +40,7 @@ LINE_OPTIONS = Options(
             "--detail",
             "HOW",
             "How finely a GPU's cycles are measured: operations, lines, loops, program.",
-            values=names_in("kernellab.profiling.line_scopes.placing:DETAILS"),
+            values=names_in("kernellab.profiling.profiles.line_marks:DETAILS"),
         ),
     ),
     sigil="%",
@@ -95,7 +95,7 @@ def tileprofile(shell: Shell, line: str) -> Profile:
     """Profile the launch on a line."""
     launch, given, _ = launch_on_line(shell, LINE_OPTIONS, line)
     # Imported here: torch and Triton take longer than the rest of loading the extension.
-    from kernellab.profiling.sessions.profiling import profile
+    from kernellab.profiling.profiles.session import profile
 
     own = stated(given, "backend", "mode", "detail")
     measured: Profile = profile(launch.kernel, launch.grid, *launch.args, **own, **launch.keywords)
@@ -108,7 +108,7 @@ def tileprofile(shell: Shell, line: str) -> Profile:
 def tileprofile_of_cell(running: RunningCell, line: str, body: str) -> None:
     """Profile all that a cell launches."""
     given = CELL_OPTIONS.parse(line, running.position)
-    from kernellab.profiling.sessions.profiling import profile
+    from kernellab.profiling.profiles.session import profile
 
     with profile(**stated(given, "backend", "mode", "context")) as session:
         ipython_api.execute(running, body)

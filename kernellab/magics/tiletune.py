@@ -114,7 +114,7 @@ OPTIONS = Options(
             "--plot",
             "KIND",
             "The plot that is shown first: times by default, registers where nothing is timed.",
-            values=names_in("kernellab.tuning.results.plot_data:KINDS"),
+            values=names_in("kernellab.tuning.plot_data:KINDS"),
         ),
         Option(
             "--name",
@@ -165,7 +165,7 @@ def tiletune(running: RunningCell, line: str, body: str) -> None:
     launch = read_launch(launched, namespace, OPTIONS.magic, running.position(OPTIONS.magic))
     tune_options = _options(given) | _named_options(given, namespace, running.position)
     # Imported here: torch and Triton take longer than the rest of loading the extension.
-    from kernellab.tuning.sweep.tune import tune
+    from kernellab.tuning.tune import tune
 
     tuning = tune(launch.kernel, launch.grid, *launch.args, **tune_options, **launch.keywords)
     namespace[given["name"] or "tuning"] = tuning

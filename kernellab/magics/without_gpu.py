@@ -31,7 +31,7 @@ def stand_in_for_gpu(cell: str) -> None:
     with suppress(Exception):
         from kernellab import triton_api
         from kernellab.compiler.targets import DEFAULT_TARGET, local_target
-        from kernellab.launch.autotuned_kernels import take_autotuned_launches
+        from kernellab.launch.autotuners import take_autotuned_launches
         from kernellab.launch.interception import Interception
 
         if local_target() is None:

@@ -17,7 +17,7 @@ from kernellab.interpreter.tiles import full
 from kernellab.ir.operations import global_effect
 from kernellab.ir.types import shape
 from kernellab.launch.differences import tolerance, wrong_words
-from kernellab.launch.right_results import Results, tensor_about
+from kernellab.launch.reference_results import Results, tensor_about
 from kernellab.tracing.steps import Program, Step
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.observers import AccessObserver
 from kernellab.launch.argument_copies import copied, copied_back, tensors_in
 from kernellab.launch.differences import UNWRITTEN
-from kernellab.launch.right_results import Results
+from kernellab.launch.reference_results import Results
 from kernellab.records.run_options import RunOptions
 from kernellab.tracing.checkpoints import Checkpoints
 from kernellab.tracing.expected import LastWriter, WrongElement, writing_step, wrong_element

@@ -10,9 +10,8 @@ from kernellab.common.argument_checks import check_flags, check_whole
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.interpreter.execution.grid import chosen_programs
 from kernellab.interpreter.execution.stepping_code import stepping_code
-from kernellab.launch.bound_launches import takes_launch
-from kernellab.launch.preparation import EntryPoint, prepare_bound
-from kernellab.launch.right_results import Reference, expected_results
+from kernellab.launch.preparation import EntryPoint, prepare_bound, takes_launch
+from kernellab.launch.reference_results import Reference, expected_results
 from kernellab.records import BoundLaunch, Target
 from kernellab.tracing.launches import TracedLaunch
 from kernellab.tracing.records import Trace

@@ -12,14 +12,14 @@ from kernellab.checker.records import Finding, Findings
 from kernellab.common import upcalls
 from kernellab.compiler.kept import compile_kept, keeps
 from kernellab.errors import ArgumentError, CompileError, KernelFault, KernelLabError
-from kernellab.launch.latest import latest_named, latest_of, launch_stopped_by
 from kernellab.launch.preparation import EntryPoint, innermost, prepare_bound
+from kernellab.launch.tile_kernel import latest_named, latest_of, launch_stopped_by
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.diagnosis.records import Diagnosis
 from kernellab.records import BoundLaunch, Compilation
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Step
-from kernellab.tuning.results.tuning import Tuning
+from kernellab.tuning.tuning import Tuning
 from kernellab.viz.diagnostics.card import fault_card
 from kernellab.viz.kit.card import Card
 from kernellab.viz.kit.data import At, Tab
@@ -87,7 +87,7 @@ class LaunchTabs(TabGroup):
 
     def _sweeps(self) -> Sequence[Tuning]:
         """The sweeps of the kernel in this process."""
-        from kernellab.tuning.results.registry import tunings
+        from kernellab.tuning.tunings import tunings
 
         return tunings(self._launch.kernel)
 
@@ -232,8 +232,8 @@ class LaunchTabs(TabGroup):
 
 _RECORDS = {
     "check": "kernellab.checker.check:check",
-    "accesses": "kernellab.profiling.accesses.counting:accesses",
-    "diagnosis": "kernellab.profiling.diagnosis.diagnosing:diagnose",
+    "accesses": "kernellab.profiling.accesses.counts:accesses",
+    "diagnosis": "kernellab.profiling.diagnosis.diagnose:diagnose",
 }
 """Tab -> the function whose result for a launch it shows, imported when it is first opened."""
 

@@ -9,7 +9,7 @@ import torch
 
 from kernellab.common.formatting import counted
 from kernellab.errors import Diagnostic
-from kernellab.profiling.accesses.counting import accesses
+from kernellab.profiling.accesses.counts import accesses
 from kernellab.profiling.accesses.records import GlobalAccess
 from kernellab.records import Compilation
 from kernellab.triton_api import definition_of

@@ -12,7 +12,7 @@ from benchmarks.estimate_fit import verdicts
 from benchmarks.estimate_kernels import column_sums
 from benchmarks.estimates import GOOD_BEST, GOOD_RANK, counts_of, recorded, timed
 from benchmarks.harness import ROOT
-from kernellab.profiling.estimates.calibration import CALIBRATION
+from kernellab.profiling.estimates.model import CALIBRATION
 
 
 def test_configs_are_ranked_as_the_page_says() -> None:

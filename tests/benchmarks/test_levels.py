@@ -107,7 +107,7 @@ def test_a_round_leaves_nothing(name: str, tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.slow
 def test_of_a_kernel_the_latest_sweeps_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernellab.tuning.results.registry._MOST", 2)
+    monkeypatch.setattr("kernellab.tuning.tunings._MOST", 2)
     kernel = levels.new_kernel()
     x = torch.ones(256)
     configs = [triton.Config({"BLOCK": 256})]

@@ -12,7 +12,7 @@ import triton
 import kernellab
 from benchmarks import tuning_on_gpu
 from benchmarks.tuning_cases import FULL, all_cases
-from kernellab.tuning.results.records import Timing
+from kernellab.tuning.records import Timing
 from tests.support.pretended_gpu import NAME, pretended_gpu
 
 CASES = ("vector_add", "attention")

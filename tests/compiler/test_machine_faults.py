@@ -14,7 +14,7 @@ from triton.runtime.errors import PTXASError
 import kernellab
 from kernellab.errors import CompileError, KernelLabError, MachineError
 from kernellab.triton_api.machine_faults import machine_error
-from kernellab.tuning.pool import in_worker
+from kernellab.tuning import worker
 from kernellab.viz.explorer import sides
 from tests.kernels.tuned import double
 
@@ -162,12 +162,12 @@ def test_a_sweep_does_not_hold_it_against_a_config(monkeypatch: pytest.MonkeyPat
     def refuse(*_: Any, **__: Any) -> Any:
         raise MachineError("The compiler cannot run: No space left on device.")
 
-    monkeypatch.setattr(in_worker, "compile_bound", refuse)
-    monkeypatch.setattr(in_worker, "_job", lambda packed: type("Job", (), dict.fromkeys(
+    monkeypatch.setattr(worker, "compile_bound", refuse)
+    monkeypatch.setattr(worker, "_job", lambda packed: type("Job", (), dict.fromkeys(
         ("kernel", "target"))))  # fmt: skip
-    monkeypatch.setattr(in_worker, "unpack", lambda packed: type("Task", (), dict.fromkeys(
+    monkeypatch.setattr(worker, "unpack", lambda packed: type("Task", (), dict.fromkeys(
         ("specialization", "options", "tensors", "is_timed"))))  # fmt: skip
-    dropped = in_worker.compile_config(b"", b"").dropped
+    dropped = worker.compile_config(b"", b"").dropped
     assert dropped is not None
     assert dropped.reason == "lost"
     assert not issubclass(MachineError, CompileError)

@@ -17,7 +17,7 @@ import kernellab
 from kernellab.errors import OutOfBounds
 from kernellab.interpreter import foreign_code
 from kernellab.interpreter.execution import program
-from kernellab.launch import fitting
+from kernellab.launch import dispatch
 
 SCALED = """
 import triton
@@ -215,7 +215,7 @@ def test_a_first_launch_under_an_emulated_gpu_reads_no_module(
             kernel[(2,)](torch.arange(128.0), z.zero_(), 100, BLOCK=64)
         assert z[10] == 60
         forget()
-        fitting._kept.clear()
+        dispatch._kept.clear()
     assert len(list(folder.iterdir())) == 1
 
 

@@ -34,7 +34,7 @@ def printed(script: str) -> str:
 def test_importing_changes_nothing_of_tritons() -> None:
     script = """
 import kernellab
-import kernellab.launch.autotuned_kernels
+import kernellab.launch.autotuners
 assert not changed()
 for module in pkgutil.walk_packages(kernellab.__path__, "kernellab."):
     if not module.name.endswith("__main__"):

@@ -18,7 +18,7 @@ import triton.language as tl
 
 import kernellab
 from kernellab.errors import GridError
-from kernellab.launch.gpu_launches import launch_on_gpu
+from kernellab.launch.dispatch import launch_on_gpu
 from kernellab.launch.preparation import RUN, prepare
 from tests.kernels import forms
 

@@ -17,9 +17,9 @@ from triton.runtime.jit import JITFunction
 import kernellab
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import ArgumentError, GridError, OptionError
-from kernellab.launch import preparation, resolved_arguments
-from kernellab.tuning.results.records import Candidate
-from kernellab.tuning.sweep.calls import Calls, PreparedCall
+from kernellab.launch import preparation
+from kernellab.tuning.configs import Calls, PreparedCall
+from kernellab.tuning.records import Candidate
 from tests.kernels import launched, like_options
 
 N = 256
@@ -189,7 +189,7 @@ class PointerOnGpu:
 
 
 def test_a_pointer_to_memory_on_a_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolved_arguments, "local_target", lambda: DEFAULT_TARGET)
+    monkeypatch.setattr(preparation, "local_target", lambda: DEFAULT_TARGET)
     x, y, _ = (tensor.as_subclass(OnGpu) for tensor in tensors())
     with pytest.raises(
         ArgumentError, match="Argument 'z_ptr' of 'add' is a PointerOnGpu whose memory"

@@ -16,7 +16,7 @@ from triton.runtime.jit import JITFunction, KernelInterface
 
 import kernellab
 from kernellab.errors import ArgumentError, OptionError, UnsupportedOperation
-from kernellab.launch import autotuned_kernels, preparation
+from kernellab.launch import autotuners, preparation
 from kernellab.launch.tile_kernel import GluonTileKernel, TileKernel, tile_kernels_in
 from kernellab.records import Target
 from tests.kernels import launched
@@ -228,7 +228,7 @@ def test_a_choice_without_timing_does_not_reach_a_gpu(monkeypatch) -> None:
     kernel = fresh_count()
     kernellab.run(kernel, (16,), torch.zeros(1, dtype=torch.int32), N)
     assert len(kernel.cache) == 1
-    monkeypatch.setattr(autotuned_kernels, "goes_to_gpu", lambda *_: True)
+    monkeypatch.setattr(autotuners, "goes_to_gpu", lambda *_: True)
     times = iter([2.0, 1.0])
     monkeypatch.setitem(vars(kernel), "do_bench", lambda *_, **__: [next(times)] * 3)
     monkeypatch.setattr(JITFunction, "run", lambda *_, **__: None)

@@ -12,7 +12,7 @@ import triton.language as tl
 from triton.compiler import CompiledKernel
 
 import kernellab
-from kernellab.launch import watching
+from kernellab.launch import dispatch
 
 
 @kernellab.TileKernel
@@ -92,7 +92,7 @@ def test_without_a_watch_nothing_is_in_the_way(monkeypatch: pytest.MonkeyPatch) 
     def never(*_given: Any) -> None:
         raise AssertionError("a launch was collected for no one")
 
-    monkeypatch.setattr(watching, "WatchedLaunch", never)
+    monkeypatch.setattr(dispatch, "WatchedLaunch", never)
     monkeypatch.setattr("kernellab.launch.dispatch.WatchedLaunch", never)
     scale[(1,)](torch.ones(16), torch.zeros(16), 16, factor=2)
     launch(on_gpu(), (1, 1, 1))

@@ -11,8 +11,8 @@ import torch
 import kernellab
 from kernellab.cli.demo.kernels import vector_add
 from kernellab.errors import OptionError, ProfileError
-from kernellab.profiling.nsight.counters import joined
-from kernellab.profiling.nsight.records import Counters
+from kernellab.profiling.profiles.nsight import Counters
+from kernellab.profiling.profiles.nsight_counters import joined
 from tests.support.source_files import ROOT
 
 SIZE = 1 << 20

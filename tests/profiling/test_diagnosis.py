@@ -18,10 +18,10 @@ from benchmarks.diagnosed.corpus import PAIRS
 from benchmarks.diagnosed.pairs import DTYPES, Tensor, Variant
 from kernellab.errors import ArgumentError, Diagnostic, OptionError
 from kernellab.graphs.report import GraphReport
-from kernellab.profiling.diagnosis import diagnosing
+from kernellab.profiling.diagnosis import diagnose
 from kernellab.profiling.diagnosis.records import Diagnoses, Diagnosis
-from kernellab.profiling.diagnosis.rule import all_rules
-from kernellab.profiling.estimates import estimating
+from kernellab.profiling.diagnosis.rules import all_rules
+from kernellab.profiling.estimates import estimate as estimating
 from kernellab.viz.diagnostics.card import diagnoses_card, diagnosis_card
 from tests.corpus.elementwise import vector_add
 from tests.corpus.loader import compile_entry, entry
@@ -103,7 +103,7 @@ def test_a_diagnosis_and_an_estimate_are_the_same_number(
     number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(estimating, "SECONDS", 0.0)  # as many programs each time
-    monkeypatch.setattr(diagnosing, "_MOST_SECONDS", 120.0)
+    monkeypatch.setattr(diagnose, "_MOST_SECONDS", 120.0)
     for variant in (PAIRS[number].slow, PAIRS[number].good):
         compilation = compiled(
             variant.kernel, constants=dict(variant.constants), options=dict(variant.options),

@@ -15,10 +15,10 @@ from kernellab.cli.demo.kernels import matmul, vector_add
 from kernellab.compiler.gpus import GPUS, Gpu
 from kernellab.compiler.targets import SUPPORTED_TARGETS
 from kernellab.errors import ArgumentError, MissingArguments, NotRecorded, OptionError, TargetError
-from kernellab.profiling.estimates.counting import LaunchCounts
-from kernellab.profiling.estimates.hardware import estimated_gpu, gpu_of
-from kernellab.profiling.estimates.pipes import pipe_of, product_of
-from kernellab.profiling.estimates.records import Estimate, Roofline
+from kernellab.profiling.estimates.counts import LaunchCounts
+from kernellab.profiling.estimates.estimate import Estimate, Roofline
+from kernellab.profiling.estimates.instructions import pipe_of, product_of
+from kernellab.profiling.estimates.model import estimated_gpu, gpu_of
 
 SIZE = 1 << 20
 compiled: Any = kernellab.compile

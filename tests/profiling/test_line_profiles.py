@@ -17,11 +17,14 @@ import triton.language as tl
 import kernellab
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import GpuFault, ProfileError, UnsupportedOperation
-from kernellab.profiling.line_scopes import profiling
-from kernellab.profiling.line_scopes.launching import gpu_faults_told
-from kernellab.profiling.line_scopes.marking import MarkedKernel
-from kernellab.profiling.line_scopes.profiling import LineOptions, profile_on_gpu
-from kernellab.profiling.line_scopes.readings import Readings
+from kernellab.profiling.profiles import line_profile
+from kernellab.profiling.profiles.line_marks import MarkedKernel
+from kernellab.profiling.profiles.line_profile import (
+    LineOptions,
+    Readings,
+    gpu_faults_told,
+    profile_on_gpu,
+)
 from kernellab.profiling.profiles.profile import Profile
 
 
@@ -80,16 +83,16 @@ class FakeLaunch:
 def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
     made = FakeGpu()
     FakeLaunch.gpu = made
-    monkeypatch.setattr(profiling, "local_target", lambda: parse_target("sm_90"))
-    monkeypatch.setattr(profiling, "PlainLaunch", FakeLaunch)
-    monkeypatch.setattr(profiling, "MarkedLaunch", FakeLaunch)
-    monkeypatch.setattr(profiling, "room_for_readings", lambda _programs, _warps: 1 << 20)
+    monkeypatch.setattr(line_profile, "local_target", lambda: parse_target("sm_90"))
+    monkeypatch.setattr(line_profile, "PlainLaunch", FakeLaunch)
+    monkeypatch.setattr(line_profile, "MarkedLaunch", FakeLaunch)
+    monkeypatch.setattr(line_profile, "room_for_readings", lambda _programs, _warps: 1 << 20)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
 
     def times(_plain: Any, marked: Any, *_others: Any) -> tuple[float, float]:
         return 10.0, 10.0 * made.ratio(marked.marked)
 
-    monkeypatch.setattr(profiling, "times_in_turns", times)
+    monkeypatch.setattr(line_profile, "times_in_turns", times)
     return made
 
 
@@ -152,7 +155,7 @@ def test_too_little_memory_for_the_readings_is_made_larger(gpu: FakeGpu) -> None
 
 def test_readings_that_have_no_room_are_cut(gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     gpu.readings = 900
-    monkeypatch.setattr(profiling, "room_for_readings", lambda _programs, _warps: 300)
+    monkeypatch.setattr(line_profile, "room_for_readings", lambda _programs, _warps: 300)
     profiled()
     assert [one.memory.readings for one in gpu.launched] == [256]
 
@@ -171,7 +174,7 @@ def test_another_occupancy_is_refused_unless_asked_for(
 
 def test_no_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.zeros(64)
-    monkeypatch.setattr(profiling, "local_target", lambda: None)
+    monkeypatch.setattr(line_profile, "local_target", lambda: None)
     with pytest.raises(kernellab.MachineError, match="none here"):
         profile_on_gpu(doubled, (1,), (x, x, 64), {"BLOCK": 64}, LineOptions())
 

@@ -17,16 +17,16 @@ from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import ProfileError, UnsupportedOperation
 from kernellab.ir.syntax import read_module
-from kernellab.profiling.line_scopes.marking import (
+from kernellab.profiling.profiles.line_marks import (
+    DETAILS,
     MarkedKernel,
     PlainKernel,
+    mark,
     marked_kernel,
     plain_kernel,
     within_occupancy,
 )
-from kernellab.profiling.line_scopes.placing import DETAILS, mark
-from kernellab.profiling.line_scopes.readings import read, spans_of
-from kernellab.profiling.line_scopes.reporting import Measured, profile_of
+from kernellab.profiling.profiles.line_profile import Measured, profile_of, read, spans_of
 from kernellab.profiling.profiles.records import Perturbation
 from kernellab.triton_api.marked_kernels import HEADER_WORDS, MAGIC, ReadingMemory
 

@@ -15,8 +15,7 @@ import pytest
 
 import kernellab
 from kernellab.errors import ProfileError
-from kernellab.profiling.nsight.files import launch_pages
-from kernellab.profiling.nsight.records import REASONS
+from kernellab.profiling.profiles.nsight import REASONS, launch_pages
 
 PAGE = """\
 ==PROF== Connected to process 77

@@ -11,8 +11,7 @@ import pytest
 
 from kernellab.compiler.machine_code.decoding import padding_of
 from kernellab.errors import ProfileError
-from kernellab.profiling.nsight.lining_up import lines_of
-from kernellab.profiling.nsight.records import SampledInstruction
+from kernellab.profiling.profiles.nsight import SampledInstruction, lines_of
 from kernellab.viz.explorer.source_lines import kernel_source
 from tests.support.recorded_profiles import DATA, NAMES, compilation, facts, profile
 

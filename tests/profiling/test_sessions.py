@@ -204,9 +204,9 @@ def test_what_means_nothing_is_refused(call: Any, error: type[Exception], words:
 
 def _end_all() -> None:
     """The session that `start().start()` leaves."""
-    from kernellab.profiling.sessions import interpreted
+    from kernellab.profiling.profiles import interpreter_session
 
-    for session in list(interpreted._watch._sessions):
+    for session in list(interpreter_session._watch._sessions):
         session.deactivate()
 
 

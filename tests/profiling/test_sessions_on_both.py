@@ -13,9 +13,9 @@ import torch
 import kernellab
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import ProfileError
+from kernellab.profiling.profiles import session
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import COUNT, PROTON, TIME, GrowingScope, Machine
-from kernellab.profiling.sessions import profiling
 from kernellab.triton_api import proton
 from tests.kernels.profiled import named
 
@@ -59,8 +59,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> type[FakeGpuSession]:
     class Session(FakeGpuSession):
         """This test's own."""
 
-    monkeypatch.setattr(profiling, "local_target", lambda: DEFAULT_TARGET)
-    monkeypatch.setattr(profiling, "GpuSession", Session)
+    monkeypatch.setattr(session, "local_target", lambda: DEFAULT_TARGET)
+    monkeypatch.setattr(session, "GpuSession", Session)
     return Session
 
 

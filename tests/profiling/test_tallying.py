@@ -13,9 +13,8 @@ from kernellab.compiler.modules.warp_accesses import NO_ONE, WarpAccess
 from kernellab.interpreter.affine import AffineTile, BoxMask
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.memory.observers import ObservedAccess
-from kernellab.profiling.accesses.copy_engine import Messages
-from kernellab.profiling.accesses.sectors import Runs, SectorSet
-from kernellab.profiling.accesses.tallying import Tally
+from kernellab.profiling.accesses.counts import Tally
+from kernellab.profiling.accesses.requests import Messages, Runs, SectorSet
 
 SHAPE, PROGRAMS, SIZE = (8, 16), 6, 4
 NUMBERS = numpy.arange(128).reshape(8, 16)

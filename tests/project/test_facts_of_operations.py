@@ -29,14 +29,14 @@ STATED_HERE_ALONE = {
     "compiler.modules.layout_flow._REARRANGING": "which layouts end there, no one else asks",
     "compiler.analyses.work._FLOAT_OPERATIONS": "what counts as one operation, no one else asks",
     "equality.lowering._MOVE": "memory and control flow, whose lowerings take any elements",
-    "profiling.accesses.copy_engine.OfBlocks": "a type, for operands by name",
-    "profiling.diagnosis.scalars._SAME": "whose number is their operand's, beside the arithmetic",
-    "profiling.diagnosis.scalars._STEP_RULES": "how addresses go on, a rule each",
-    "profiling.diagnosis.weights.DIVISIONS": "of integers, by what they cost",
-    "profiling.diagnosis.weights._WEIGHTS": "what each costs",
-    "profiling.line_scopes.kinds._NO_CODE": "what becomes no instruction, no one else asks",
-    "profiling.line_scopes.placing._ENTERED": "where marks go, no one else asks",
-    "profiling.accesses.shared_costs._MAY_SHARE": "what Triton lowers through shared memory",
+    "profiling.accesses.requests.OfBlocks": "a type, for operands by name",
+    "profiling.accesses.shared_memory._MAY_SHARE": "what Triton lowers through shared memory",
+    "profiling.diagnosis.cost_model.DIVISIONS": "of integers, by what they cost",
+    "profiling.diagnosis.cost_model._WEIGHTS": "what each costs",
+    "profiling.diagnosis.traffic._SAME": "whose number is their operand's, beside the arithmetic",
+    "profiling.diagnosis.traffic._STEP_RULES": "how addresses go on, a rule each",
+    "profiling.profiles.line_marks._ENTERED": "where marks go, no one else asks",
+    "profiling.profiles.line_marks._NO_CODE": "what becomes no instruction, no one else asks",
 }
 """Lists of operations outside `ir/` that are no trait, and why."""
 

@@ -14,12 +14,11 @@ import pytest
 
 from kernellab.records import Target
 from kernellab.triton_api.shipping import unpack
-from kernellab.tuning.pool import in_worker
-from kernellab.tuning.pool.assignments import Setup, TrialOptions
-from kernellab.tuning.pool.gpus import this_machine
-from kernellab.tuning.pool.local_pool import LocalPool
-from kernellab.tuning.results.records import Outcome, Timing
-from kernellab.tuning.sweep import tune
+from kernellab.tuning import tune, worker
+from kernellab.tuning.assignments import Setup, TrialOptions
+from kernellab.tuning.pools import LocalPool
+from kernellab.tuning.records import Outcome, Timing
+from kernellab.tuning.worker import this_machine
 
 NAME = "a GPU that is not there"
 
@@ -32,12 +31,12 @@ class InProcessPool(LocalPool):
         self._milliseconds = milliseconds
 
     def compile(self, job: bytes, task: bytes, seconds: float) -> Future[Outcome]:
-        return _done(in_worker.compile_config(job, task))
+        return _done(worker.compile_config(job, task))
 
     def run(
         self, setup: Setup, task: bytes, trial_options: TrialOptions, seconds: float
     ) -> Future[Outcome]:
-        outcome = in_worker.run_config(
+        outcome = worker.run_config(
             replace(setup, device=None, gpu=""), task, replace(trial_options, measure=False)
         )
         if trial_options.measure and outcome.dropped is None:

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 import kernellab
-from kernellab.profiling.nsight.records import SampledCode
+from kernellab.profiling.profiles.nsight import SampledCode
 from kernellab.records import Compilation
 from tests.support.source_files import ROOT
 

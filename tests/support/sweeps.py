@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import kernellab
 from kernellab.records import Resources, Target
-from kernellab.tuning.results.records import (
+from kernellab.tuning.records import (
     Candidate,
     Compiled,
     Dropped,

@@ -1,4 +1,4 @@
-"""What stands for `kernellab.tuning.pool.in_worker` where a process is to hang or die."""
+"""What stands for `kernellab.tuning.worker` where a process is to hang or die."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kernellab.tuning.results.records import Dropped, Outcome
+from kernellab.tuning.records import Dropped, Outcome
 
 
 def release() -> None:

@@ -9,8 +9,8 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
-from kernellab.launch.autotuned_kernels import take_autotuned_launches
-from kernellab.tuning.results.registry import NOTE
+from kernellab.launch.autotuners import take_autotuned_launches
+from kernellab.tuning.tunings import NOTE
 
 
 @pytest.fixture(autouse=True)

@@ -12,12 +12,11 @@ import kernellab
 from kernellab.cli.demo.kernels import vector_add
 from kernellab.compiler.targets import parse_target
 from kernellab.triton_api.shipping import pack
-from kernellab.tuning.files.store import Store
-from kernellab.tuning.pool import estimating, in_worker
-from kernellab.tuning.pool.assignments import Job
-from kernellab.tuning.results.ranking import by_compiler
-from kernellab.tuning.results.records import Candidate
-from kernellab.tuning.sweep.calls import Calls, PreparedCall
+from kernellab.tuning import worker
+from kernellab.tuning.assignments import Job
+from kernellab.tuning.configs import Calls, PreparedCall
+from kernellab.tuning.files import Store
+from kernellab.tuning.records import Candidate, by_compiler
 
 SIZE = 1 << 16
 
@@ -60,14 +59,14 @@ def test_an_estimate_that_a_busy_machine_gave_up_is_not_kept_as_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next sweep tries again: the config is not put on disk without its estimate."""
-    monkeypatch.setattr(estimating, "_MOST_SECONDS", 1e-4)
+    monkeypatch.setattr(worker, "_MOST_SECONDS", 1e-4)
     monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
     x, target = torch.ones(SIZE), parse_target("sm_90")
     launches = Calls(vector_add, (64,), (x, x, x, SIZE), {}, target)
     ready = launches.prepare(0, Candidate({"BLOCK": 1024}, {"num_warps": 4}))
     assert isinstance(ready, PreparedCall)
     job = Job(launches.plain, target, None, None)
-    outcome = in_worker.compile_config(pack(job), pack(ready.task))
+    outcome = worker.compile_config(pack(job), pack(ready.task))
     assert outcome.compiled is not None
     assert outcome.compiled.estimated is None
     store = Store(["a sweep"])

@@ -18,11 +18,9 @@ import triton
 import kernellab
 from kernellab.common.cache_folders import cache_folder
 from kernellab.errors import ArgumentError
-from kernellab.tuning.pool import executor_pool
-from kernellab.tuning.pool.gpus import this_machine
-from kernellab.tuning.pool.in_worker import machine_here
-from kernellab.tuning.sweep import tune
-from kernellab.tuning.sweep.course import SweepProgress
+from kernellab.tuning import pools, tune
+from kernellab.tuning.sweep import SweepProgress
+from kernellab.tuning.worker import machine_here, this_machine
 from tests.kernels.tuned import double
 
 SPACE = {"BLOCK": [32, 64, 128, 256], "num_warps": [1, 4]}
@@ -107,7 +105,7 @@ class IdleExecutor(ThreadPoolExecutor):
     """Says which machine it is, and does no work: all is known from the sweep before."""
 
     def submit(self, function, /, *args, **keywords):
-        assert function is executor_pool.machine_there
+        assert function is pools.machine_there
         return super().submit(machine_here, True)
 
 
@@ -115,7 +113,7 @@ class BreakingExecutor(IdleExecutor):
     """Breaks with the first config, as a pool of processes does when one of them is killed."""
 
     def submit(self, function, /, *args, **keywords):
-        if function is not executor_pool.machine_there:
+        if function is not pools.machine_there:
             raise BrokenExecutor("a process of the pool was terminated abruptly")
         return super().submit(function)
 
@@ -131,7 +129,7 @@ class OtherMachine(IdleExecutor):
     """Its processes have another Triton than the one that answered for all."""
 
     def submit(self, function, /, *args, **keywords):
-        if function is executor_pool.machine_there:
+        if function is pools.machine_there:
             there = replace(this_machine(None), triton="3.0.0")
             return ThreadPoolExecutor.submit(self, lambda: (there, None))
         return ThreadPoolExecutor.submit(self, function, *args)
@@ -154,7 +152,7 @@ def test_executors_that_cannot_answer_are_told(monkeypatch) -> None:
         ArgumentError, match="the executor's processes cannot sweep: RuntimeError: cannot schedule"
     ):
         swept(closed)
-    monkeypatch.setattr(executor_pool, "SILENCE", 0.05)
+    monkeypatch.setattr(pools, "SILENCE", 0.05)
     occupied = IdleExecutor(1)
     release = threading.Event()
     ThreadPoolExecutor.submit(occupied, release.wait)

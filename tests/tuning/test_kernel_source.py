@@ -16,8 +16,8 @@ from kernellab.cli.demo.kernels import matmul, vector_add
 from kernellab.common.saved_json import SavedData
 from kernellab.compiler.comparison import without_locations
 from kernellab.errors import ArchiveError, ArgumentError
-from kernellab.tuning.files.kernel_source import KernelSource, differs, source_of
-from kernellab.tuning.files.saved_sweeps import from_json
+from kernellab.tuning.files import from_json
+from kernellab.tuning.kernel_source import KernelSource, differs, source_of
 from kernellab.viz.sweeps.data import sweeps_data
 from tests.kernels.tuned import applies, double
 from tests.kernels.tuned import scaled as kernels_scaled

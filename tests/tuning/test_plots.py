@@ -12,15 +12,15 @@ import triton.language as tl
 import kernellab
 from kernellab.common.formatting import percent
 from kernellab.errors import ArgumentError
-from kernellab.tuning.results.plot_data import KINDS
-from kernellab.tuning.results.records import (
+from kernellab.tuning.plot_data import KINDS
+from kernellab.tuning.records import (
     Candidate,
     Dropped,
     Timing,
     Trial,
     Work,
 )
-from kernellab.tuning.results.tuning import Live
+from kernellab.tuning.tuning import Live
 from kernellab.viz.sweeps.card import tuning_card, tunings_card
 from tests.kernels.tuned import scaled
 from tests.support.pretended_gpu import pretended_gpu

@@ -7,9 +7,9 @@ import signal
 
 import pytest
 
-from kernellab.tuning.pool import worker as crew_member
-from kernellab.tuning.pool.assignments import Delivery, Setup, TrialOptions
-from kernellab.tuning.pool.local_pool import LocalPool
+from kernellab.tuning import pools
+from kernellab.tuning.assignments import Delivery, Setup, TrialOptions
+from kernellab.tuning.pools import LocalPool
 
 SETUP = Setup(b"", Delivery("none"), None, None, None)
 TRIAL_OPTIONS = TrialOptions(check=True, measure=True, method=None)
@@ -18,7 +18,7 @@ TRIAL_OPTIONS = TrialOptions(check=True, measure=True, method=None)
 @pytest.fixture
 def pool(monkeypatch):
     """One process, in which `tests.tuning.misbehaving` runs."""
-    monkeypatch.setattr(crew_member, "_HERE", "tests.tuning.misbehaving")
+    monkeypatch.setattr(pools, "_HERE", "tests.tuning.misbehaving")
     made = LocalPool(1, [])
     yield made
     made.stop()
@@ -69,7 +69,7 @@ def test_a_process_whose_gpu_met_an_error_is_replaced(pool) -> None:
 
 @pytest.mark.slow
 def test_a_config_that_hangs_on_one_gpu_holds_up_none_of_the_others(monkeypatch) -> None:
-    monkeypatch.setattr(crew_member, "_HERE", "tests.tuning.misbehaving")
+    monkeypatch.setattr(pools, "_HERE", "tests.tuning.misbehaving")
     both = LocalPool(1, [0, 1])
     try:
         assert both.runs_at_once == 2

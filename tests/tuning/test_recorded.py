@@ -13,8 +13,8 @@ import torch
 import kernellab
 from benchmarks.tuning_cases import vector_add_case
 from kernellab.errors import ArgumentError
-from kernellab.tuning.pool.gpus import installed_triton
-from kernellab.tuning.results.replaying import with_recorded_times
+from kernellab.tuning.tunings import with_recorded_times
+from kernellab.tuning.worker import installed_triton
 from kernellab.viz.comparisons.card import comparison_card
 from kernellab.viz.sweeps.card import tuning_card
 from kernellab.viz.sweeps.data import sweeps_data

@@ -20,7 +20,7 @@ from kernellab.errors import ArgumentError
 from kernellab.launch.tile_kernel import tile_kernels_in
 from kernellab.records import Target
 from kernellab.triton_api.shipping import pack, unpack
-from kernellab.tuning.pool.arguments import Arguments, ship
+from kernellab.tuning.assignments import Arguments, ship
 from tests.kernels.tuned import double
 
 CELL = """

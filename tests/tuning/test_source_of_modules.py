@@ -21,7 +21,7 @@ import kernellab
 from kernellab.compiler.comparison import without_locations
 from kernellab.errors import ArchiveError
 from kernellab.triton_api.shipping import pack, unpack
-from kernellab.tuning.files.kernel_source import KernelSource, differs, source_of
+from kernellab.tuning.kernel_source import KernelSource, differs, source_of
 
 TRITON = "import triton\nimport triton.language as tl\n"
 GLUON = (
@@ -200,7 +200,7 @@ def test_gluons_functions_and_layouts_are_in_the_file(written: Written, tmp_path
 
 def test_a_layout_that_this_triton_lacks_is_still_read_by_name(written: Written) -> None:
     from kernellab.common.saved_json import Misfit, SavedData
-    from kernellab.tuning.files.plain_data import values_from_json
+    from kernellab.tuning.files import values_from_json
 
     data = {
         "shown": "FutureLayout(3)",

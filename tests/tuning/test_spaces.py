@@ -7,7 +7,7 @@ import triton
 
 from kernellab.errors import ArgumentError, OptionError
 from kernellab.records import Target
-from kernellab.tuning.sweep.spaces import candidates
+from kernellab.tuning.configs import candidates
 from tests.kernels.tuned import autotuned_double, double
 
 SM_90 = Target("cuda", "90")

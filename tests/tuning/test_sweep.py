@@ -6,15 +6,15 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 
-from kernellab.tuning.files.store import Store
-from kernellab.tuning.pool.assignments import Delivery, Setup
-from kernellab.tuning.results.records import (
+from kernellab.tuning.assignments import Delivery, Setup
+from kernellab.tuning.files import Store
+from kernellab.tuning.records import (
     Candidate,
     Dropped,
     Outcome,
     Timing,
 )
-from kernellab.tuning.sweep.course import Conduct, Entry, Sweep, SweepProgress
+from kernellab.tuning.sweep import Conduct, Entry, Sweep, SweepProgress
 
 SETUP = Setup(b"job", Delivery("arguments"), None, None, 0)
 

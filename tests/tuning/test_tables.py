@@ -13,7 +13,7 @@ import pytest
 import triton.language as tl
 
 import kernellab
-from kernellab.tuning.results.records import Candidate, Dropped
+from kernellab.tuning.records import Candidate, Dropped
 from kernellab.viz.sweeps.card import tuning_card
 from tests.kernels.tuned import scaled
 from tests.support.sweeps import sweep, trial

@@ -22,10 +22,10 @@ from kernellab import triton_api
 from kernellab.common.cache_folders import cache_folder
 from kernellab.errors import CompileError
 from kernellab.triton_api.shipping import content_of
-from kernellab.tuning.files import store
-from kernellab.tuning.files.store import Store
-from kernellab.tuning.pool.local_pool import close_pools
-from kernellab.tuning.results.records import Dropped, Outcome, Reason
+from kernellab.tuning import files
+from kernellab.tuning.files import Store
+from kernellab.tuning.pools import close_pools
+from kernellab.tuning.records import Dropped, Outcome, Reason
 from tests.kernels.tuned import double
 
 MODULE = """
@@ -226,7 +226,7 @@ def test_no_home_for_the_store_is_no_reason_to_fail(monkeypatch: pytest.MonkeyPa
     def homeless(_: str) -> Path:
         raise RuntimeError("Could not determine home directory.")
 
-    monkeypatch.setattr(store, "cache_folder", homeless)
+    monkeypatch.setattr(files, "cache_folder", homeless)
     kept = Store(["key"])
     kept.put([1], Outcome(checked="the reference"))
     assert kept.get([1]) is None

@@ -10,7 +10,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma
 
-from kernellab.tuning.results.work import bytes_moved, flops_done
+from kernellab.tuning.descriptions import bytes_moved, flops_done
 from tests.corpus import gluon_kernels
 from tests.kernels.gluon_add import gluon_add
 from tests.support.compiled import compiled

@@ -16,8 +16,7 @@ import torch
 import kernellab
 from kernellab.checker.records import Findings
 from kernellab.profiling.accesses.records import Accesses
-from kernellab.profiling.nsight.files import launch_pages
-from kernellab.profiling.nsight.records import SampledCode
+from kernellab.profiling.profiles.nsight import SampledCode, launch_pages
 from kernellab.records import Compilation, Instruction
 from tests.kernels import evidenced
 from tests.support.compiled import compiled

@@ -19,7 +19,7 @@ from kernellab.checker.records import Finding, Findings
 from kernellab.compiler.providers import RecordProvider
 from kernellab.errors import ArgumentError, ProfileError, SourcePosition
 from kernellab.profiling.accesses.records import Accesses
-from kernellab.profiling.nsight.records import SampledCode
+from kernellab.profiling.profiles.nsight import SampledCode
 from kernellab.records import Compilation
 from kernellab.records.showing import show
 from kernellab.viz.explorer.data import IrSide, MarginNote, MetricData

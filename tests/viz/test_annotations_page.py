@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 import kernellab
 from kernellab.checker.records import Finding, Findings
 from kernellab.errors import SourcePosition
-from kernellab.profiling.nsight.lining_up import lines_of
+from kernellab.profiling.profiles.nsight import lines_of
 from kernellab.records.showing import show
 from tests.kernels import evidenced
 from tests.support import recorded_profiles as recorded

@@ -26,7 +26,7 @@ add[(8,)](x, x, torch.zeros(1000), 1000, BLOCK=128)"""
 
 TIMED_SWEEP = """\
 from dataclasses import replace
-from kernellab.tuning.results.records import Timing
+from kernellab.tuning.records import Timing
 import kernellab
 x = torch.rand(1000)
 swept = kernellab.tune(add, (8,), x, x, torch.zeros(1000), 1000, space={"BLOCK": [128, 256], "num_warps": [2, 4, 8]}, check=False, cache=False, progress=False)

@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 import kernellab
 from kernellab.cli.demo.kernels import matmul
 from kernellab.errors import ArchiveError, ArgumentError
-from kernellab.tuning.results.records import Dropped
+from kernellab.tuning.records import Dropped
 from kernellab.viz.kit.data import as_json
 from kernellab.viz.kit.figure import SEQUENTIAL
 from kernellab.viz.kit.requests import answer

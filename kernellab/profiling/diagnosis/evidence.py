@@ -21,15 +21,8 @@ from kernellab.errors import KernelLabError, SourcePosition
 from kernellab.ir.operations import DotLike, Elementwise, has, in_region_of_elements
 from kernellab.ir.types import bit_width, element_type, shape
 from kernellab.profiling.accesses.records import Accesses
-from kernellab.profiling.diagnosis import weights
-from kernellab.profiling.diagnosis.scalars import Scalars
-from kernellab.profiling.diagnosis.traffic import (
-    Traffic,
-    is_fixed,
-    traffic_of,
-    with_repeats,
-)
-from kernellab.profiling.diagnosis.work import (
+from kernellab.profiling.diagnosis import cost_model
+from kernellab.profiling.diagnosis.cost_model import (
     LOAD_LATENCY,
     Costs,
     Work,
@@ -37,8 +30,15 @@ from kernellab.profiling.diagnosis.work import (
     waves_of,
     work_of,
 )
-from kernellab.profiling.estimates.hardware import gpu_of
-from kernellab.profiling.estimates.records import Estimate
+from kernellab.profiling.diagnosis.traffic import (
+    Scalars,
+    Traffic,
+    is_fixed,
+    traffic_of,
+    with_repeats,
+)
+from kernellab.profiling.estimates.estimate import Estimate
+from kernellab.profiling.estimates.model import gpu_of
 from kernellab.records import Compilation, Occupancy, Resources
 from kernellab.records.axis_info import PointerFacts
 from kernellab.records.conversions import Conversion
@@ -310,9 +310,9 @@ class Evidence:
         """Issue slots of an elementwise operation, once executed, in all warps."""
         if not op.results or not has(op, Elementwise) or kind(op) == "ttg.convert_layout":
             return 0.0
-        weight = weights.weight(op, self.scalars, self.gpu)
+        weight = cost_model.weight(op, self.scalars, self.gpu)
         if not shape(op.results[0].type):
-            return weight * weights.SCALAR * self.warps
+            return weight * cost_model.SCALAR * self.warps
         return weight * self.registers(op.results[0]) * self.warps
 
     @cached_property
@@ -363,8 +363,8 @@ class Evidence:
 
     def dot_cycles(self, op: Operation) -> float:
         """Cycles of an SM's matrix units for a product, once executed; 0 for one without them."""
-        rate = weights.matrix_rate(op, self.gpu)
-        return weights.flops(op) / rate if rate else 0.0
+        rate = cost_model.matrix_rate(op, self.gpu)
+        return cost_model.flops(op) / rate if rate else 0.0
 
     def scalar_slots(self, op: Operation) -> float:
         """Issue slots of a product by multiply-adds, once executed: half as many again load its
@@ -372,7 +372,7 @@ class Evidence:
         """
         double = str(element_type(op.results[0].type)) == "f64" if op.results else False
         rate = 2 * (self.gpu.double if double else self.gpu.fp32)
-        return 1.5 * 4 * weights.flops(op) / rate
+        return 1.5 * 4 * cost_model.flops(op) / rate
 
     def times_of_conversion(self, conversion: Conversion) -> float:
         """How often a program executes a conversion."""
@@ -448,7 +448,7 @@ class Evidence:
             _BEGINS
             + (LOAD_LATENCY if outside else 0)
             + sum(self.waiting_in(loop) for loop in self.loops.values())
-            + weights.BARRIER * exchanges
+            + cost_model.BARRIER * exchanges
         )
 
     def waiting_in(self, loop: Loop, stages: int | None = None) -> float:

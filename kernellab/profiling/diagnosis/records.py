@@ -11,7 +11,7 @@ from typing import Any
 
 from kernellab.common.formatting import counted
 from kernellab.errors import Diagnostic
-from kernellab.profiling.estimates.records import Estimate
+from kernellab.profiling.estimates.estimate import Estimate
 from kernellab.records import BoundLaunch, Compilation
 from kernellab.records.showing import HasCard
 from kernellab.records.tables import RowSequence, data_frame

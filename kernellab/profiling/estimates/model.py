@@ -1,9 +1,5 @@
-"""How long a launch takes, from its counts: a time for each part of the GPU, and one of all.
-
-Each part takes some time if it alone were busy: counts over its rate. Parts overlap, but not
-wholly: together they take the p-norm of their times. What is fitted, to sweeps on an H200, is in
-`Calibration`, a number or two for each part and the same for all kernels; docs/estimates.md says
-how near that comes for kernels that were left out.
+"""The model of the estimate: the GPUs that it knows, a time from the counts of a launch, and its
+calibration.
 """
 
 from __future__ import annotations
@@ -15,8 +11,96 @@ from typing import Any
 
 import numpy
 
-from kernellab.compiler.gpus import Gpu
-from kernellab.profiling.estimates.counting import LATENCIES, SECTOR, LaunchCounts
+from kernellab.common.argument_checks import check_choice
+from kernellab.compiler.gpus import GPUS, Gpu, usual_gpu
+from kernellab.errors import OptionError, TargetError
+from kernellab.profiling.estimates.counts import LATENCIES, SECTOR, LaunchCounts
+from kernellab.records import Target
+
+# Which GPU of `compiler/gpus.py` a launch is estimated for.
+
+
+CALIBRATED = "h200"
+"""The GPU whose recorded times the calibration was fitted to; times of others are scaled by their
+numbers."""
+
+_ESTIMATED = {name: gpu for name, gpu in GPUS.items() if gpu.backend == "cuda"}
+"""The GPUs whose machine code can be counted."""
+
+
+def gpu_of(target: Target) -> Gpu:
+    """Return the GPU that stands for a target: of sm_90 the calibrated one, of every other
+    architecture its usual product.
+
+    Raises:
+        TargetError: the table of GPUs has no row for the architecture.
+    """
+    calibrated = GPUS[CALIBRATED]
+    gpu = calibrated if target.arch == calibrated.arch else usual_gpu(target.arch)
+    if gpu is None:
+        raise TargetError(
+            f"The hardware numbers of {target} are not known.",
+            advice=f"Compile for one of {_listed(GPUS)}.",
+        )
+    return gpu
+
+
+def estimated_gpu(target: Target, name: str | None = None) -> Gpu:
+    """Return the GPU to estimate for: the one with this name, or the one that stands for a target.
+
+    Raises:
+        OptionError: there is no such GPU, or it has another architecture.
+        TargetError: launches on this target cannot be estimated.
+    """
+    if target.backend != "cuda":
+        raise TargetError(
+            f"Launches on {target} are not calibrated: an estimate counts NVIDIA's machine code.",
+            advice=f"Compile for one of {_listed(_ESTIMATED)}.",
+        )
+    if name is None:
+        return gpu_of(target)
+    wanted = str(name).lower().removeprefix("nvidia ")
+    check_choice("gpu", name, _ESTIMATED, word=wanted)
+    gpu = GPUS[wanted]
+    if gpu.arch != target.arch:
+        raise OptionError(
+            f"gpu={name!r} is of sm_{gpu.arch}, and the kernel is compiled for {target}.",
+            advice=f'Compile it with target="sm_{gpu.arch}".',
+        )
+    return gpu
+
+
+def notes_on(gpu: Gpu) -> tuple[str, ...]:
+    """Return what an estimate leaves out because the table has no number of the GPU for it."""
+    notes = []
+    if gpu.cache_rate is None:
+        notes.append(
+            f"No source has the L2 bandwidth of the {gpu.name}: the time of the L2 cache is left "
+            "out."
+        )
+    if gpu.cache_bytes is None:
+        notes.append(
+            f"No source has the L2 size of the {gpu.name}: everything that programs load again is "
+            "taken to be in it."
+        )
+    return tuple(notes)
+
+
+def _listed(gpus: Mapping[str, Gpu]) -> str:
+    names: dict[str, list[str]] = {}
+    for gpu in gpus.values():
+        arch = f"sm_{gpu.arch}" if gpu.backend == "cuda" else gpu.arch
+        names.setdefault(arch, []).append(gpu.name)
+    return ", ".join(f"{arch} ({', '.join(products)})" for arch, products in names.items())
+
+
+# How long a launch takes, from its counts: a time for each part of the GPU, and one of all.
+#
+# Each part takes some time if it alone were busy: counts over its rate. Parts overlap, but not
+# wholly: together they take the p-norm of their times. What is fitted, to sweeps on an H200, is
+# in `Calibration`, a number or two for each part and the same for all kernels; docs/estimates.md
+# says how near that comes for kernels that were left out.
+
 
 Column = Any
 """A number for each launch."""
@@ -251,3 +335,37 @@ def _between(latency: Column, paths: Column) -> Column:
     rows = numpy.arange(len(paths))
     cycles: Column = paths[rows, at - 1] * (1 - part) + paths[rows, at] * part
     return numpy.maximum(cycles, paths[:, 0] / 2)
+
+
+# The calibration of the estimate: `python -m benchmarks.estimates --fit` prints it.
+
+
+CALIBRATION = Calibration(
+    latency=545.094,
+    cache_latency=716.628,
+    near_latency=41.524,
+    issue=0.637,
+    alu=0.816,
+    fma=0.821,
+    special=1.097,
+    lanes=1.015,
+    tensor=1.041,
+    lines=0.778,
+    wavefronts=0.461,
+    path=1.332,
+    dram=0.848,
+    cache=0.936,
+    narrow=0.156,
+    spills=1.711,
+    refetched=0.312,
+    crowded=1.356,
+    atomics=0.002,
+    contention=11.142,
+    starts=1.069,
+    warp_starts=20.851,
+    sharpness=2.67,
+    outer_sharpness=3.328,
+    launch=7.116,
+)
+MEDIAN_ERROR = 0.086
+"""The median over kernels of the median of |estimate / time - 1|, each kernel left out in turn."""

@@ -1,27 +1,347 @@
-"""`Profile`: what was measured of launches, and the ways to look at it."""
+"""`Profile`: what was measured of launches, the ways to look at it, and the files it writes."""
 
 from __future__ import annotations
 
+import base64
+import dataclasses
+import gzip
+import json
+import math
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kernellab.profiling.profiles import metrics as expressions
+import numpy
+
+from kernellab.common.formatting import visible
+from kernellab.common.saved_json import kernellab_version, save_whole, saved_path
+from kernellab.errors import ArchiveError, ArgumentError
 from kernellab.profiling.profiles import trees
-from kernellab.profiling.profiles.differences import ProfileDifference
-from kernellab.profiling.profiles.files.writing import plain, save
 from kernellab.profiling.profiles.records import (
     INTERPRETER,
     IS_INTERPRETER,
+    Events,
     ProfiledKernel,
     ProfileRecord,
     Scope,
+    Timeline,
+    chrome_trace,
 )
-from kernellab.profiling.profiles.timeline import Timeline
-from kernellab.records.showing import PrintsAsCard, plot, show
+from kernellab.profiling.profiles.trees import SECONDS, Filter, Metric, base
+from kernellab.profiling.profiles.trees import rows as rows_of
+from kernellab.records.showing import PrintsAsCard, described, plot, show
 from kernellab.records.tables import frame_of
+
+# Profiles to files: all of one in our own form, its tree in Proton's and in speedscope's.
+
+
+FORMAT = "kernellab.profile"
+VERSION = 1
+
+COLUMNS = ("program", "warp", "scope", "start", "end")
+"""Of events, each as base64 of its little-endian integers of 64 bits."""
+
+_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+
+
+def save(record: ProfileRecord, path: str | os.PathLike[str]) -> Path:
+    """See `Profile.save`."""
+    file = saved_path(path, ArchiveError)
+    write = next((write for end, write in _FORMS.items() if file.name.endswith(end)), _whole)
+    return save_whole(file, write(record), ArchiveError)
+
+
+# Our own
+
+
+def _whole(record: ProfileRecord) -> bytes:
+    data = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kernellab": kernellab_version(),
+        "profile": plain(record),
+    }
+    return gzip.compress(json.dumps(data).encode(), mtime=0)
+
+
+def plain(record: ProfileRecord) -> dict[str, Any]:
+    """A profile in types that JSON has; compilations stay where they are."""
+    kernels = [
+        {
+            field.name: getattr(kernel, field.name)
+            for field in dataclasses.fields(kernel)
+            if field.name not in ("compile", "options")
+        }
+        | {"options": {name: _plain_value(value) for name, value in kernel.options.items()}}
+        for kernel in record.kernels
+    ]
+    return {
+        "name": record.name,
+        "measured_by": record.measured_by,
+        "machine": dataclasses.asdict(record.machine),
+        "kernels": kernels,
+        "notes": list(record.notes),
+        "scopes": _scopes(record.root),
+        "lines": [dataclasses.asdict(line) for line in record.line_records],
+        "events": None if record.events is None else _events(record.events),
+        "perturbation": (
+            None if record.perturbation is None else dataclasses.asdict(record.perturbation)
+        ),
+    }
+
+
+def _plain_value(value: Any) -> Any:
+    """An option's value: JSON's own kinds as they are, anything else as it is written."""
+    return value if type(value) in (bool, int, float, str, type(None)) else str(value)
+
+
+def _scopes(root: Scope) -> list[dict[str, Any]]:
+    """The tree as a list, each scope with the place of the one it is in: trees may be deep."""
+    nodes: list[dict[str, Any]] = []
+    waiting: list[tuple[Scope, int | None]] = [(root, None)]
+    while waiting:
+        scope, inside = waiting.pop()
+        place = len(nodes)
+        nodes.append(
+            {
+                "name": scope.name,
+                "kind": scope.kind,
+                "in": inside,
+                "metrics": dict(scope.metrics),
+                "labels": dict(scope.labels),
+            }
+        )
+        waiting += [(child, place) for child in reversed(scope.children)]
+    return nodes
+
+
+def _events(events: Events) -> dict[str, Any]:
+    columns = {
+        name: base64.b64encode(
+            numpy.ascontiguousarray(getattr(events, name), dtype="<i8").tobytes()
+        ).decode()
+        for name in COLUMNS
+    }
+    return {"unit": events.unit, "names": list(events.names), **columns}
+
+
+# Proton's
+
+
+def _hatchet(record: ProfileRecord) -> bytes:
+    """The list that Proton writes and llnl-hatchet reads: the tree, and the devices."""
+    names = dict.fromkeys(name for scope in record.root.walk() for name in scope.metrics)
+    tree = _literal(record.root)
+    # proton-viewer reads from the root which metrics add up.
+    tree["metrics"] = {**dict.fromkeys(names, 0), **tree["metrics"]}
+    tree["frame"] |= {"name": "ROOT", "measured_by": record.measured_by}  # not Proton's own
+    devices: dict[str, dict[str, Any]] = {}
+    for device in record.machine.devices:
+        devices.setdefault(device.kind, {})[device.index] = {
+            "arch": device.arch,
+            "num_sms": device.multiprocessors,
+            "clock_rate": device.clock_khz,
+            "memory_clock_rate": device.memory_clock_khz,
+            "bus_width": device.bus_bits,
+        }
+    return json.dumps([tree, devices], indent=1).encode()
+
+
+def _literal(scope: Scope) -> dict[str, Any]:
+    metrics: Mapping[str, Any] = {**scope.metrics, **scope.labels}
+    return {
+        "children": [_literal(child) for child in scope.children],
+        "frame": {"name": scope.name, "type": "function"},
+        "metrics": dict(metrics),
+    }
+
+
+# speedscope's
+
+
+def _speedscope(record: ProfileRecord) -> bytes:
+    """A profile for each metric that adds up: stacks, as wide as each has of it."""
+    names = dict.fromkeys(name for scope in record.root.walk() for name in scope.metrics)
+    frames: dict[str, int] = {}
+    profiles = [_stacks(record.root, name, frames) for name in names]
+    data = {
+        "$schema": _SCHEMA,
+        "name": record.name or record.measured_by,
+        "exporter": f"kernellab {kernellab_version()}",
+        "shared": {"frames": [{"name": name} for name in frames]},
+        "profiles": [profile for profile in profiles if profile["samples"]],
+    }
+    return json.dumps(data).encode()
+
+
+def _stacks(root: Scope, metric: str, frames: dict[str, int]) -> dict[str, Any]:
+    samples, weights = [], []
+    waiting: list[tuple[Scope, tuple[int, ...]]] = [(root, ())]
+    while waiting:
+        scope, above = waiting.pop()
+        stack = above if scope is root else (*above, frames.setdefault(scope.name, len(frames)))
+        if stack and scope.metrics.get(metric, 0) > 0:
+            samples.append(list(stack))
+            weights.append(scope.metrics[metric])
+        waiting += [(child, stack) for child in reversed(scope.children)]
+    name, unit = base(metric)
+    units = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+    return {
+        "type": "sampled",
+        "name": name,
+        "unit": units[unit] if unit in SECONDS else "bytes" if name == "bytes" else "none",
+        "startValue": 0,
+        "endValue": sum(weights),
+        "samples": samples,
+        "weights": weights,
+    }
+
+
+# Chrome's
+
+
+_FORMS: Mapping[str, Callable[[ProfileRecord], bytes]] = {
+    ".hatchet": _hatchet,
+    ".speedscope.json": _speedscope,
+    ".trace.json": lambda record: chrome_trace(Timeline.of(record).events).encode(),
+}
+"""The end of a file's name -> what writes it."""
+
+# Two profiles side by side: what one of them has more.
+
+
+ScopePath = tuple[str, ...]
+"""The names of a scope and of those it is in, from the root down."""
+
+
+@dataclass(frozen=True)
+class DifferenceRow:
+    """A scope of either profile, with a metric in both."""
+
+    path: ScopePath
+    first: tuple[float, ...]
+    """The metrics in the first profile; NaN where it has no such scope."""
+    second: tuple[float, ...]
+
+    @property
+    def difference(self) -> tuple[float, ...]:
+        """First less second; a scope that is missing in one of them counts 0 there."""
+        return tuple(
+            _or_zero(a) - _or_zero(b) for a, b in zip(self.first, self.second, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class ProfileDifference(PrintsAsCard):
+    """What `a - b` gives: the first profile's numbers less the second's, scope by scope. Rates and
+    averages are computed in each, and then compared.
+    """
+
+    first: ProfileRecord
+    second: ProfileRecord
+
+    @classmethod
+    def of(cls, first: ProfileRecord, second: Any) -> ProfileDifference:
+        """Two profiles side by side.
+
+        Raises:
+            ArgumentError: the second is not a profile.
+        """
+        if not isinstance(second, ProfileRecord):
+            raise ArgumentError(
+                f"A profile is compared with another profile, got {described(second)}.",
+                advice="Subtract results of kernellab.profile or kernellab.load: a - b.",
+            )
+        return cls(first, second)
+
+    @property
+    def caution(self) -> str:
+        """What makes the two incomparable; "" where nothing does."""
+        if self.first.measured_by == self.second.measured_by:
+            return ""
+        return (
+            f"The first is measured by {self.first.measured_by}, the second by "
+            f"{self.second.measured_by}: their times are not of one kind."
+        )
+
+    def rows(self, metrics: Any = None) -> tuple[tuple[str, ...], list[DifferenceRow]]:
+        """The names of the metrics, and the scopes of both, the first one's order first.
+
+        Raises:
+            OptionError: a metric that neither has.
+        """
+        both = Scope("", "root", {}, (self.first.root, self.second.root))
+        chosen = trees.read(metrics, both, first_alone=metrics is None)
+        here, there = (_values(record, chosen) for record in (self.first, self.second))
+        nothing = (math.nan,) * len(chosen)
+        rows = [
+            DifferenceRow(path, here.get(path, nothing), there.get(path, nothing))
+            for path in dict.fromkeys([*here, *there])
+        ]
+        return tuple(metric.text for metric in chosen), rows
+
+    def table(self, metrics: Any = None) -> Any:
+        """One row per scope, as a pandas DataFrame: for each metric the difference, and both sides.
+
+        Args:
+            metrics: as for `Profile.table`; the first that there is by default.
+
+        Raises:
+            OptionError: a metric that neither has.
+        """
+        names, rows = self.rows(metrics)
+        columns = [
+            column for name in names for column in (name, f"{name}, first", f"{name}, second")
+        ]
+        cells = [
+            [
+                row.path[-1],
+                len(row.path) - 1,
+                *(x for triple in zip(row.difference, row.first, row.second) for x in triple),
+            ]
+            for row in rows
+        ]
+        return frame_of(cells, ["name", "depth", *columns])
+
+    def tree(self, metrics: Any = None) -> str:
+        """The differences as text, a line for each scope.
+
+        Raises:
+            OptionError: as `table`.
+        """
+        _, rows = self.rows(metrics)
+        return "\n".join(
+            f"{'   ' * (len(row.path) - 1)}{' '.join(f'{x:+.3f}' for x in row.difference)} "
+            f"{visible(row.path[-1])}"
+            for row in rows
+        )
+
+
+def _values(
+    record: ProfileRecord, metrics: tuple[Metric, ...]
+) -> Mapping[ScopePath, tuple[float, ...]]:
+    """The metrics of every scope by its path."""
+    values: dict[ScopePath, tuple[float, ...]] = {}
+    times: Counter[ScopePath] = Counter()
+    path: ScopePath = ()
+    for row in rows_of(record, metrics, Filter()):
+        path = (*path[: row.depth], row.scope.name if row.depth else "ROOT")
+        times[path] += 1
+        if times[path] > 1:  # siblings may have one name
+            path = (*path[:-1], f"{path[-1]} ({times[path]})")
+        values[path] = row.values
+    return values
+
+
+def _or_zero(number: float) -> float:
+    return 0.0 if math.isnan(number) else number
+
+
+# `Profile`: what was measured of launches, and the ways to look at it.
+
 
 LINE_COLUMNS = ("kernel", "line", "operation", "cycles", "share", "executions")
 
@@ -98,7 +418,7 @@ class Profile(ProfileRecord, PrintsAsCard):
         Raises:
             OptionError: a metric that there is not, a pattern that is none.
         """
-        chosen = expressions.read(metrics, self.root)
+        chosen = trees.read(metrics, self.root)
         rows = trees.rows(self, chosen, trees.filter_of(include, exclude, threshold, depth))
         cells = [[row.scope.name, row.scope.kind, row.depth, *row.values] for row in rows]
         return frame_of(cells, ["name", "kind", "depth", *(metric.text for metric in chosen)])
@@ -120,7 +440,7 @@ class Profile(ProfileRecord, PrintsAsCard):
         Raises:
             OptionError: as `table`.
         """
-        chosen = expressions.read(metrics, self.root, first_alone=True)
+        chosen = trees.read(metrics, self.root, first_alone=True)
         keep = trees.filter_of(include, exclude, threshold, depth)
         return trees.TreeText.of(self, chosen, keep)
 
@@ -144,7 +464,7 @@ class Profile(ProfileRecord, PrintsAsCard):
             OptionError: as `table`.
         """
         keep = trees.filter_of(include, exclude, threshold, depth)
-        chosen = expressions.read(metric, self.root, first_alone=True)
+        chosen = trees.read(metric, self.root, first_alone=True)
         return replace(self, root=trees.filtered(self, chosen, keep))
 
     def timeline(self, program: int | None = None) -> Timeline:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from kernellab.common.formatting import joined_sizes
 from kernellab.errors import SourcePosition, source_line
-from kernellab.profiling.accesses.records import Accesses, GlobalAccess
-from kernellab.profiling.accesses.shared_records import SharedAccess
+from kernellab.profiling.accesses.records import Accesses, GlobalAccess, SharedAccess
 from kernellab.viz.kit.card import Card, Table, card_of
 from kernellab.viz.kit.data import Link
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kernellab.common.formatting import counted, joined_sizes
-from kernellab.profiling.estimates.records import Estimate, Roofline
-from kernellab.profiling.nsight.records import Counters
+from kernellab.profiling.estimates.estimate import Estimate, Roofline
+from kernellab.profiling.profiles.nsight import Counters
 from kernellab.viz.kit.card import Card, Table, card_of
 
 _SMALL = 0.02

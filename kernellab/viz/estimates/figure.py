@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from kernellab.profiling.estimates.records import Roof, Roofline
+from kernellab.profiling.estimates.estimate import Roof, Roofline
 from kernellab.viz.kit.figure import FigurePicture, figure_of, label, sheet
 from kernellab.viz.kit.palette import INK, LINES
 

@@ -21,10 +21,8 @@ from kernellab.compiler.comparison import Comparison
 from kernellab.compiler.modules.structure import lines_of_operations
 from kernellab.compiler.subjects import differences, is_defined_alike
 from kernellab.errors import ArgumentError, KernelLabError, ProfileError
-from kernellab.profiling.accesses.records import Accesses, GlobalAccess
-from kernellab.profiling.accesses.shared_records import SharedAccess
-from kernellab.profiling.nsight.lining_up import lines_of
-from kernellab.profiling.nsight.records import ISSUED, REASONS, SampledCode
+from kernellab.profiling.accesses.records import Accesses, GlobalAccess, SharedAccess
+from kernellab.profiling.profiles.nsight import ISSUED, REASONS, SampledCode, lines_of
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import ProfiledLine
 from kernellab.records import Compilation, Subject

@@ -8,10 +8,8 @@ from pathlib import Path
 
 from kernellab.common.formatting import counted, percent, visible
 from kernellab.errors import source_line
-from kernellab.profiling.profiles import metrics as expressions
 from kernellab.profiling.profiles import trees
-from kernellab.profiling.profiles.differences import ProfileDifference
-from kernellab.profiling.profiles.profile import Profile
+from kernellab.profiling.profiles.profile import Profile, ProfileDifference
 from kernellab.profiling.profiles.records import ProfiledKernel, ProfiledLine
 from kernellab.viz.kit.card import Card, Table, card_of
 
@@ -37,7 +35,7 @@ def profile_card(profile: Profile) -> Card:
 
 
 def _scopes(profile: Profile) -> Table:
-    metrics = expressions.read(None, profile.root)[:_MOST_METRICS]
+    metrics = trees.read(None, profile.root)[:_MOST_METRICS]
     rows = trees.rows(profile, metrics, trees.Filter())
     whole = rows[0].values[0] if metrics else math.nan
     cells = [

@@ -12,11 +12,9 @@ from matplotlib.patches import Patch, Rectangle
 
 from kernellab.common.formatting import counted
 from kernellab.errors import OptionError
-from kernellab.profiling.profiles import metrics as expressions
 from kernellab.profiling.profiles import trees
 from kernellab.profiling.profiles.profile import Profile
-from kernellab.profiling.profiles.records import ProfileRecord, Scope
-from kernellab.profiling.profiles.timeline import Timeline
+from kernellab.profiling.profiles.records import ProfileRecord, Scope, Timeline
 from kernellab.viz.kit.figure import FigurePicture, figure_of, label, sheet
 from kernellab.viz.kit.palette import BLIND_SAFE, INK, ink_on
 
@@ -85,12 +83,12 @@ class FlameGraph(FigurePicture):
 
 
 def _boxes(record: ProfileRecord, metric: str) -> Iterator[_Box]:
-    (read_metric,) = expressions.read(metric, record.root)
+    (read_metric,) = trees.read(metric, record.root)
     totals = trees.totals_of(record.root)
     whole = totals[id(record.root)]
 
     def size(scope: Scope) -> float:
-        place = expressions.Place(scope, totals[id(scope)], whole, record.machine.devices)
+        place = trees.Place(scope, totals[id(scope)], whole, record.machine.devices)
         value = read_metric.of(place)
         return value if value > 0 else 0.0
 
@@ -111,7 +109,7 @@ def _boxes(record: ProfileRecord, metric: str) -> Iterator[_Box]:
 @figure_of.register(Profile)
 def flame_graph(record: ProfileRecord, metric: str | None = None) -> FlameGraph:
     """The flame graph of a profile."""
-    metrics = expressions.read(metric, record.root, first_alone=True)
+    metrics = trees.read(metric, record.root, first_alone=True)
     if not metrics:
         raise OptionError(
             "The profile has no metrics, which the widths of a flame graph show.",

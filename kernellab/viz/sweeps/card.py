@@ -10,13 +10,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kernellab.common.formatting import counted, percent
-from kernellab.profiling.estimates.calibration import MEDIAN_ERROR
-from kernellab.tuning.results.plot_data import varying_parameters
-from kernellab.tuning.results.ranking import by_compiler, timed
-from kernellab.tuning.results.records import Trial, format_value
-from kernellab.tuning.results.tables import MICROSECONDS, achieved, how_timed, parameter_column
-from kernellab.tuning.results.tuning import Tuning
-from kernellab.tuning.results.tunings import Tunings
+from kernellab.profiling.estimates.model import MEDIAN_ERROR
+from kernellab.tuning.plot_data import varying_parameters
+from kernellab.tuning.records import (
+    MICROSECONDS,
+    Trial,
+    achieved,
+    by_compiler,
+    format_value,
+    how_timed,
+    parameter_column,
+    timed,
+)
+from kernellab.tuning.tuning import Tuning
+from kernellab.tuning.tunings import Tunings
 from kernellab.viz.kit.card import Card, Table, card_of
 
 MOST_ROWS = 10

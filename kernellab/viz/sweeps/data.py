@@ -8,19 +8,25 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 from kernellab.errors import ArgumentError
-from kernellab.tuning.files.kernel_source import how_to_open
-from kernellab.tuning.results.plot_data import (
+from kernellab.tuning.kernel_source import how_to_open
+from kernellab.tuning.plot_data import (
     Line,
     baseline_times,
     format_launch,
     lines_data,
     varying_parameters,
 )
-from kernellab.tuning.results.ranking import by_compiler, tied_with_best, timed
-from kernellab.tuning.results.records import Trial, format_value
-from kernellab.tuning.results.tables import MICROSECONDS, achieved
-from kernellab.tuning.results.tuning import Tuning
-from kernellab.tuning.results.tunings import Tunings
+from kernellab.tuning.records import (
+    MICROSECONDS,
+    Trial,
+    achieved,
+    by_compiler,
+    format_value,
+    tied_with_best,
+    timed,
+)
+from kernellab.tuning.tuning import Tuning
+from kernellab.tuning.tunings import Tunings
 from kernellab.viz.explorer.data import PassPairData
 from kernellab.viz.kit.data import ViewData
 from kernellab.viz.sweeps.card import format_sweep, format_untimed, untimed_order

@@ -17,7 +17,7 @@ from matplotlib.ticker import LogFormatter, PercentFormatter, StrMethodFormatter
 from kernellab.common.argument_checks import is_one_of
 from kernellab.common.formatting import percent, shown
 from kernellab.errors import ArgumentError
-from kernellab.tuning.results.plot_data import (
+from kernellab.tuning.plot_data import (
     AGAINST,
     CompiledPoint,
     LinesData,
@@ -30,8 +30,8 @@ from kernellab.tuning.results.plot_data import (
     plot_data,
     untimed_data,
 )
-from kernellab.tuning.results.tuning import Tuning
-from kernellab.tuning.results.tunings import Tunings, beside
+from kernellab.tuning.tuning import Tuning
+from kernellab.tuning.tunings import Tunings, beside
 from kernellab.viz.kit.figure import (
     ORDERED_LINES,
     SEQUENTIAL,

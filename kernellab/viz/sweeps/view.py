@@ -16,10 +16,10 @@ from kernellab.common.progress import ProgressBar
 from kernellab.compiler.comparison import compare
 from kernellab.errors import ArgumentError, CompileError
 from kernellab.records import Compilation
-from kernellab.tuning.files.kernel_source import how_to_open
-from kernellab.tuning.results.plot_data import AGAINST, KINDS, check_kind, default_kind
-from kernellab.tuning.results.tuning import Tuning
-from kernellab.tuning.results.tunings import Tunings, beside
+from kernellab.tuning.kernel_source import how_to_open
+from kernellab.tuning.plot_data import AGAINST, KINDS, check_kind, default_kind
+from kernellab.tuning.tuning import Tuning
+from kernellab.tuning.tunings import Tunings, beside
 from kernellab.viz.explorer.data import IrView, lightened
 from kernellab.viz.explorer.sides import explore_compilation, explore_failure, noted, pass_pairs
 from kernellab.viz.kit.data import as_json, packed

@@ -1,0 +1,890 @@
+"""Tensors of the emulated GPU: what torch's functions and operations do for threads that are inside
+of `interpreted(answers="gpu")`.
+
+Memory stays the CPU's; what is on "cuda" is a mark on its storage. Two modes of torch have tensors
+made, moved and queried accordingly. Private names of torch's are in `torch_api/`.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import torch
+
+from kernellab import triton_api
+from kernellab.records import Target
+from kernellab.torch_api.autocast_kernels import pass_autocast
+from kernellab.torch_api.emulation import (
+    HigherOrderOperator,
+    OperationMode,
+    TorchFunctionMode,
+    draws_numbers,
+    follows_default_device,
+    function_mode_pushed,
+    identity_of,
+    is_traced,
+    modes_pushed,
+    operations_unseen,
+    parts_of_sparse,
+    run_as,
+    run_higher_order,
+    runs_on_gpu_alone,
+    unasked,
+)
+from kernellab.torch_api.gpu_answers import check_index
+
+# Who is inside: for which threads and tasks torch answers as a GPU's would, and for which GPU.
+
+
+@dataclass(eq=False)
+class Session:
+    """One context in which torch answers for a GPU.
+
+    Attributes:
+        target: the GPU.
+        emulation: where launches go meanwhile.
+        is_open: False once the context was left: threads that it started may live longer.
+        streams: the current stream of each thread, where it is not the default one.
+        generator: the GPU's default generator, once somebody asked for it.
+    """
+
+    target: Target
+    emulation: triton_api.Emulation
+    is_open: bool = True
+    streams: threading.local = field(default_factory=threading.local)
+    generator: Any = None
+
+
+_session: ContextVar[Session | None] = ContextVar("kernellab_torch_cuda", default=None)
+
+
+def current_session() -> Session | None:
+    """The session that this thread (or asyncio task) is inside of; None where torch answers itself.
+
+    Where Triton is asked for the real GPU, there is no emulation, and no session either.
+    """
+    session = _session.get()
+    if session is None or not session.is_open or triton_api.current_emulation() is None:
+        return None
+    return session
+
+
+@contextmanager
+def session_is(session: Session | None) -> Iterator[None]:
+    """While active, that is this thread's session."""
+    token = _session.set(session)
+    try:
+        yield
+    finally:
+        _session.reset(token)
+
+
+# Classes that replace torch's while a thread is inside.
+
+
+class StandIn(type(torch.Generator)):  # type: ignore[misc] # the metaclass of all of torch's
+    """A class in the place of torch's, `original`: outside it makes what that makes."""
+
+    original: type[Any]
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if current_session() is None:
+            return cls.original(*args, **kwargs)
+        return cls.made(*args, **kwargs)
+
+    def made(cls, *args: Any, **kwargs: Any) -> Any:
+        """What is made inside."""
+        return super().__call__(*args, **kwargs)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return super().__instancecheck__(instance) or isinstance(instance, cls.original)
+
+
+# Which tensors count as being on the GPU: a mark on their storage.
+#
+# Views, parameters and gradients that share a storage share its mark, and the mark lives and
+# dies with it. A tensor without a mark is what it is: on the CPU, as a rule.
+
+
+GPU = torch.device("cuda", 0)
+"""The emulated GPU."""
+
+
+def names_gpu(device: Any) -> bool:
+    """Whether a device, as torch's functions take it, is the GPU.
+
+    Raises:
+        RuntimeError: it is a GPU, but none that is there.
+    """
+    index = named(device)
+    if index.type != GPU.type:
+        return False
+    check_index(index.index or 0)
+    return True
+
+
+def named(device: Any) -> torch.device:
+    """The device that a number, a name or a device means."""
+    return torch.device(GPU.type, device) if isinstance(device, int) else torch.device(device)
+
+
+_MARK = "kernellab_place"
+_ON_GPU, _PINNED = "gpu", "pinned"
+
+
+def is_on_gpu(tensor: torch.Tensor) -> bool:
+    """Whether a tensor counts as being on the GPU."""
+    return _mark_of(tensor) == _ON_GPU
+
+
+def is_pinned(tensor: torch.Tensor) -> bool:
+    """Whether a tensor counts as being in pinned memory."""
+    return _mark_of(tensor) == _PINNED
+
+
+def place_on_gpu(tensor: torch.Tensor) -> None:
+    """Let a tensor, and all that share its storage, count as being on the GPU."""
+    _mark(tensor, _ON_GPU)
+
+
+def place_on_cpu(tensor: torch.Tensor) -> None:
+    """Take the mark off."""
+    _mark(tensor, None)
+
+
+def pin(tensor: torch.Tensor) -> None:
+    """Let a tensor count as being in pinned memory."""
+    _mark(tensor, _PINNED)
+
+
+def is_storage_on_gpu(storage: torch.UntypedStorage) -> bool:
+    """Whether all tensors that share a storage count as being on the GPU."""
+    return getattr(storage, _MARK, None) == _ON_GPU
+
+
+def place_storage_on_gpu(storage: torch.UntypedStorage) -> None:
+    """Let all tensors that share a storage count as being on the GPU."""
+    _mark_storage(storage, _ON_GPU)
+
+
+def tensors_in(*values: Any) -> Iterator[torch.Tensor]:
+    """The tensors among values, within lists, tuples and dicts too."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from tensors_in(*value)
+        elif isinstance(value, dict):
+            yield from tensors_in(*value.values())
+
+
+def storages_of(*values: Any) -> set[int]:
+    """Return the identities of the storages of tensors, valid while the tensors live."""
+    return {identity_of(storage) for tensor in tensors_in(*values) for storage in _storages(tensor)}
+
+
+def share_place(result: Any, *sources: Any) -> None:
+    """Place on the GPU what was newly made out of a tensor that is there."""
+    made = list(tensors_in(result))
+    if made and any(map(is_on_gpu, tensors_in(*sources))):
+        before = storages_of(*sources)
+        for tensor in made:
+            if not storages_of(tensor) <= before:
+                place_on_gpu(tensor)
+
+
+def _storages(tensor: torch.Tensor) -> Sequence[torch.UntypedStorage]:
+    """The storages of a tensor: those of its indices and its values, if it is sparse; none of a
+    kind that only stands for a tensor.
+    """
+    if tensor.layout is not torch.strided:
+        return [part.untyped_storage() for part in parts_of_sparse(tensor)]
+    try:
+        return (tensor.untyped_storage(),)
+    except (NotImplementedError, RuntimeError):
+        return ()
+
+
+def _mark_of(tensor: torch.Tensor) -> str | None:
+    marks = {getattr(storage, _MARK, None) for storage in _storages(tensor)}
+    return marks.pop() if len(marks) == 1 else None
+
+
+def _mark(tensor: torch.Tensor, mark: str | None) -> None:
+    if tensor.is_cpu:
+        for storage in _storages(tensor):
+            _mark_storage(storage, mark)
+
+
+def _mark_storage(storage: torch.UntypedStorage, mark: str | None) -> None:
+    if getattr(storage, _MARK, None) == mark:
+        return
+    if getattr(storage, _MARK, None) == _ON_GPU:
+        allocated.forget(storage)
+    setattr(storage, _MARK, mark)
+    if mark == _ON_GPU:
+        allocated.add(storage)
+
+
+class Allocated:
+    """How many bytes of storages count as being on the GPU, now and at most.
+
+    What dies is noted by a function that is not Python's, which no Ctrl-C can stop.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._alive: dict[weakref.ref[Any], tuple[int, int]] = {}
+        self._by_identity: dict[int, weakref.ref[Any]] = {}
+        self._dead: deque[weakref.ref[Any]] = deque()
+        self._bytes = 0
+        self.peak = 0
+
+    @property
+    def bytes(self) -> int:
+        """Those that are there now."""
+        with self._lock:
+            return self._settled()
+
+    def add(self, storage: torch.UntypedStorage) -> None:
+        """Count a storage for as long as it lives."""
+        key, size = identity_of(storage), storage.nbytes()
+        reference = weakref.ref(storage, self._dead.append)
+        with self._lock:
+            self._alive[reference] = key, size
+            self._by_identity[key] = reference
+            self._bytes += size
+            self.peak = max(self.peak, self._settled())
+
+    def forget(self, storage: torch.UntypedStorage) -> None:
+        """Count a storage no longer."""
+        with self._lock:
+            self._drop(self._by_identity[identity_of(storage)])
+
+    def reset_peak(self) -> None:
+        """Begin anew with the most."""
+        self.peak = self.bytes
+
+    def _settled(self) -> int:
+        while self._dead:
+            self._drop(self._dead.popleft())
+        return self._bytes
+
+    def _drop(self, reference: weakref.ref[Any]) -> None:
+        key, size = self._alive.pop(reference, (0, 0))
+        if self._by_identity.get(key) is reference:
+            del self._by_identity[key]
+        self._bytes -= size
+
+
+allocated = Allocated()
+
+# Tensors without values, in which torch traces: they keep their devices themselves.
+
+
+def traced(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    """What torch's tracing gives, which knows each tensor's device, but not the current GPU."""
+    if func is torch.Tensor.cuda and len(args) == 1 and kwargs.get("device") is None:
+        kwargs["device"] = GPU
+    elif func in _NEED_INDEX:
+        args = tuple(GPU if _is_current_gpu(value) else value for value in args)
+        if _is_current_gpu(kwargs.get("device")):
+            kwargs["device"] = GPU
+    return func(*args, **kwargs)
+
+
+_NEED_INDEX = frozenset(
+    {torch.tensor, torch.as_tensor, torch.asarray, torch.Tensor.new_tensor, torch.Tensor.to}
+)
+"""Functions for which torch adds the number of the current GPU to a device without one."""
+
+
+def _is_current_gpu(device: Any) -> bool:
+    return isinstance(device, str | torch.device) and str(device) == GPU.type
+
+
+# Random numbers of the emulated GPU: as on a GPU, what a generator will give follows from a seed
+# and an offset, and the CPU's generator has no part in it. The numbers are other ones than a
+# GPU's.
+
+
+_STEP = 4
+"""What one call adds to the offset, at least: Philox gives four numbers at once, and torch refuses
+offsets that are not a multiple of that."""
+
+_WORD = 2**64
+
+
+class _UnderWay(threading.local):
+    named = 0
+    making = 0
+
+
+_under_way = _UnderWay()
+
+
+class Generator(torch.Generator, metaclass=StandIn):
+    """As `torch.Generator`, of the GPU or of the CPU."""
+
+    original = torch.Generator
+
+    def __new__(cls, device: Any = "cpu") -> Any:
+        if not names_gpu(device):
+            return cls.original(device)
+        make: Any = super().__new__
+        made: Generator = make(cls, "cpu")
+        made._seed, made._offset = made.original.initial_seed(made), 0
+        return made
+
+    _seed: int
+    _offset: int
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        """Where it makes numbers."""
+        return GPU
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Begin anew."""
+        self._seed, self._offset = int(seed) % _WORD, 0
+        return self
+
+    def seed(self) -> int:
+        """Begin anew, no one knows where."""
+        self.manual_seed(super().seed())
+        return self._seed
+
+    def initial_seed(self) -> int:
+        """Where it began."""
+        return self._seed
+
+    def get_offset(self) -> int:
+        """How far it has come since."""
+        return self._offset
+
+    def set_offset(self, offset: int) -> Generator:
+        """Go on from there."""
+        self._offset = int(offset)
+        return self
+
+    def get_state(self) -> torch.Tensor:
+        """Seed and offset, as 16 bytes."""
+        words = (self._seed, self._offset)
+        return torch.frombuffer(
+            bytearray(b"".join(word.to_bytes(8, "little") for word in words)), dtype=torch.uint8
+        )
+
+    def set_state(self, new_state: torch.Tensor) -> Generator:
+        """Go on from there."""
+        state = bytes(new_state.cpu().tolist())
+        if new_state.dtype != torch.uint8 or len(state) != 16:
+            raise RuntimeError("RNG state is wrong size: a GPU's has 16 bytes, seed and offset")
+        self._seed, self._offset = (
+            int.from_bytes(state[start : start + 8], "little") for start in (0, 8)
+        )
+        return self
+
+    def clone_state(self) -> Generator:
+        """Another one that is as far."""
+        other: Generator = type(self)(GPU)
+        return other.set_state(self.get_state())
+
+    @contextmanager
+    def draws(self) -> Iterator[None]:
+        """While active, torch's code for the CPU that is given this generator draws from here."""
+        self.original.manual_seed(self, self._next())
+        _under_way.named += 1
+        try:
+            yield
+        finally:
+            _under_way.named -= 1
+
+    @contextmanager
+    def draws_by_default(self) -> Iterator[None]:
+        """While active, torch's code for the CPU that is given none draws from here."""
+        state = torch.default_generator.get_state()
+        torch.default_generator.manual_seed(self._next())
+        try:
+            yield
+        finally:
+            torch.default_generator.set_state(state)
+
+    def _next(self) -> int:
+        """What the numbers of the next call follow from."""
+        now = (self._seed + self._offset * 0x9E3779B97F4A7C15) % _WORD
+        self._offset += _STEP
+        return now
+
+
+def is_named() -> bool:
+    """Return whether the current call has a generator as an argument."""
+    return _under_way.named > 0
+
+
+@contextmanager
+def making_on_gpu() -> Iterator[None]:
+    """While active, what this thread makes is for the GPU, though no tensor there has a part."""
+    _under_way.making += 1
+    try:
+        yield
+    finally:
+        _under_way.making -= 1
+
+
+@contextmanager
+def other_peoples_code() -> Iterator[None]:
+    """While active, other people's code runs, whose own calls say themselves what they are for."""
+    before = _under_way.making, _under_way.named
+    _under_way.making = _under_way.named = 0
+    try:
+        yield
+    finally:
+        _under_way.making, _under_way.named = before
+
+
+def makes_on_gpu() -> bool:
+    """Whether that is so."""
+    return _under_way.making > 0
+
+
+def default_generator() -> Generator:
+    """That of this thread's session; it began as the CPU's had."""
+    session = current_session()
+    assert session is not None
+    if session.generator is None:
+        session.generator = Generator(GPU).manual_seed(torch.initial_seed())
+    made: Generator = session.generator
+    return made
+
+
+class DefaultGenerators(Sequence[Any]):
+    """`torch.cuda.default_generators`: inside that of the one GPU, outside torch's own."""
+
+    def __init__(self, original: Sequence[Any]) -> None:
+        self._original = original
+
+    def _all(self) -> Sequence[Any]:
+        return self._original if current_session() is None else (default_generator(),)
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._all()[number]
+
+
+# What torch's functions do inside: "cuda" is taken for the CPU, and what is made there is
+# marked.
+#
+# A mode of torch's sees each call of a function, a method or an attribute of a tensor.
+# KernelLab's own code is exempt: it needs the tensors' real devices.
+
+
+class GpuFunctions(TorchFunctionMode):  # type: ignore[misc]
+    """Takes the calls of torch's functions of threads that are inside."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if current_session() is None or _is_ours(sys._getframe(1)):
+            return func(*args, **kwargs)
+        return _answered(func, args, kwargs)
+
+
+FUNCTIONS = GpuFunctions()
+"""The one that all threads have."""
+
+
+def _is_ours(frame: FrameType) -> bool:
+    """Whether it is KernelLab that calls."""
+    name = frame.f_globals.get("__name__")
+    return isinstance(name, str) and name.startswith("kernellab.")
+
+
+def on_default_device(by_torch: Callable[..., Any]) -> Callable[..., Any]:
+    """How torch makes tensors on a default device, but that the GPU is one.
+
+    torch's own mode for that lies above ours or below it, where it sees what torch's functions
+    make within.
+    """
+
+    @functools.wraps(by_torch)
+    def make(
+        mode: Any, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if current_session() is None or mode.device.type != GPU.type:
+            return by_torch(mode, func, types, args, kwargs)
+        if follows_default_device(func) and kwargs.get("device") is None:
+            kwargs = kwargs | {"device": mode.device}
+        elif _is_ours(sys._getframe(1)):
+            return func(*args, **kwargs)
+        return _answered(func, args, kwargs)
+
+    return make
+
+
+def _answered(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    """What any function gives: on the device that it names, or where its arguments are. Traced
+    tensors keep their devices themselves.
+    """
+    if func not in _QUESTIONS and is_traced(tensors_in(args, kwargs)):
+        return traced(func, args, kwargs)
+    if isinstance(func, HigherOrderOperator):
+        pass_autocast(func)
+    answer = _ANSWERS.get(func)
+    if answer is not None:
+        return answer(*args, **kwargs)
+    generator = kwargs.get("generator")
+    if type(generator) is Generator:  # of the GPU: others are torch's own
+        with generator.draws():
+            return _on_its_device(func, args, kwargs)
+    return _on_its_device(func, args, kwargs)
+
+
+def _on_its_device(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    device = kwargs.get("device")
+    pins = kwargs.pop("pin_memory", None)
+    if device is None:
+        result = func(*args, **kwargs)
+        if isinstance(result, torch.Tensor | list | tuple | dict):
+            share_place(result, args, kwargs)
+    else:
+        wanted = names_gpu(device)
+        with making_on_gpu() if wanted else nullcontext():
+            result = func(*args, **kwargs | {"device": "cpu" if wanted else device})
+        result = _placed(result, wanted, (args, kwargs))
+    if pins and isinstance(result, torch.Tensor):
+        pin(result)
+    return result
+
+
+def _placed(result: Any, on_gpu: bool, sources: Any) -> Any:
+    """Return the result of a function with a device argument; a result that is an argument is
+    copied.
+    """
+    if isinstance(result, torch.Tensor) and is_on_gpu(result) != on_gpu:
+        if storages_of(result) <= storages_of(sources):
+            return moved(result, on_gpu)
+        (place_on_gpu if on_gpu else place_on_cpu)(result)
+    return result
+
+
+# Moving
+
+
+def moved(tensor: torch.Tensor, to_gpu: bool) -> torch.Tensor:
+    """A copy in the other place; gradients go back to where the tensor is."""
+    if tensor.requires_grad and torch.is_grad_enabled():
+        move: Any = _Move.apply
+        copy: torch.Tensor = move(tensor, to_gpu)
+        return copy
+    return _copy(tensor, to_gpu)
+
+
+def _copy(tensor: torch.Tensor, to_gpu: bool) -> torch.Tensor:
+    copy = tensor.clone()
+    (place_on_gpu if to_gpu else place_on_cpu)(copy)
+    return copy
+
+
+class _Move(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, tensor: torch.Tensor, to_gpu: bool) -> torch.Tensor:
+        context.to_gpu = to_gpu
+        return _copy(tensor, to_gpu)
+
+    @staticmethod
+    def backward(context: Any, *gradients: torch.Tensor) -> Any:
+        return moved(gradients[0], not context.to_gpu), None
+
+
+def _to(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """`Tensor.to`, in each of its forms."""
+    rest, names = list(args), ["dtype", "non_blocking", "copy"]
+    if rest and (rest[0] is None or isinstance(rest[0], str | int | torch.device)):
+        names.insert(0, "device")
+    elif rest and isinstance(rest[0], torch.Tensor):
+        names[0] = "other"
+    how = {name: value for name, value in (*zip(names, rest), *kwargs.items()) if value is not None}
+    device, other = how.pop("device", None), how.pop("other", None)
+    if other is not None:
+        device, how["dtype"] = _device(other), other.dtype
+    if device is not None and named(device).type not in ("cpu", GPU.type):
+        return tensor.to(device, **how)
+    if device is not None and is_on_gpu(tensor) != names_gpu(device):
+        tensor = moved(tensor, not is_on_gpu(tensor))
+        how["copy"] = False
+    result = tensor.to(**how)
+    share_place(result, tensor)
+    return result
+
+
+def _cuda(
+    tensor: torch.Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None
+) -> torch.Tensor:
+    how = {} if memory_format is None else {"memory_format": memory_format}
+    return _to(tensor, GPU if device is None else device, non_blocking=non_blocking, **how)
+
+
+def _cpu(tensor: torch.Tensor, memory_format: Any = None) -> torch.Tensor:
+    how = {} if memory_format is None else {"memory_format": memory_format}
+    return _to(tensor, "cpu", **how)
+
+
+def _type(tensor: torch.Tensor, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """`Tensor.type`: the name of a type, "torch.cuda.FloatTensor", or a conversion to it."""
+    if dtype is None:
+        name = tensor.type()
+        return name.replace("torch.", "torch.cuda.", 1) if is_on_gpu(tensor) else name
+    if isinstance(dtype, str):
+        to_gpu = dtype.startswith("torch.cuda.")
+        converted = tensor.type(dtype.replace("torch.cuda.", "torch.", 1), *args, **kwargs)
+        return _placed(converted, to_gpu, tensor)
+    converted = tensor.type(dtype, *args, **kwargs)
+    share_place(converted, tensor)
+    return converted
+
+
+def _pin_memory(tensor: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+    if is_pinned(tensor):
+        return tensor
+    if is_on_gpu(tensor):
+        raise RuntimeError(f"cannot pin '{_type(tensor)}' only dense CPU tensors can be pinned")
+    copy = tensor.clone()
+    pin(copy)
+    return copy
+
+
+# Making sparse tensors
+
+
+def _sparse(constructor: Callable[..., Any], place: int) -> Callable[..., Any]:
+    """A constructor whose tensor is where its values are, if it names no device."""
+
+    def make(*args: Any, **kwargs: Any) -> Any:
+        values = kwargs["values"] if "values" in kwargs else args[place : place + 1]
+        if kwargs.get("device") is None and any(map(is_on_gpu, tensors_in(values))):
+            kwargs["device"] = GPU
+        return _on_its_device(constructor, args, kwargs)
+
+    return make
+
+
+# Asking
+
+
+def _device(tensor: torch.Tensor) -> torch.device:
+    return GPU if is_on_gpu(tensor) else tensor.device
+
+
+def _is_cuda(tensor: torch.Tensor) -> bool:
+    return is_on_gpu(tensor) or tensor.is_cuda
+
+
+def _is_cpu(tensor: torch.Tensor) -> bool:
+    return not is_on_gpu(tensor) and tensor.is_cpu
+
+
+def _get_device(tensor: torch.Tensor) -> int:
+    return 0 if is_on_gpu(tensor) else tensor.get_device()
+
+
+def _is_pinned(tensor: torch.Tensor, *_: Any, **__: Any) -> bool:
+    return is_pinned(tensor)
+
+
+def _deepcopy(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
+    by_torch: Callable[..., torch.Tensor] = torch.Tensor.__deepcopy__
+    was_copied = id(tensor) in memo
+    result = by_torch(tensor, memo)
+    if not was_copied:
+        (place_on_gpu if is_on_gpu(tensor) else place_on_cpu)(result)
+    return result
+
+
+def _repr(tensor: torch.Tensor, **options: Any) -> str:
+    by_torch: Callable[..., str] = torch.Tensor.__repr__
+    text = by_torch(tensor, **options)
+    said = f", device='{GPU}'"
+    if is_on_gpu(tensor) and said not in text and text.endswith(")"):
+        return f"{text[:-1]}{said})"
+    return text
+
+
+def _numpy(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    _refuse_array_of(tensor)
+    return tensor.numpy(*args, **kwargs)
+
+
+def _array(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    _refuse_array_of(tensor)
+    by_torch: Any = torch.Tensor.__array__
+    return by_torch(tensor, *args, **kwargs)
+
+
+def _refuse_array_of(tensor: torch.Tensor) -> None:
+    """NumPy cannot read a GPU's memory."""
+    if is_on_gpu(tensor):
+        raise TypeError(
+            f"can't convert {GPU} device type tensor to numpy. Use Tensor.cpu() to copy the tensor "
+            "to host memory first."
+        )
+
+
+def _record_stream(tensor: torch.Tensor, stream: Any) -> None:
+    """Work is done when its call returns, so memory is never in use by a stream."""
+
+
+# Going backward
+
+
+def _calling_others(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of torch that calls other people's, which need the mode as well: torch disables a
+    mode while its handler runs.
+    """
+    return seeing_gpu(unasked(function))
+
+
+def seeing_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function whose own calls of torch's functions the mode sees, of threads that are inside."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with function_mode_pushed(FUNCTIONS) if current_session() else nullcontext():
+            return function(*args, **kwargs)
+
+    return call
+
+
+def context_seeing_gpu(enter: Callable[..., Any]) -> Callable[..., Any]:
+    """What makes a context, within which the mode sees calls too, of threads that are inside."""
+
+    @functools.wraps(enter)
+    @contextmanager
+    def entered(*args: Any) -> Iterator[Any]:
+        seen = function_mode_pushed(FUNCTIONS) if current_session() else nullcontext()
+        with enter(*args) as value, seen:
+            yield value
+
+    return entered
+
+
+_attributes: Any = torch.Tensor
+
+_QUESTIONS: dict[Any, Callable[..., Any]] = {
+    _attributes.device.__get__: _device,
+    _attributes.is_cuda.__get__: _is_cuda,
+    _attributes.is_cpu.__get__: _is_cpu,
+    torch.Tensor.get_device: _get_device,
+    torch.get_device: _get_device,
+}
+"""Where a tensor is, real or traced."""
+
+_ANSWERS: dict[Any, Callable[..., Any]] = {
+    **_QUESTIONS,
+    torch.Tensor.is_pinned: _is_pinned,
+    torch.Tensor.to: _to,
+    torch.Tensor.cuda: _cuda,
+    torch.Tensor.cpu: _cpu,
+    torch.Tensor.type: _type,
+    torch.Tensor.pin_memory: _pin_memory,
+    torch.Tensor.backward: _calling_others(torch.Tensor.backward),
+    torch.autograd.backward: _calling_others(torch.autograd.backward),
+    torch.autograd.grad: _calling_others(torch.autograd.grad),
+    torch.Tensor.__deepcopy__: _deepcopy,
+    torch.Tensor.__repr__: _repr,
+    torch.Tensor.numpy: _numpy,
+    torch.Tensor.__array__: _array,
+    torch.Tensor.record_stream: _record_stream,
+    torch.sparse_coo_tensor: _sparse(torch.sparse_coo_tensor, 1),
+    **{
+        constructor: _sparse(constructor, 2)
+        for constructor in (
+            torch.sparse_compressed_tensor,
+            torch.sparse_csr_tensor,
+            torch.sparse_csc_tensor,
+            torch.sparse_bsr_tensor,
+            torch.sparse_bsc_tensor,
+        )
+    },
+}
+
+# What torch's operations do inside: where a result is follows from where the operands are.
+#
+# A mode of torch's sees each operation below autograd, those of a backward pass too.
+
+
+class GpuOperations(OperationMode):
+    """Follows the operations of threads that are inside."""
+
+    supports_higher_order_operators = True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if current_session() is None:
+            return func(*args, **kwargs)
+        result = self._run(func, args, kwargs)
+        share_place(result, args, kwargs)
+        return result
+
+    def _run(self, operation: Any, args: Any, kwargs: Any) -> Any:
+        """The operation's result; of code that other people registered, modes on."""
+        if isinstance(operation, HigherOrderOperator):
+            with function_mode_pushed(FUNCTIONS), other_peoples_code():
+                return run_higher_order(operation, args, kwargs)
+        on_gpu = makes_on_gpu() or any(map(is_on_gpu, tensors_in(args, kwargs)))
+        if on_gpu and draws_numbers(operation) and not is_named():
+            with default_generator().draws_by_default():
+                return self._by_torch_or_others(operation, on_gpu, args, kwargs)
+        return self._by_torch_or_others(operation, on_gpu, args, kwargs)
+
+    def _by_torch_or_others(self, operation: Any, on_gpu: bool, args: Any, kwargs: Any) -> Any:
+        if operation.namespace in _WITHOUT_KERNELS:
+            return operation(*args, **kwargs)
+        if on_gpu and runs_on_gpu_alone(operation):
+            key = "CUDA"
+            if makes_on_gpu() and "device" in kwargs:
+                kwargs = kwargs | {"device": GPU}
+        elif operation.namespace in _TORCHS_OWN:
+            return operation(*args, **kwargs)
+        else:
+            key = "CPU"
+        with modes_pushed(FUNCTIONS, self), other_peoples_code():
+            return run_as(key, operation, args, kwargs)
+
+
+_WITHOUT_KERNELS = frozenset({"prim"})
+"""Queries of a tensor's device, layout or sizes; the dispatcher does not have them."""
+
+_TORCHS_OWN = frozenset({"aten", "prims", "quantized", "mkldnn", "mkl", "profiler"})
+
+
+OPERATIONS = GpuOperations()
+"""The one that all threads have."""
+
+
+def made_unseen(by_torch: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch.Tensor.__new__`, which makes a tensor of a subclass with the mode off: a mode hands
+    torch a finished `torch.Tensor` there, whose class cannot change any more.
+    """
+
+    @functools.wraps(by_torch)
+    def make(kind: type[torch.Tensor], /, *args: Any, **kwargs: Any) -> Any:
+        if kind is torch.Tensor or current_session() is None:
+            return by_torch(kind, *args, **kwargs)
+        with operations_unseen(OPERATIONS):
+            return by_torch(kind, *args, **kwargs)
+
+    return make

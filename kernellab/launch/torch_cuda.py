@@ -1,0 +1,832 @@
+"""`interpreted(answers="gpu")`: what torch says meanwhile, as if a GPU were there.
+
+`torch.cuda` answers for the target, in threads that are inside. What happens to tensors is in
+`cuda_tensors.py`. Private names of torch's are in `torch_api/`.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from kernellab import triton_api
+from kernellab.common.replacing import Replacement, WhileAnyThread, all_replaced
+from kernellab.compiler.machine_code.occupancy import AMD_LIMITS, NVIDIA_LIMITS
+from kernellab.compiler.targets import (
+    cache_size,
+    device_name,
+    memory_size,
+    multiprocessor_count,
+    shared_limit,
+)
+from kernellab.errors import UnsupportedOperation
+from kernellab.launch.cuda_tensors import (
+    FUNCTIONS,
+    GPU,
+    OPERATIONS,
+    DefaultGenerators,
+    Generator,
+    Session,
+    StandIn,
+    allocated,
+    context_seeing_gpu,
+    current_session,
+    is_on_gpu,
+    is_storage_on_gpu,
+    made_unseen,
+    names_gpu,
+    on_default_device,
+    place_on_gpu,
+    place_storage_on_gpu,
+    seeing_gpu,
+    session_is,
+)
+from kernellab.records import Target
+from kernellab.torch_api import emulation, gpu_answers
+from kernellab.torch_api.autocast_kernels import follow_autocast
+from kernellab.torch_api.emulation import push_modes, remove_modes, stated_default_device
+from kernellab.torch_api.gpu_answers import device_index, let_operations_be_traced
+
+# What `torch.cuda.get_device_properties` says of a target.
+
+
+_STATIC_SHARED = 48 * 1024
+"""What a block may have without asking for more (CUDA C++ Programming Guide, "Shared Memory")."""
+
+_MOST_THREADS = 1024
+"""Of one block (CUDA C++ Programming Guide) or workgroup (AMDGPU backend: flat workgroup size)."""
+
+
+class DeviceProperties:
+    """As torch's, with the attributes that are known of the target."""
+
+    def __init__(self, target: Target) -> None:
+        """Gather what is known.
+
+        Args:
+            target: the GPU.
+        """
+        self._target = target
+        self.name = device_name(target)
+        self.major, self.minor = triton_api.compute_capability(target)
+        self.warp_size = triton_api.gpu_target(target).warp_size
+        self.max_threads_per_block = _MOST_THREADS
+        self.is_integrated = self.is_multi_gpu_board = 0
+        self.gcnArchName = self.name if target.backend == "cuda" else _with_features(target)
+        known = {
+            "total_memory": memory_size(target),
+            "multi_processor_count": multiprocessor_count(target),
+            "L2_cache_size": cache_size(target),
+            **_limits(target),
+        }
+        vars(self).update({name: value for name, value in known.items() if value is not None})
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"{name!r} of {self._target} is not known for the GPU that is emulated"
+        )
+
+    def __repr__(self) -> str:
+        known = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        said = ", ".join(f"{name}={value!r}" for name, value in known.items())
+        return f"_CudaDeviceProperties({said})"
+
+
+def _limits(target: Target) -> dict[str, int | None]:
+    if target.arch in NVIDIA_LIMITS:
+        sm = NVIDIA_LIMITS[target.arch]
+        return {
+            "regs_per_multiprocessor": sm.registers,
+            "max_threads_per_multi_processor": sm.warps * 32,
+            "shared_memory_per_block": _STATIC_SHARED,
+            "shared_memory_per_block_optin": shared_limit(target),
+            "shared_memory_per_multiprocessor": sm.shared,
+        }
+    if target.arch in AMD_LIMITS:
+        unit = AMD_LIMITS[target.arch]
+        lanes = triton_api.gpu_target(target).warp_size
+        return {
+            "max_threads_per_multi_processor": unit.simds * unit.waves_per_simd * lanes,
+            "shared_memory_per_block": shared_limit(target),
+            "shared_memory_per_multiprocessor": unit.lds,
+        }
+    return {}
+
+
+def _with_features(target: Target) -> str:
+    """As HIP names it: CDNA 2 to 4 with error correction on, and no retried page faults."""
+    return f"{target.arch}:sramecc+:xnack-" if target.arch.startswith("gfx9") else target.arch
+
+
+# Streams, events and graphs of the emulated GPU: work is over when its call returns, so a stream
+# is a name, an event a moment, and a graph cannot be recorded.
+
+
+_cuda: Any = torch.cuda  # whose functions answer with these classes
+
+
+class _OfAnyDevice(StandIn):
+    """Replaces a class whose constructor takes the device of its objects."""
+
+    def made(self, device: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if device is not None and not names_gpu(device):
+            return self.original(device, *args, **kwargs)
+        return self.on_gpu(*args, **kwargs)
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        return isinstance(instance, self.of_gpu() | self.original)
+
+    on_gpu: Callable[..., Any]
+    """What makes them of the GPU."""
+
+    of_gpu: Callable[[], type[Any]]
+    """Their class there."""
+
+
+class AnyStream(metaclass=_OfAnyDevice):
+    """As `torch.Stream`."""
+
+    original = torch.Stream
+
+    @staticmethod
+    def on_gpu(priority: int = 0, **_: Any) -> Stream:
+        return Stream(priority=priority)
+
+    @staticmethod
+    def of_gpu() -> type[Stream]:
+        return Stream
+
+
+class AnyEvent(metaclass=_OfAnyDevice):
+    """As `torch.Event`."""
+
+    original = torch.Event
+
+    @staticmethod
+    def on_gpu(*, enable_timing: bool = False, **_: Any) -> Event:
+        return Event(enable_timing)
+
+    @staticmethod
+    def of_gpu() -> type[Event]:
+        return Event
+
+
+class Stream(metaclass=StandIn):
+    """As `torch.cuda.Stream`; all work on it is done."""
+
+    original: type[Any] = torch.cuda.Stream
+    _numbers = itertools.count(1)
+    device = GPU
+    device_type = 1
+    device_index = 0
+
+    def __init__(self, device: Any = None, priority: int = 0, **_: Any) -> None:
+        if device is not None:
+            names_gpu(device)
+        self.priority = priority
+        self.stream_id = next(self._numbers)
+        self.cuda_stream = self.stream_id
+        self._before: list[Stream] = []
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """The least and the greatest that torch gives on a GPU (c10/cuda/CUDAStream.h)."""
+        return 0, -3
+
+    def query(self) -> bool:
+        """Whether all work is done."""
+        return True
+
+    def synchronize(self) -> None:
+        """It is."""
+
+    def is_capturing(self) -> bool:
+        """Whether a graph is recorded."""
+        return False
+
+    def wait_event(self, event: Event) -> None:
+        """The event has passed."""
+
+    def wait_stream(self, stream: Stream) -> None:
+        """Its work is done."""
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """A moment: now."""
+        event = Event(enable_timing=True) if event is None else event
+        event.record(self)
+        return event
+
+    def __enter__(self) -> Stream:
+        self._before.append(_cuda.current_stream())
+        _cuda.set_stream(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _cuda.set_stream(self._before.pop())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and other.stream_id == self.stream_id
+
+    def __hash__(self) -> int:
+        return hash((Stream, self.stream_id))
+
+    def __repr__(self) -> str:
+        return f"<torch.cuda.Stream device={GPU} cuda_stream={self.cuda_stream:#x}>"
+
+
+class ExternalStream(Stream):
+    """As `torch.cuda.ExternalStream`, by the number that somebody else knows a stream by."""
+
+    original = torch.cuda.ExternalStream
+
+    def __init__(self, stream_ptr: int, device: Any = None, **_: Any) -> None:
+        super().__init__(device)
+        self.stream_id = self.cuda_stream = stream_ptr
+
+
+def default_stream() -> Stream:
+    """The stream that is current where no one chose another."""
+    stream = Stream()
+    stream.stream_id = stream.cuda_stream = 0
+    return stream
+
+
+def current_stream(session: Session) -> Stream:
+    """This thread's current stream."""
+    stream: Stream = vars(session.streams).setdefault("current", default_stream())
+    return stream
+
+
+def set_stream(session: Session, stream: Stream | None) -> None:
+    """Let it be this thread's current stream."""
+    if stream is not None:
+        session.streams.current = stream
+
+
+class Event(metaclass=StandIn):
+    """As `torch.cuda.Event`: a moment of this machine's clock."""
+
+    original = torch.cuda.Event
+    device = GPU
+
+    def __init__(self, enable_timing: bool = False, *_: bool, **__: bool) -> None:
+        self._times = enable_timing
+        self._seconds: float | None = None
+
+    def record(self, _stream: Stream | None = None) -> None:
+        """Let it be now."""
+        self._seconds = time.perf_counter()
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """It has passed."""
+
+    def query(self) -> bool:
+        """Whether it has passed."""
+        return True
+
+    def synchronize(self) -> None:
+        """It has passed."""
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Milliseconds until a later event, of this machine's time."""
+        if not (self._times and end_event._times):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        if self._seconds is None or end_event._seconds is None:
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
+        return 1e3 * (end_event._seconds - self._seconds)
+
+
+def refuse_graph(*_: Any, **__: Any) -> Any:
+    """What makes a graph, or uses one."""
+    raise UnsupportedOperation(
+        "CUDA graphs are not emulated: work runs when it is called, and none is recorded",
+        advice="Call the function itself, without a graph.",
+    )
+
+
+class CUDAGraph(metaclass=StandIn):
+    """Refused."""
+
+    original = torch.cuda.CUDAGraph
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        refuse_graph()
+
+
+class GraphCapture(metaclass=StandIn):
+    """Refused: `torch.cuda.graph`."""
+
+    original = torch.cuda.graph
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        refuse_graph()
+
+
+# What `torch.cuda`, `torch.accelerator` and torch's questions about Triton answer inside.
+
+
+Answer = Callable[..., Any]
+"""Called with the session and the arguments."""
+
+
+def _is(value: Any) -> Answer:
+    return lambda _session, *_args, **_kwargs: value
+
+
+def _of_device(answer: Callable[[Session], Any]) -> Answer:
+    """An answer about one device: the emulated one, or none."""
+
+    def answer_about(session: Session, device: Any = None) -> Any:
+        device_index(device)
+        return answer(session)
+
+    return answer_about
+
+
+def _of_torch(answers: Mapping[str, Callable[..., Any]]) -> dict[str, Answer]:
+    return {
+        name: lambda _session, *args, _answer=answer: _answer(*args)
+        for name, answer in answers.items()
+    }
+
+
+_properties = functools.cache(DeviceProperties)
+
+
+def _is_bf16_supported(session: Session, including_emulation: bool = True) -> bool:
+    is_amd = session.target.backend == "hip"
+    return is_amd or _properties(session.target).major >= 8 or including_emulation
+
+
+def _is_tf32_supported(session: Session) -> bool:
+    return session.target.backend == "cuda" and _properties(session.target).major >= 8
+
+
+_DEVICE: dict[str, Answer] = {
+    **_of_torch(gpu_answers.OF_CUDA),
+    "_get_device_properties": lambda session, _index: _properties(session.target),
+    "is_initialized": _is(True),
+    "init": _is(None),
+    "is_bf16_supported": _is_bf16_supported,
+    "is_tf32_supported": _is_tf32_supported,
+    "cudart": lambda session: _CudaRuntime(session),
+    "check_error": _is(None),
+}
+
+
+class _CudaRuntime:
+    """What `torch.cuda.cudart()` has."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def cudaProfilerStart(self) -> int:  # noqa: N802
+        """No one listens."""
+        return 0
+
+    cudaProfilerStop = cudaProfilerStart  # noqa: N815
+
+    def cudaMemGetInfo(self, _device: int = 0) -> tuple[int, int]:  # noqa: N802
+        """Free bytes, and all."""
+        return _free_and_total(self._session)
+
+
+_STREAMS: dict[str, Answer] = {
+    "current_stream": _of_device(current_stream),
+    "default_stream": _of_device(lambda _session: default_stream()),
+    "set_stream": set_stream,
+    "is_current_stream_capturing": _is(False),
+    "graph_pool_handle": lambda _session: refuse_graph(),
+    "make_graphed_callables": refuse_graph,
+    "range_push": _is(0),
+    "range_pop": _is(0),
+    "range_start": _is(0),
+    "range_end": _is(None),
+    "mark": _is(None),
+}
+
+
+# Memory: the tensors that count as being there
+
+
+def _reset_peak(_session: Session, _index: int) -> None:
+    allocated.reset_peak()
+
+
+def _free_and_total(session: Session) -> tuple[int, int]:
+    total: int = _properties(session.target).total_memory
+    return max(total - allocated.bytes, 0), total
+
+
+def _memory_stats(_session: Session, _index: int) -> dict[str, Any]:
+    now = {"all": {"current": allocated.bytes, "peak": allocated.peak}}
+    return {"allocated_bytes": now, "reserved_bytes": now, "num_alloc_retries": 0, "num_ooms": 0}
+
+
+def _memory_summary(session: Session, device: Any = None, *_: Any, **__: Any) -> str:
+    device_index(device)
+    free, total = _free_and_total(session)
+    return (
+        f"{_properties(session.target).name}, emulated: {allocated.bytes:,} bytes allocated (at "
+        f"most {allocated.peak:,}), {free:,} of {total:,} free\n"
+    )
+
+
+OF_CUDA: Mapping[str, Answer] = _DEVICE | _STREAMS | {"memory_summary": _memory_summary}
+"""Functions of `torch.cuda`; its others are written in terms of these and of `OF_C`."""
+
+
+OF_ACCELERATOR: dict[str, Answer] = {
+    "is_available": _is(True),
+    "device_count": _is(1),
+    "current_accelerator": _is(torch.device(GPU.type)),
+    "current_device_index": _is(0),
+    "set_device_index": _of_device(_is(None)),
+    "current_stream": _of_device(current_stream),
+    "set_stream": set_stream,
+    "synchronize": _of_device(_is(None)),
+    **{
+        name: lambda _session, *args, _name=name: getattr(_cuda, _name)(*args)
+        for name in (
+            "empty_cache",
+            "memory_stats",
+            "memory_allocated",
+            "max_memory_allocated",
+            "memory_reserved",
+            "max_memory_reserved",
+            "reset_peak_memory_stats",
+            "reset_accumulated_memory_stats",
+        )
+    },
+    "get_memory_info": _of_device(_free_and_total),
+}
+"""Functions of `torch.accelerator`."""
+
+OF_C: Mapping[str, Answer] = {
+    **_of_torch(gpu_answers.OF_C),
+    "_cuda_canDeviceAccessPeer": _is(False),
+    "_cuda_getArchFlags": lambda session: session.target.name,
+    "_cuda_getAllocatorBackend": _is("native"),
+    "_cuda_get_sync_debug_mode": _is(0),
+    "_cuda_memoryStats": _memory_stats,
+    "_cuda_resetPeakMemoryStats": _reset_peak,
+    **dict.fromkeys(
+        (
+            "_cuda_emptyCache",
+            "_cuda_ipc_collect",
+            "_cuda_resetAccumulatedMemoryStats",
+            "_cuda_setMemoryFraction",
+            "_cuda_set_sync_debug_mode",
+            "_cuda_sleep",
+        ),
+        _is(None),
+    ),
+    "_get_accelerator": _is(torch.device(GPU.type)),
+    "_accelerator_exchangeDevice": _is(0),
+    "_accelerator_maybeExchangeDevice": _is(0),
+    "_accelerator_emptyHostCache": _is(None),
+    "_cuda_getCurrentRawStream": lambda session, _device: current_stream(session).cuda_stream,
+}
+"""Functions of torch's extension module that Python code calls by name."""
+
+STAND_INS: Mapping[str, type] = {
+    "Stream": Stream,
+    "ExternalStream": ExternalStream,
+    "Event": Event,
+    "CUDAGraph": CUDAGraph,
+    "graph": GraphCapture,
+}
+"""Classes of `torch.cuda`."""
+
+
+def version_of(target: Target, name: str) -> str | None:
+    """`torch.version.cuda` or `.hip`: of the part of the toolkit that Triton brings."""
+    return triton_api.toolkit_version(target) if name == target.backend else None
+
+
+# `torch.cuda.FloatTensor` and its kin: they make tensors of one type on the GPU, and say of a
+# tensor whether it is one of these.
+
+
+class _Typed(StandIn):
+    """The class of such classes."""
+
+    dtype: torch.dtype
+    on_cpu: type[torch.Tensor]
+
+    def made(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        tensor = self.on_cpu(*args, **kwargs)
+        place_on_gpu(tensor)
+        return tensor
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        if current_session() is None:
+            return isinstance(instance, self.original)
+        return (
+            isinstance(instance, torch.Tensor)
+            and instance.dtype == self.dtype
+            and is_on_gpu(instance)
+        )
+
+
+def _typed(name: str) -> type[Any]:
+    on_cpu: Any = getattr(torch, name)
+    facts = {"original": getattr(torch.cuda, name), "on_cpu": on_cpu, "dtype": on_cpu.dtype}
+    return _Typed(name, (), facts)
+
+
+TYPED_TENSORS: Mapping[str, type[Any]] = {
+    name: _typed(name)
+    for name in (
+        "BFloat16Tensor",
+        "BoolTensor",
+        "ByteTensor",
+        "CharTensor",
+        "DoubleTensor",
+        "FloatTensor",
+        "HalfTensor",
+        "IntTensor",
+        "LongTensor",
+        "ShortTensor",
+    )
+}
+"""By their names in `torch.cuda`."""
+
+
+def set_default_tensor_type(original: Any, _session: Session, t: Any) -> None:
+    """`torch.set_default_tensor_type`, of the GPU's types too."""
+    name = t if isinstance(t, str) else ""
+    typed = TYPED_TENSORS.get(name.removeprefix("torch.cuda.")) if "cuda" in name else t
+    if isinstance(typed, _Typed):
+        torch.set_default_dtype(typed.dtype)
+        torch.set_default_device(GPU)
+    else:
+        torch.set_default_device(None)
+        original(t)
+
+
+# `torch.autocast("cuda")` inside: operations are cast as on a GPU.
+
+
+def following(set_enabled: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch.set_autocast_enabled`, which `torch.autocast` calls when it is entered and left."""
+
+    @functools.wraps(set_enabled)
+    def set_and_follow(*args: Any) -> Any:
+        result = set_enabled(*args)
+        if current_session() is not None:
+            follow_autocast(torch.is_autocast_enabled(GPU.type), is_on_gpu)
+        return result
+
+    return set_and_follow
+
+
+# Tensors in files: where they are is said there, and they come back to it.
+
+
+def place_said(storage: Any) -> str | None:
+    """What a file says of where a storage is; None leaves it to torch."""
+    untyped = getattr(storage, "_untyped_storage", storage)
+    return str(GPU) if current_session() is not None and is_storage_on_gpu(untyped) else None
+
+
+def back_in_place(storage: torch.UntypedStorage, place: str) -> torch.UntypedStorage | None:
+    """A storage that was read, where a file, or who loads it, says that it is; None leaves it to
+    torch.
+    """
+    if current_session() is None or not place.startswith(GPU.type) or not names_gpu(place):
+        return None
+    place_storage_on_gpu(storage)
+    return storage
+
+
+# How a thread gets inside of a session: the one that opened it, and those that it starts.
+
+
+class _Depth(threading.local):
+    depth = 0
+
+
+_inside = _Depth()
+
+
+@contextmanager
+def joined_by_this_thread(session: Session) -> Iterator[None]:
+    """While active, this thread is inside of the session."""
+    stated = stated_default_device()
+    _inside.depth += 1
+    if _inside.depth == 1:
+        push_modes(FUNCTIONS, OPERATIONS)
+    try:
+        with session_is(session):
+            yield
+    finally:
+        follow_autocast(False, is_on_gpu)
+        _inside.depth -= 1
+        if _inside.depth == 0:
+            remove_modes(FUNCTIONS, OPERATIONS)
+        if stated_default_device() != stated:
+            torch.set_default_device(stated)
+
+
+def start_inside(start: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
+    """`threading.Thread.start`, but that a thread started inside is inside too."""
+
+    def start_thread(thread: threading.Thread) -> None:
+        session = current_session()
+        if session is not None:
+            thread.run = _Inside(thread, session)  # type: ignore[method-assign]
+        start(thread)
+
+    return start_thread
+
+
+class _Inside:
+    """A thread's `run`, inside of the session that started it."""
+
+    def __init__(self, thread: threading.Thread, session: Session) -> None:
+        self._run: Any = thread.run
+        self._session: Session | None = session
+
+    def __call__(self) -> None:
+        run, session = self._run, self._session
+        self._run = self._session = None  # the thread may be kept for long
+        if session is None or not session.is_open:
+            run()
+            return
+        with triton_api.emulation_joined(session.emulation), joined_by_this_thread(session):
+            run()
+
+
+# The names of torch's, and `threading.Thread.start`, that are others while a thread is inside.
+#
+# Each checks whether its caller's thread is inside, and otherwise is what it replaces; so other
+# threads are left alone, and what a library took for good (`from torch.cuda import
+# is_available`) is harmless later.
+
+
+_FILES = (place_said, back_in_place)
+
+
+@contextmanager
+def patched() -> Iterator[None]:
+    """While active, torch's questions are answered for the session that a thread is in."""
+    with _in_place:
+        yield
+
+
+@contextmanager
+def _all_in_place() -> Iterator[None]:
+    emulation.forget_answers_about_triton()
+    try:
+        with all_replaced(_replacements()):
+            emulation.take_files(*_FILES)
+            torch.version.__class__ = _Versions
+            try:
+                yield
+            finally:
+                torch.version.__class__ = ModuleType
+                emulation.leave_files(*_FILES)
+    finally:
+        emulation.forget_answers_about_triton()
+
+
+_in_place = WhileAnyThread(_all_in_place)
+
+
+def _replacements() -> Iterator[Replacement]:
+    for module in emulation.CUDA_MODULES:
+        yield from _answered(module, OF_CUDA)
+    yield from _answered(emulation.C_MODULE, OF_C)
+    for name, stand_in in STAND_INS.items():
+        yield torch.cuda, name, stand_in
+    for accelerator in emulation.ACCELERATOR_MODULES:
+        yield from _answered(accelerator, OF_ACCELERATOR)
+    questions = emulation.triton_questions()
+    for name in emulation.QUESTIONS_OF_TRITON:
+        function = vars(questions)[name]
+        yield questions, name, _asking(function, functools.partial(_unremembered, function))
+    yield questions, "has_triton", _asking(vars(questions)["has_triton"], lambda _session: True)
+    built = torch.backends.cuda.is_built
+    yield torch.backends.cuda, "is_built", _asking(built, functools.partial(_is_built, built))
+    yield torch, "Generator", Generator
+    yield torch.cuda, "default_generators", DefaultGenerators(torch.cuda.default_generators)
+    yield torch, "Stream", AnyStream
+    yield torch, "Event", AnyEvent
+    for name, typed in TYPED_TENSORS.items():
+        yield torch.cuda, name, typed
+    by_type = torch.set_default_tensor_type
+    answer = functools.partial(set_default_tensor_type, by_type)
+    yield torch, "set_default_tensor_type", _asking(by_type, answer)
+    yield torch, "compile", _asking(torch.compile, functools.partial(_compile, torch.compile))
+    yield torch, "set_autocast_enabled", following(torch.set_autocast_enabled)
+    yield torch.Tensor, "__new__", made_unseen(torch.Tensor.__new__)
+    converter, mode = emulation.FakeTensorConverter, emulation.FakeTensorMode
+    yield converter, "from_real_tensor", seeing_gpu(converter.from_real_tensor)
+    yield mode, "avoid_device_init", property(_asking(mode.avoid_device_init.fget, _untouched))
+    fakes = emulation.FAKE_TENSORS
+    yield fakes, "init_gpu_context", _asking(fakes.init_gpu_context, _untouched)
+    tracing, constants = emulation.TRACING, "unset_fake_temporarily"
+    yield tracing, constants, context_seeing_gpu(vars(tracing)[constants])
+    context = emulation.DeviceContext
+    by_torch = context.__torch_function__
+    yield context, "__torch_function__", on_default_device(by_torch)
+    yield threading.Thread, "start", start_inside(threading.Thread.start)
+
+
+def _answered(module: ModuleType, answers: Mapping[str, Any]) -> Iterator[Replacement]:
+    for name, answer in answers.items():
+        original = vars(module).get(name)
+        if callable(original):
+            yield module, name, _asking(original, answer)
+        elif name.startswith("_") and module in (emulation.C_MODULE, torch.cuda):
+            # a torch without CUDA does not have it
+            missing = functools.partial(_missing_function, module.__name__, name)
+            yield module, name, _asking(missing, answer)
+
+
+def _missing_function(module: str, name: str, *_: Any, **__: Any) -> Any:
+    raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+
+def _asking(original: Callable[..., Any], answer: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, but that inside the answer is given."""
+
+    @functools.wraps(original)
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        session = current_session()
+        if session is None:
+            return original(*args, **kwargs)
+        return answer(session, *args, **kwargs)
+
+    return asked
+
+
+def _unremembered(function: Any, _session: Session, *args: Any) -> Any:
+    return function.__wrapped__(*args)
+
+
+def _is_built(is_built: Callable[[], bool], _session: Session) -> bool:
+    """Whether torch was built for a GPU: torch itself goes on to use what such a build has."""
+    return is_built() or not sys._getframe(2).f_globals.get("__name__", "").startswith("torch.")
+
+
+def _untouched(_session: Session, _mode: Any) -> bool:
+    """Whether tracing keeps off the GPU, as it does where there is none."""
+    return True
+
+
+class _Versions(ModuleType):
+    """`torch.version`, which says of what torch was built for."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("cuda", "hip"):
+            session = current_session()
+            if session is not None:
+                return version_of(session.target, name)
+        return super().__getattribute__(name)
+
+
+def _compile(
+    compile_: Callable[..., Any], session: Session, model: Any = None, **options: Any
+) -> Any:
+    """`torch.compile`: the function itself; its code for a GPU could not run."""
+    if model is None:
+        return functools.partial(_compile, compile_, session, **options)
+    return model
+
+
+# The entry point: a context in which torch answers for a GPU.
+
+
+@contextmanager
+def torch_answers_for(target: Target, emulation: triton_api.Emulation) -> Iterator[None]:
+    """While active, torch answers in this thread, and in those that it starts, as if that GPU
+    were there.
+
+    Args:
+        target: the GPU.
+        emulation: where this thread's launches go already; those of its threads go there too.
+    """
+    let_operations_be_traced()
+    session = Session(target, emulation)
+    with patched():
+        try:
+            with joined_by_this_thread(session):
+                yield
+        finally:
+            session.is_open = False
+
+
+def torch_answers_itself() -> AbstractContextManager[None]:
+    """While active, torch answers in this thread what it does by itself."""
+    return session_is(None)

@@ -1,0 +1,481 @@
+"""`kernellab.diagnose`: why a kernel is slow, what costs most first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import singledispatch
+from math import prod
+from typing import Any, TypeVar
+
+import torch
+from xdsl.ir import Block, Operation
+
+from kernellab.common import upcalls
+from kernellab.common.formatting import shown
+from kernellab.common.own_options import parameters_first
+from kernellab.common.time_limits import OutOfTime, limited
+from kernellab.compiler.kept import compile_kept
+from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.compiler.specialization.unwrapping import parameter_names
+from kernellab.errors import ArgumentError, KernelLabError, OptionError
+from kernellab.interpreter.codegen.emitter import emit_entry_events
+from kernellab.interpreter.execution.grid import check_grid
+from kernellab.interpreter.execution.program import program_of_module
+from kernellab.launch.argument_copies import tensors_in
+from kernellab.launch.preparation import EntryPoint, Grid, prepare
+from kernellab.profiling.accesses.counts import accesses, accesses_in
+from kernellab.profiling.accesses.records import Accesses
+from kernellab.profiling.diagnosis.evidence import (
+    ASSUMED_TURNS,
+    ASSUMED_WAVES,
+    Evidence,
+    Loop,
+    loops_of,
+)
+from kernellab.profiling.diagnosis.records import WORTH_SAYING, CostFinding, Diagnoses, Diagnosis
+from kernellab.profiling.diagnosis.rules import Rule, all_rules
+from kernellab.profiling.estimates.counts import sampled, with_memory
+from kernellab.profiling.estimates.estimate import estimate
+from kernellab.profiling.estimates.model import notes_on
+from kernellab.profiling.profiles.profile import Profile
+from kernellab.profiling.profiles.records import TIME, ProfiledKernel
+from kernellab.profiling.profiles.session import ProfileSession
+from kernellab.profiling.profiles.trees import totals_of
+from kernellab.records import BoundLaunch, Compilation, Target
+
+T = TypeVar("T")
+
+
+def _parameter_names(subject: Any) -> Sequence[str]:
+    """Return the names of the parameters that a subject's arguments are for."""
+    if isinstance(subject, Compilation):
+        return list(subject.specialization.signature)
+    return parameter_names(subject)
+
+
+_MOST_COUNTED = 1 << 21
+"""The most elements that a launch may access to be run on the interpreter by default."""
+
+_DIAGNOSE = EntryPoint(
+    "diagnose",
+    {
+        "stage": (why := "diagnose looks at what the compiler ends with"),
+        "order": why,
+        "seed": why,
+        "bounds": why,
+    },
+    on_gpu="bound",
+    runs_hooks=False,
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The arguments of `diagnose` in addition to its subject; see there."""
+
+    args: tuple[Any, ...] = ()
+    grid: Any = None
+    target: Any = None
+    counts: Any = None
+    keywords: Mapping[str, Any] = ()  # type: ignore[assignment]
+
+    def takes_nothing_of_a_launch(self, subject: str) -> None:
+        """Raise ArgumentError where a launch was said of what has its own."""
+        if self.args or self.grid is not None or self.target is not None or dict(self.keywords):
+            raise ArgumentError(
+                f"diagnose takes no launch together with {subject}, which has its own.",
+                advice="Pass it alone, without arguments, grid and target.",
+            )
+
+
+@parameters_first(_parameter_names)
+def diagnose(
+    subject: Any,
+    args: tuple[Any, ...],
+    keywords: Mapping[str, Any],
+    *,
+    grid: Grid = None,
+    target: str | Target | None = None,
+    counts: bool | Accesses | None = None,
+) -> Diagnosis | Diagnoses:
+    """Say why a kernel is slow: findings ranked by what they cost, each with its line, its evidence
+    and what to change. No GPU is needed, and nothing is timed.
+
+    Args:
+        subject: a kernel, whose arguments and grid follow; a bound launch; or what is known of a
+            kernel: a `Compilation`, what `kernellab.accesses` gave, a `Tuning`, a report of
+            `kernellab.graph` or one of its kernels.
+        args, keywords: of a kernel as for `kernellab.compile`, values or type strings; of a
+            compilation the values of its parameters, as far as they are known. Of tensors nothing
+            is read unless the launch is counted; meta tensors do.
+        grid: of the launch; without it a grid is assumed that fills the GPU.
+        target: the GPU, "sm_90", ...; None means the one that a launch would emulate.
+        counts: what `kernellab.accesses` gave for the launch; True runs the launch on the
+            interpreter to count, False does not; None does where the launch is small.
+
+        A name that is also a parameter of the kernel is the parameter,
+        unless that is given by position.
+
+    Returns:
+        The Diagnosis: a sequence of findings. Of what has several kernels, Diagnoses.
+
+    Raises:
+        ArgumentError, OptionError, TargetError, GridError, CompileError: as `kernellab.compile` and
+            `kernellab.accesses`.
+    """
+    if diagnosed.dispatch(type(subject)) is diagnosed.dispatch(object):
+        upcalls.records_that_are_diagnosed()
+    diagnosis = diagnosed(subject, Asked(args, grid, target, counts, keywords))
+    assert isinstance(diagnosis, Diagnosis | Diagnoses)
+    return diagnosis
+
+
+@singledispatch
+def diagnosed(subject: Any, request: Asked) -> Any:
+    """The diagnosis of a subject, by its class; of anything else, as a kernel."""
+    args = tuple(_with_memory(arg) for arg in request.args)
+    keywords = {name: _with_memory(value) for name, value in request.keywords.items()}
+    launch = prepare(subject, request.grid, args, keywords, request.target, _DIAGNOSE)
+    _check_counts(request.counts)
+    sizes = None if launch.grid is None else check_grid(launch.grid, launch.call.values)
+    compilation = compile_kept(launch.kernel, launch.call, launch.target)
+    evidence = Evidence(compilation, sizes, integers_of(launch.call.values))
+    whole = BoundLaunch(subject, launch.grid, args, keywords, launch.target)
+    meta = [value for value in (*request.args, *request.keywords.values()) if _is_meta(value)]
+    can_run = sizes is not None and not meta and not launch.call.stated
+    given = [tensor for _, tensor in tensors_in(launch.call.values)]
+    if sizes is None or launch.call.stated or any(map(_is_unseen, (*meta, *given))):
+        return _diagnosis(evidence, request.counts, whole if can_run else None)
+    if not all(loop.is_known for loop in _loops(evidence)):
+        turns = _counted_turns(compilation, launch.kernel, sizes, launch.call)
+        evidence = replace(evidence, turns=turns)
+    evidence, notes = _estimated(evidence, launch.call.values)
+    return _diagnosis(evidence, request.counts, whole if can_run else None, notes)
+
+
+def _counted_turns(
+    compilation: Compilation, kernel: Any, grid: tuple[int, int, int], call: BoundCall
+) -> tuple[float, ...]:
+    """Iterations of each loop of the TTGIR, in its order, for each time that a program comes to it;
+    nothing where the values are not at hand, or the programs do not run.
+    """
+    if any(tensor.device.type != "cpu" for _, tensor in tensors_in(call.values)):
+        return ()
+    try:
+        code = program_of_module(compilation.module("ttgir"), kernel, after=emit_entry_events)
+        accesses_known = accesses_in(code, compilation.target)
+        with limited(_MOST_SECONDS):
+            ran = sampled(kernel, grid, call, code, accesses_known, _SAMPLING_SECONDS)
+    except (KernelLabError, OutOfTime):
+        return ()
+    return tuple(_turns(op, ran.entries) for op in loops_of(code.module))
+
+
+def _turns(op: Operation, entries: Mapping[Block, float]) -> float:
+    """Return the iterations of a loop; of a `while`, those of its second region, the body."""
+    around, body = op.parent, op.regions[-1].blocks[0]
+    came = 1.0 if around is None else entries.get(around, 1.0)
+    return entries.get(body, 0.0) / came if came else 0.0
+
+
+def _estimated(evidence: Evidence, values: Mapping[str, Any]) -> tuple[Evidence, list[str]]:
+    """Return the evidence with the estimate of its launch, or with a note that says why not."""
+    compilation, grid = evidence.compilation, evidence.grid
+    names = list(compilation.specialization.signature)
+    known = {name: value for name, value in values.items() if name in names}
+    try:
+        with limited(_MOST_SECONDS):
+            return replace(evidence, estimate=estimate(compilation, grid, (), known)), []
+    except KernelLabError as error:
+        reason = error.problem
+    except Exception as error:  # of an instruction or an operation that the count does not know
+        reason = repr(error)
+    words = f"What the launch does was worked out from the TTGIR, not sampled: {reason}"
+    return evidence, [words]
+
+
+_SAMPLING_SECONDS = 0.1
+_MOST_SECONDS = 10.0
+"""Seconds that sampling may take: a program may wait for what only a GPU gives it."""
+
+
+def _is_unseen(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has integers, which addresses may depend on, that cannot be looked at."""
+    return tensor.device.type != "cpu" and not tensor.is_floating_point()
+
+
+def _is_meta(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_meta
+
+
+def _with_memory(value: Any) -> Any:
+    """Return zeros that take no memory in place of a meta tensor, and anything else as it is."""
+    return with_memory({"": value})[""] if _is_meta(value) else value
+
+
+@diagnosed.register
+def _of_compilation(compilation: Compilation, request: Asked) -> Diagnosis:
+    if request.target is not None:
+        raise OptionError(
+            f"target is {shown(request.target)}, but this is a compilation for "
+            f"{compilation.target}.",
+            advice="Leave target out, or pass the kernel.",
+        )
+    _check_counts(request.counts)
+    values = _by_name(compilation, request.args, dict(request.keywords))
+    sizes = None if request.grid is None else check_grid(request.grid, values)
+    notes: list[str] = []
+    evidence = Evidence(compilation, sizes, integers_of(values))
+    tensors = [tensor for _, tensor in tensors_in(values)]
+    if tensors and sizes is not None and not any(map(_is_unseen, tensors)):
+        evidence, notes = _estimated(evidence, values)
+    return _diagnosis(evidence, request.counts, None, notes)
+
+
+@diagnosed.register
+def _of_accesses(counts: Accesses, request: Asked) -> Any:
+    request.takes_nothing_of_a_launch("counted accesses")
+    if counts.launch is None:
+        raise ArgumentError(
+            "These accesses were counted from a saved text, which does not have its launch.",
+            advice="Count those of a kernel: kernellab.accesses(kernel, grid, ...).",
+        )
+    launch = counts.launch
+    return diagnosed(
+        launch.kernel, Asked(launch.args, launch.grid, launch.target, counts, dict(launch.keywords))
+    )
+
+
+@diagnosed.register
+def _of_launch(launch: BoundLaunch, request: Asked) -> Any:
+    request.takes_nothing_of_a_launch("a launch")
+    return diagnosed(
+        launch.kernel,
+        Asked(launch.args, launch.grid, launch.target, request.counts, dict(launch.keywords)),
+    )
+
+
+@diagnosed.register
+def _of_diagnosis(diagnosis: Diagnosis, request: Asked) -> Diagnosis:
+    request.takes_nothing_of_a_launch("a diagnosis")
+    return diagnosis
+
+
+def _check_counts(counts: Any) -> None:
+    if counts is not None and not isinstance(counts, bool | Accesses):
+        raise OptionError(
+            f"counts must be True, False, None or counted accesses, got {shown(counts)}.",
+            advice="Pass the result of kernellab.accesses.",
+        )
+
+
+def _by_name(
+    compilation: Compilation, args: Sequence[Any], keywords: dict[str, Any]
+) -> dict[str, Any]:
+    names = list(compilation.specialization.signature)
+    if len(args) > len(names):
+        raise ArgumentError(
+            f"{compilation.kernel!r} has {len(names)} parameters, got {len(args)} values."
+        )
+    unknown = [name for name in keywords if names and name not in names]
+    if unknown:
+        raise ArgumentError(
+            f"{unknown[0]!r} is not a parameter of {compilation.kernel!r}.",
+            advice=f"Its parameters are {', '.join(names)}.",
+        )
+    constants = {
+        names[path[0]]: value
+        for path, value in compilation.specialization.constants.items()
+        if len(path) == 1 and path[0] < len(names)
+    }
+    return {**constants, **dict(zip(names, args)), **keywords}
+
+
+def integers_of(values: Mapping[str, Any]) -> dict[str, int]:
+    """The integers among arguments, by name."""
+    return {
+        name: int(value)
+        for name, value in values.items()
+        if isinstance(value, int) and not isinstance(value, bool)
+    }
+
+
+# What is found
+
+
+def _diagnosis(
+    evidence: Evidence, counts: Any, launch: BoundLaunch | None, said: Sequence[str] = ()
+) -> Diagnosis:
+    notes = [*said]
+    if isinstance(counts, Accesses):
+        evidence.counts = counts
+    elif counts is True and launch is None:
+        raise ArgumentError(
+            "There is nothing to count: counting needs the grid and the values of all arguments.",
+            advice="Pass grid=(...) and tensors, or leave counts out.",
+        )
+    elif counts is not False and launch is not None:
+        evidence = _counted(evidence, launch, bool(counts), notes)
+    return diagnosis_of(evidence, launch, notes)
+
+
+def diagnosis_of(
+    evidence: Evidence, launch: BoundLaunch | None = None, notes: Sequence[str] = ()
+) -> Diagnosis:
+    """What every rule finds in a kernel's evidence, ranked."""
+    said = [*notes]
+    with suppress(KernelLabError):
+        said += notes_on(evidence.gpu)
+    rules: tuple[Rule, ...] = ()
+    if "ttgir" in evidence.compilation.stages:
+        rules = all_rules()
+    else:
+        said.append("The record has no TTGIR: rules that read it were skipped.")
+    findings = [finding for each in rules for finding in _asked(each, evidence, said)]
+    reported = [
+        finding
+        for finding in findings
+        if finding.cost >= WORTH_SAYING or finding.severity == "note"
+    ]
+    ranked = sorted(reported, key=lambda finding: -finding.cost)
+    return Diagnosis(
+        kernel=evidence.compilation.kernel,
+        target=str(evidence.compilation.target),
+        grid=evidence.grid,
+        findings=tuple(ranked),
+        parts=_readable(
+            lambda: {name: round(value, 4) for name, value in evidence.costs.parts.items()}, {}
+        ),
+        microseconds=_readable(lambda: evidence.costs.microseconds, None),
+        estimate=evidence.estimate,
+        notes=(*_assumed(evidence), *dict.fromkeys(said)),
+        compilation=evidence.compilation,
+        launch=launch,
+    )
+
+
+def _asked(rule: Rule, evidence: Evidence, notes: list[str]) -> list[CostFinding]:
+    """What a rule finds. One that fails says so, and the others go on, because a kernel may contain
+    anything.
+    """
+    try:
+        return list(rule.find(evidence))
+    except Exception as error:
+        notes.append(f"The rule of {', '.join(rule.kinds)} could not be applied: {error!r}")
+        return []
+
+
+def _readable(read: Callable[[], T], otherwise: T) -> T:
+    """Return what is read of a module; `otherwise` if it cannot be, which the rules report."""
+    try:
+        return read()
+    except Exception:
+        return otherwise
+
+
+def _assumed(evidence: Evidence) -> Iterator[str]:
+    if evidence.grid is None:
+        yield (
+            f"The grid is not known: it is assumed to fill the GPU {ASSUMED_WAVES} times. Pass "
+            "grid=(...) for the launch's own."
+        )
+    unknown = [loop for loop in _loops(evidence) if not loop.is_known]
+    lines = dict.fromkeys(str(loop.position.line) for loop in unknown if loop.position is not None)
+    if unknown:
+        yield (
+            f"The number of iterations of the loop{'' if len(lines) == 1 else 's'} on line "
+            f"{', '.join(lines) or '?'} is not known: {ASSUMED_TURNS} are assumed."
+        )
+
+
+def _loops(evidence: Evidence) -> tuple[Loop, ...]:
+    return _readable(lambda: tuple(evidence.loops.values()), ())
+
+
+def _elements(evidence: Evidence) -> float:
+    """How many elements the launch accesses."""
+    each = sum(prod(access.shape or (1,)) * access.times for access in evidence.accesses)
+    return evidence.programs * each
+
+
+def _counted(evidence: Evidence, launch: BoundLaunch, must: bool, notes: list[str]) -> Evidence:
+    """The evidence with what a run on the interpreter counts, where that is wanted."""
+    if not must:
+        if evidence.compilation.target.backend != "cuda":
+            return evidence
+        elements = _readable(lambda: _elements(evidence), None)
+        if elements is None:
+            return evidence
+        if elements > _MOST_COUNTED:
+            notes.append(
+                f"The launch accesses about {elements:,.0f} elements and was not run: the "
+                "costs of its accesses come from the TTGIR. Pass counts=True to run it."
+            )
+            return evidence
+    try:
+        counts = accesses(launch)
+    except KernelLabError as error:
+        if must:
+            raise
+        notes.append(f"Accesses were not counted: {error.problem}")
+        return evidence
+    notes.extend(counts.notes)
+    return replace(evidence, counts=counts)
+
+
+# How `kernellab.diagnose` takes a `Profile`: each kernel that can be compiled here, in the order
+# of the time that it takes.
+
+
+@diagnosed.register
+def diagnosed_session(session: ProfileSession, request: Asked) -> Diagnoses:
+    """Of what a `with kernellab.profile()` measured."""
+    return diagnosed_profile(session.profile, request)
+
+
+@diagnosed.register
+def diagnosed_profile(profile: Profile, request: Asked) -> Diagnoses:
+    """Of each kernel of a profile, with its share of the time of all."""
+    request.takes_nothing_of_a_launch("a profile")
+    totals = totals_of(profile.root)
+    times = {
+        kernel.name: sum(
+            totals[id(scope)].get(TIME, 0.0)
+            for scope in profile.root.walk()
+            if scope.kind == "kernel" and profile.kernel(scope.name) is kernel
+        )
+        for kernel in profile.kernels
+    }
+    whole = sum(times.values())
+    shared_diagnoses: list[tuple[Diagnosis, float | None]] = []
+    notes = []
+    for kernel in sorted(profile.kernels, key=lambda kernel: -times[kernel.name]):
+        share = times[kernel.name] / whole if whole else None
+        made = _of_kernel(profile, kernel)
+        if isinstance(made, str):
+            notes.append(made)
+        else:
+            shared_diagnoses.append((made, share))
+    return Diagnoses(
+        tuple(diagnosis for diagnosis, _ in shared_diagnoses),
+        tuple(share for _, share in shared_diagnoses),
+        (*notes,),
+    )
+
+
+def _of_kernel(profile: Profile, kernel: ProfiledKernel) -> Diagnosis | str:
+    """The diagnosis, or why there is none."""
+    try:
+        compilation = kernel.compilation
+    except KernelLabError as error:
+        return f"{kernel.name}: {error.problem}"
+    if compilation is None:
+        return f"{kernel.name}: its source is not at hand, so there is nothing to diagnose."
+    lines = [record for record in profile.line_records if record.kernel == kernel.name]
+    hottest = max(lines, key=lambda line: line.share, default=None)
+    said = []
+    if hottest is not None:
+        said.append(f"Measured: line {hottest.line} has {hottest.share:.0%} of the kernel.")
+    return diagnosis_of(Evidence(compilation), notes=said)

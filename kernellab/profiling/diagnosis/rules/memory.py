@@ -1,0 +1,385 @@
+"""Global memory: accesses that move more than they use, and elements that many programs access."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from math import prod
+
+from xdsl.dialects import builtin
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+
+from kernellab.compiler.modules.pointers import pointers_of
+from kernellab.compiler.modules.structure import attribute, kind
+from kernellab.ir.locations import argument_name
+from kernellab.ir.operations import GlobalAccess, SharedWrite, global_effect, has, trait_of
+from kernellab.ir.types import shape
+from kernellab.profiling.diagnosis import cost_model
+from kernellab.profiling.diagnosis.cost_model import work_of
+from kernellab.profiling.diagnosis.evidence import Evidence
+from kernellab.profiling.diagnosis.records import CostFinding
+from kernellab.profiling.diagnosis.rules import finding, rule
+from kernellab.profiling.diagnosis.traffic import LINE, SECTOR, Traffic, reached
+
+# Accesses to global memory that move more than they use, or a little at a time.
+
+
+_WASTE = 1.25
+_WIDEST = 16
+
+
+@rule("strided-access", "scattered-access")
+def spread_access(evidence: Evidence) -> Iterator[CostFinding]:
+    """Neighboring lanes whose elements lie far apart."""
+    for several in _by_line(evidence):
+        bad = [access for access in several if _is_spread(access)]
+        if not bad:
+            continue
+        access = max(bad, key=lambda each: each.sectors * each.times)
+        cost = _cost(evidence, bad, _gathered)
+        each = max(access.requests, 1)
+        words = (
+            f"{access.sectors / each:.3g} sectors a request where {access.best_sectors / each:.3g} "
+            "would do"
+        )
+        kind_of, what, advice = _spread_words(access, words)
+        yield finding(
+            kind_of,
+            what,
+            cost,
+            access.position,
+            advice,
+            {
+                "argument": access.argument,
+                "sectors a request": round(access.sectors / each, 2),
+                "would do": round(access.best_sectors / each, 2),
+                "executions by a program": round(access.times),
+                "steps in elements": str(access.steps),
+            },
+            access.source,
+        )
+
+
+def _is_spread(access: Traffic) -> bool:
+    return (
+        not access.by_engine
+        and access.dimension is not None
+        and not access.is_dense
+        and access.sectors - access.repeated_sectors > _WASTE * access.best_sectors
+    )
+
+
+def _gathered(access: Traffic) -> Traffic:
+    """The same, if neighboring lanes took neighboring elements."""
+    share = access.best_sectors / access.sectors
+    return replace(
+        access,
+        sectors=access.best_sectors,
+        different=min(access.different, access.best_sectors),
+        lines=max(access.lines * share, access.requests),
+    )
+
+
+def _spread_words(access: Traffic, words: str) -> tuple[str, str, str]:
+    along = access.dimension or 0
+    step = None if access.steps is None else access.steps[along]
+    of_what = f"{access.action} of {access.argument}" if access.argument else access.action
+    if step is None and _is_loaded(pointers_of(access.op)):
+        return (
+            "scattered-access",
+            f"the addresses of this {of_what} are loaded themselves, and neighboring lanes go to "
+            f"elements far apart: {words}",
+            "Let neighboring lanes go to neighboring elements: give each program whole rows of "
+            "what is gathered, with the lanes along the row; or sort the indices.",
+        )
+    near = None if access.steps is None or 1 not in access.steps else access.steps.index(1)
+    apart = "an unknown number of" if step is None else f"{abs(step * access.element_bytes):,}"
+    what = (
+        f"this {of_what} is strided: {words}; neighboring lanes lie along dimension {along}, "
+        f"whose elements are {apart} bytes apart"
+    )
+    if near is not None and near != along:
+        return (
+            "strided-access",
+            f"{what}, while those along dimension {near} are neighbors in memory",
+            f"Let the tile be longer along dimension {near}, which is contiguous in memory, and "
+            "show the compiler that it is: an index without a stride there, or the stride as "
+            "tl.constexpr.",
+        )
+    return (
+        "strided-access",
+        what,
+        "Let the tile's lanes run along the axis of the tensor whose stride is 1: swap which "
+        "axis the program's tile covers, take a two-dimensional tile and transpose it on the chip "
+        "(tl.trans), or pass a contiguous tensor. A stride that is 1 is known to the compiler "
+        "where it is an argument that may be specialized, or tl.constexpr.",
+    )
+
+
+def _is_loaded(value: SSAValue) -> bool:
+    """Whether a loaded value is among what an address is made of."""
+    return any(
+        isinstance(each, OpResult)
+        and (global_effect(each.op) is not None or kind(each.op) == "ttg.local_load")
+        for each in reached([value])
+    )
+
+
+@rule("narrow-access")
+def narrow_access(evidence: Evidence) -> Iterator[CostFinding]:
+    """Neighbors in memory that a thread takes one by one."""
+    for several in _by_line(evidence):
+        bad = [access for access in several if _possible(evidence, access) > access.width]
+        if not bad:
+            continue
+        access = max(bad, key=lambda each: each.requests * each.times)
+        possible = _possible(evidence, access)
+        why, advice = _why_narrow(evidence, access, possible)
+        of_what = f"{access.action} of {access.argument}" if access.argument else access.action
+        yield finding(
+            "narrow-access",
+            f"each thread of this {of_what} takes {access.width * access.element_bytes} bytes at "
+            f"once where {possible * access.element_bytes} would do: {why}",
+            _cost(evidence, bad, lambda each: _widened(evidence, each)),
+            access.position,
+            advice,
+            {
+                "argument": access.argument,
+                "elements at once": access.width,
+                "possible": possible,
+                "requests": round(access.requests),
+            },
+            access.source,
+        )
+
+
+def _possible(evidence: Evidence, access: Traffic) -> int:
+    """Elements that a thread could take at once, if all were known of addresses and mask."""
+    if access.by_engine or access.is_atomic or access.dimension is None or access.steps is None:
+        return 1
+    if not access.is_dense:
+        return 1
+    along = access.shape[access.dimension]
+    each = evidence.registers(pointers_of(access.op))
+    return max(min(_WIDEST // access.element_bytes, each, along), 1)
+
+
+def _widened(evidence: Evidence, access: Traffic) -> Traffic:
+    possible = _possible(evidence, access)
+    share = access.width / possible
+    return replace(
+        access,
+        requests=access.requests * share,
+        sectors=access.bytes / SECTOR,
+        lines=max(access.bytes / LINE, 1),
+        width=possible,
+    )
+
+
+def _why_narrow(evidence: Evidence, access: Traffic, possible: int) -> tuple[str, str]:
+    facts = evidence.pointer_facts.get(access.op)
+    unaligned = _unaligned(pointers_of(access.op))
+    along = access.dimension or 0
+    if facts is not None and along < len(facts.contiguity):
+        if facts.contiguity[along] < possible:
+            return (
+                "nothing shows the compiler that the elements are neighbors in memory",
+                "Where % or a loaded index hides it, promise it with "
+                "tl.max_contiguous(tl.multiple_of(index, W), W); write the index of that "
+                "dimension without a stride.",
+            )
+        if facts.divisibility[along] < possible * access.element_bytes:
+            who = f" ({', '.join(unaligned)})" if unaligned else ""
+            return (
+                f"nothing shows the compiler that they are aligned to "
+                f"{possible * access.element_bytes} bytes{who}",
+                "Pass pointers, sizes and strides that are multiples of 16"
+                f"{f' for {chr(44).join(unaligned)}' if unaligned else ''} (a separate tensor "
+                "instead of a view that starts in the middle, a padded row), or promise what holds "
+                "with tl.multiple_of.",
+            )
+    trait = trait_of(access.op, GlobalAccess)
+    mask = trait.mask_of(access.op) if trait is not None else None
+    if mask is not None and any(step != 0 for step in evidence.scalars.steps(mask)):
+        bounds = _unaligned(mask)
+        who = f" ({', '.join(bounds)} is not known to be a multiple of 16)" if bounds else ""
+        return (
+            f"the mask may switch off any one of them alone{who}",
+            "Let the mask compare with a multiple of 16: pad the tensor and pass the padded size, "
+            "or promise it with tl.multiple_of where it holds.",
+        )
+    if has(access.op, SharedWrite):
+        return (
+            "it is laid down in shared memory along the tile's other axis, as the product wants it",
+            "Keep this operand with the product's inner axis last in memory: wgmma turns tiles of "
+            "16-bit elements by itself, and no others.",
+        )
+    return (
+        "what the compiler knows of their addresses allows no more",
+        "Pass pointers, sizes and strides that are multiples of 16.",
+    )
+
+
+def _unaligned(value: SSAValue) -> list[str]:
+    """The parameters in an address or a mask of which no divisibility is known."""
+    names: dict[str, None] = {}
+    for each in reached([value]):
+        function = each.block.parent_op() if isinstance(each, BlockArgument) else None
+        if function is not None and kind(function) == "tt.func":
+            assert isinstance(each, BlockArgument)
+            if not _is_promised(function, each.index):
+                names[argument_name(each) or f"argument {each.index}"] = None
+    return list(names)
+
+
+def _is_promised(function: Operation, place: int) -> bool:
+    promises = attribute(function, "arg_attrs")
+    if not isinstance(promises, builtin.ArrayAttr) or place >= len(promises.data):
+        return False
+    promise = promises.data[place]
+    return isinstance(promise, builtin.DictionaryAttr) and "tt.divisibility" in promise.data
+
+
+# Both
+
+
+def _by_line(evidence: Evidence) -> Iterator[list[Traffic]]:
+    """The accesses of one line to one argument together: prologue and body of a pipelined loop."""
+    lines: dict[object, list[Traffic]] = {}
+    for access in evidence.accesses:
+        lines.setdefault((access.position, access.argument), []).append(access)
+    yield from lines.values()
+
+
+def _cost(evidence: Evidence, bad: Sequence[Traffic], fixed: Callable[[Traffic], Traffic]) -> float:
+    """What would be saved if some accesses were as `fixed` makes them."""
+    changed = {id(access): fixed(access) for access in bad}
+    fewer = sum(
+        2 * (access.requests - changed[id(access)].requests) * access.times for access in bad
+    )
+    accesses = [changed.get(id(access), access) for access in evidence.accesses]
+    after = work_of(evidence.with_accesses(accesses, evidence.issue_slots - fewer))
+    return evidence.costs.saved_by(
+        dram=after.dram,
+        cache=after.cache,
+        requests=after.requests,
+        sectors=after.sectors,
+        issue=after.issue,
+    )
+
+
+# What programs have in common: elements that many load again, and elements that many update.
+
+
+_OFTEN = 8
+"""Programs that load the same, from which on it is worth saying."""
+_REACH = 64.0
+"""Products of an element that is loaded, in a tile of 128 by 128."""
+_CROWD = 16
+"""Updates of one element, likewise."""
+
+
+@rule("repeated-loads")
+def repeated_loads(evidence: Evidence) -> Iterator[CostFinding]:
+    """Many programs load the same, and the second-level cache is what the launch waits for."""
+    shared = [
+        access
+        for access in evidence.accesses
+        if access.reads and access.repeats >= _OFTEN and not evidence.is_fixed(access)
+    ]
+    if evidence.grid is None or not shared:
+        return
+    work = evidence.work
+    moved = sum(access.sectors * access.times for access in shared) * 32 * evidence.programs
+    lines = sum(max(access.lines, 2 * access.requests) * access.times for access in shared)
+    less = _avoidable(evidence)
+    cost = evidence.costs.saved_by(
+        cache=work.cache - moved / evidence.programs * less,
+        requests=work.requests - lines * less,
+        shared=work.shared * (1 - less) if _on_newest(evidence) else work.shared,
+        latency=work.latency * (1 - less) if evidence.dots else work.latency,
+    )
+    if cost <= 0:
+        return
+    worst = max(shared, key=lambda access: access.sectors * access.times)
+    products = bool(evidence.dots)
+    names = ", ".join(dict.fromkeys(access.argument for access in shared if access.argument))
+    yield finding(
+        "repeated-loads",
+        f"each element of {names or 'what is loaded'} is loaded by {worst.repeats:,.0f} programs: "
+        f"{moved / 1e6:,.0f} MB come from the second-level cache",
+        cost,
+        worst.position,
+        "Let a program use more of what it loads: "
+        + (
+            "larger tiles (twice the tile along M and N halves the loads), and programs that share "
+            "operands near each other in the grid."
+            if products
+            else "several rows a program, so that what all rows share is loaded once for them."
+        ),
+        {
+            "programs an element": round(worst.repeats),
+            "bytes": round(moved),
+            "tile": "x".join(map(str, worst.shape)),
+        },
+        worst.source,
+    )
+
+
+def _on_newest(evidence: Evidence) -> bool:
+    """Whether matmuls read shared memory only once per tile. Older instructions, whose operands go
+    through registers, are a separate finding.
+    """
+    older = evidence.compilation.target.arch in ("90", "100", "103")
+    return bool(evidence.dots) and not (
+        older and any(cost_model.generation(op) == "mma" for op in evidence.dots)
+    )
+
+
+def _avoidable(evidence: Evidence) -> float:
+    """The share of the loads that larger tiles would spare: of products those that make more than
+    a reasonable tile, of anything else half.
+    """
+    if not evidence.dots:
+        return 0.5
+    reach = []
+    for op in evidence.dots:
+        a, b = shape(op.operands[0].type), shape(op.operands[1].type)
+        if len(a) > 1 and len(b) > 1:
+            reach.append(a[-2] * b[-1] / (a[-2] + b[-1]))
+    return max(1 - max(reach, default=_REACH) / _REACH, 0.0)
+
+
+@rule("atomic-contention")
+def contended_atomics(evidence: Evidence) -> Iterator[CostFinding]:
+    """Atomics that take turns because they go to the same elements."""
+    for access in evidence.accesses:
+        if not access.is_atomic:
+            continue
+        updates = prod(access.shape or (1,)) * access.times * evidence.programs
+        different = evidence.different_of(access)
+        in_turns = access.repeated_sectors > 0 or updates / different >= _CROWD
+        if not in_turns:
+            continue
+        alone = [each for each in evidence.accesses if each is not access]
+        after = work_of(evidence.with_accesses(alone))
+        cost = evidence.costs.saved_by(
+            atomics=after.atomics, cache=after.cache, requests=after.requests
+        )
+        yield finding(
+            "atomic-contention",
+            f"{updates:,.0f} atomic updates go to about {different:,.0f} element"
+            f"{'' if different == 1 else 's'} of {access.argument or 'memory'}, and take turns "
+            "there",
+            cost,
+            access.position,
+            "Combine what one program adds to an element first (tl.sum, tl.max, tl.histogram), so "
+            "that it takes one atomic; let fewer programs do more each; or write partial results "
+            "and add them up in a second kernel.",
+            {
+                "updates": round(updates),
+                "different elements": round(different),
+                "programs": evidence.programs,
+            },
+            access.source,
+        )

@@ -1,0 +1,575 @@
+"""A session over launches on the interpreter, and what each of their operations takes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import platform
+import sys
+import time
+import traceback
+import types
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from numbers import Real
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy
+import triton
+from xdsl.ir import Operation
+
+from kernellab.common.saved_json import kernellab_version
+from kernellab.compiler.analyses.work import count
+from kernellab.compiler.modules.pointers import pointers_of
+from kernellab.compiler.modules.structure import kind, position_of
+from kernellab.compiler.pipeline import compile_bound
+from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.errors import SourcePosition, source_line
+from kernellab.interpreter.codegen.code_writer import located_at
+from kernellab.interpreter.codegen.emitter import emit_passing_events
+from kernellab.interpreter.execution.grid import Programs
+from kernellab.interpreter.execution.launcher import Instrument
+from kernellab.interpreter.memory.buffers import Addressed, Buffer
+from kernellab.interpreter.memory.observers import AccessObserver
+from kernellab.interpreter.tiles import Active, Value
+from kernellab.ir.types import bit_width, element_type, shape
+from kernellab.launch.callbacks import what_it_raised
+from kernellab.launch.dispatch import Instrumented, launches_watched
+from kernellab.profiling.profiles.profile import Profile
+from kernellab.profiling.profiles.records import (
+    COUNT,
+    INTERPRETER,
+    IS_INTERPRETER,
+    TIME,
+    Events,
+    GrowingScope,
+    Machine,
+    ProfiledKernel,
+    ProfiledLine,
+)
+from kernellab.records import Run, Target
+from kernellab.records.run_options import RunOptions
+from kernellab.triton_api import JITFunction, definition_of, is_in_library, options_of_launch
+from kernellab.triton_api.proton import scopes_reported
+from kernellab.triton_api.targets import backend_options
+
+# What each operation of a launch on the interpreter takes: time, executions, bytes, floating-
+# point operations.
+
+
+@dataclass
+class OperationTally:
+    """What one operation took in a launch, of all programs."""
+
+    nanoseconds: int = 0
+    executions: int = 0
+    """By programs."""
+    bytes: int = 0
+    """Of global memory, by lanes that are on."""
+    is_of_launch: bool = False
+    """Whether it runs once for all programs, since none changes it."""
+
+
+class OperationObserver(AccessObserver):
+    """Hears when operations are done, and of every access before it is made. What it takes itself
+    is in no operation's time.
+
+    Attributes:
+        tallies: what each operation took.
+        nanoseconds: of all batches together.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: None)
+        self.tallies: dict[Operation, OperationTally] = {}
+        self.nanoseconds = 0
+        self._programs: Programs | None = None
+        self._since = time.perf_counter_ns()
+
+    @property
+    def operations(self) -> Sequence[Operation]:
+        """Of the code, which is there, and runs from now on."""
+        return self._operations
+
+    @operations.setter
+    def operations(self, operations: Sequence[Operation]) -> None:
+        self._operations = operations
+        self._since = time.perf_counter_ns()
+
+    @property
+    def programs(self) -> Programs:
+        """The batch that runs."""
+        assert self._programs is not None, "a batch runs"
+        return self._programs
+
+    @programs.setter
+    def programs(self, programs: Programs) -> None:
+        self._programs = programs
+        self._since = time.perf_counter_ns()
+
+    def passed(self, operation: Operation, active: Active) -> None:
+        """Hear that an operation is done, by the programs of the batch that are active; before the
+        first batch, by all of the launch at once.
+        """
+        took = time.perf_counter_ns() - self._since
+        tally = self.tallies.get(operation)
+        if tally is None:
+            tally = self.tallies[operation] = OperationTally()
+        tally.nanoseconds += took
+        self.nanoseconds += took
+        if self._programs is None:
+            tally.is_of_launch = True
+        else:
+            tally.executions += self._taking_part(active)
+        self._since = time.perf_counter_ns()
+
+    def access(
+        self,
+        frame: types.FrameType,
+        buffer: Buffer | Addressed,
+        offsets: Value,
+        mask: Value | None,
+        active: Active,
+        shape: tuple[int, ...] | None = None,
+    ) -> None:
+        """Count the bytes of an access."""
+        del offsets
+        self._count(frame, buffer.itemsize, shape, mask, active)
+
+    def notify(
+        self,
+        frame: types.FrameType,
+        addresses: Value,
+        size: int,
+        shape: tuple[int, ...] | None,
+        mask: Value | None = None,
+        active: Active = None,
+    ) -> None:
+        """As `access`."""
+        del addresses
+        self._count(frame, size, shape, mask, active)
+
+    def _count(
+        self,
+        frame: types.FrameType,
+        size: int,
+        block: tuple[int, ...] | None,
+        mask: Value | None,
+        active: Active,
+    ) -> None:
+        began = time.perf_counter_ns()
+        operation = located_at(frame.f_code, frame.f_lasti, self.operations)
+        if operation is not None:
+            elements = math.prod(shape(pointers_of(operation).type) if block is None else block)
+            lanes = self._lanes(elements, mask, active)
+            self.tallies.setdefault(operation, OperationTally()).bytes += size * lanes
+        self._since += time.perf_counter_ns() - began
+
+    def _lanes(self, elements: int, mask: Any, active: Active) -> int:
+        """How many lanes of all programs are on."""
+        programs = self._taking_part(active)
+        if mask is None:
+            return elements * programs
+        on = numpy.asarray(mask)
+        if active is not None and on.ndim and len(on) == len(active) > 1:
+            on = on[active]
+        return int(numpy.count_nonzero(on)) * (elements * programs) // on.size if on.size else 0
+
+    def _taking_part(self, active: Active) -> int:
+        return self.programs.count if active is None else int(numpy.count_nonzero(active))
+
+    def instrument(self) -> Instrument:
+        """What a launch is run with."""
+        return Instrument(emit_passing_events, self)
+
+
+@dataclass(frozen=True)
+class MeasuredOperation:
+    """What one operation of a kernel took, in all launches that were profiled."""
+
+    operation: str
+    position: SourcePosition | None
+    nanoseconds: int
+    executions: int
+    metrics: Mapping[str, int]
+    """ "bytes", and "flops16" by the bits of its operands, unless they are 0."""
+
+
+def measured(observer: OperationObserver, programs: int) -> list[MeasuredOperation]:
+    """What each operation of a launch took, in the order of their ends.
+
+    Args:
+        programs: of the launch: all of them execute what no program changes, which runs once.
+    """
+    measured = []
+    for op, tally in observer.tallies.items():
+        executions = programs if tally.is_of_launch else tally.executions
+        counted = count(op)
+        flops = counted[1] * executions if counted and counted[0] in _FLOATING else 0
+        amounts = {"bytes": tally.bytes, f"flops{_width(op)}" if flops else "": flops}
+        metrics = {name: number for name, number in amounts.items() if number}
+        measured.append(
+            MeasuredOperation(kind(op), position_of(op), tally.nanoseconds, executions, metrics)
+        )
+    return measured
+
+
+_FLOATING = ("matrix", "arithmetic")
+
+
+def _width(op: Operation) -> int:
+    """Bits of what an operation computes with: 8, 16, 32 or 64."""
+    of = op.operands[0] if op.operands else op.results[0]
+    bits = bit_width(element_type(of.type))
+    return next((width for width in (8, 16, 32) if bits <= width), 64)
+
+
+# A session over launches on the interpreter.
+
+
+LaunchMetadata = Callable[[Any, Any, Mapping[str, Any]], Mapping[str, Any]]
+"""Takes grid, metadata and arguments by name, and gives "name" and metrics: "flops16", "bytes"."""
+
+
+@dataclass
+class NamedLaunch:
+    """What a launch is called."""
+
+    name: str
+    metrics: dict[str, float] = field(default_factory=dict)
+    trouble: str = ""
+    """The error of the function that names launches; "" for none."""
+
+
+def named(
+    kernel: Any,
+    metadata_of: LaunchMetadata | None,
+    grid: Any,
+    options: Mapping[str, Any],
+    values: Mapping[str, Any],
+) -> NamedLaunch:
+    """Return the name by the kernel's own `launch_metadata`, or else by the session's hook."""
+    name = str(kernel.__name__)
+    ask = getattr(kernel, "launch_metadata", None) or metadata_of
+    if ask is None:
+        return NamedLaunch(name)
+    metadata = SimpleNamespace(**{**options, "name": name})
+    try:
+        said = dict(ask(grid, metadata, dict(values)))
+        metrics = {
+            str(key): float(number) for key, number in said.items() if isinstance(number, Real)
+        }
+        return NamedLaunch(str(said.get("name", name)), metrics)
+    except Exception as error:  # a function of the user's
+        words = what_it_raised(f"launch_metadata of {name}", error)
+        return NamedLaunch(name, trouble=f"{words}; its launches are profiled without it")
+
+
+_LAUNCHES_KEPT = 100_000
+"""As events of a timeline."""
+
+_EXECUTIONS = "executions"
+_Line = tuple[str, int, str]
+"""File, line, operation; 0 for a line that no one knows."""
+
+
+@dataclass
+class _Kernel:
+    """A kernel of which launches were seen."""
+
+    facts: ProfiledKernel
+    launches: int = 0
+    lines: dict[_Line, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """Metrics of each operation of a line, and _EXECUTIONS."""
+
+
+class InterpreterSession:
+    """Profiles launches on the interpreter while it is active; see `ProfileSession`."""
+
+    interpreted: Profile | None = None
+
+    def __init__(self, context: str, metadata_of: LaunchMetadata | None) -> None:
+        self._metadata_of = metadata_of
+        self._by_frames = context == "python"
+        self._root = GrowingScope("ROOT", "root")
+        self._path = [self._root]
+        self._kernels: dict[str, _Kernel] = {}
+        self._notes: dict[str, None] = {}
+        self._target = ""
+        self._events: list[tuple[str, int, int]] = []
+        self._began = time.perf_counter_ns()
+
+    @property
+    def launches(self) -> int:
+        """How many launches were seen."""
+        return sum(kernel.launches for kernel in self._kernels.values())
+
+    # What Proton's sessions do
+
+    def activate(self) -> None:
+        """Launches count from now on."""
+        _watch.join(self)
+
+    def deactivate(self) -> None:
+        """Launches do not count until it is activated again."""
+        _watch.part(self)
+
+    def enter(self, name: str, metrics: Mapping[str, float]) -> None:
+        """A scope begins."""
+        scope = self._path[-1].child(name, "scope")
+        scope.add(metrics)
+        self._path.append(scope)
+
+    def measured(self, metrics: Mapping[str, float]) -> None:
+        """More metrics of the innermost scope."""
+        self._path[-1].add(metrics)
+
+    def leave(self) -> None:
+        """The innermost scope ends."""
+        if len(self._path) > 1:
+            self._path.pop()
+
+    def finish(self, name: str) -> Profile:
+        """Everything that was measured."""
+        self.deactivate()
+        kernels = tuple(
+            replace(kernel.facts, launches=kernel.launches) for kernel in self._kernels.values()
+        )
+        return Profile(
+            measured_by=INTERPRETER,
+            root=self._root.grown(),
+            machine=Machine(self._target, platform.machine(), _versions()),
+            kernels=kernels,
+            notes=(f"{IS_INTERPRETER[:1].upper()}{IS_INTERPRETER[1:]}.", *self._notes),
+            line_records=tuple(self._lines()),
+            events=self._timeline(),
+            name=name,
+        )
+
+    # Launches
+
+    def saw(self, launch: SeenLaunch) -> None:
+        """A launch was carried out."""
+        said = named(
+            launch.kernel, self._metadata_of, launch.grid, launch.options, launch.call.values
+        )
+        if said.trouble:
+            self._notes[said.trouble] = None
+        self._target = str(launch.target)
+        kernel = self._kernels.setdefault(said.name, _Kernel(launch.facts(said.name)))
+        kernel.launches += 1
+        counted_here: Counter[str] = Counter()
+        by_line: Counter[tuple[str, int]] = Counter()
+        for operation in launch.operations:
+            at = operation.position
+            place = (at.file, at.line) if at is not None else ("", 0)
+            kernel.lines[*place, operation.operation].update(
+                {TIME: operation.nanoseconds, _EXECUTIONS: operation.executions}
+            )
+            kernel.lines[*place, operation.operation].update(operation.metrics)
+            by_line[place] += operation.nanoseconds
+            counted_here.update(operation.metrics)
+        scope = self._scope_of_caller().child(said.name, "kernel")
+        of_lines = sum(by_line.values())
+        own = max(launch.nanoseconds - of_lines, 0)
+        scope.add({TIME: own, COUNT: 1, **counted_here, **said.metrics})
+        for (file, line), nanoseconds in sorted(by_line.items()):
+            if line:
+                title = _title(file, line, kernel.facts.file)
+                scope.child(title, "line").add({TIME: nanoseconds})
+            else:
+                scope.add({TIME: nanoseconds})
+        if len(self._events) < _LAUNCHES_KEPT:
+            start = launch.start - self._began
+            self._events.append((said.name, start, start + launch.nanoseconds))
+
+    def _scope_of_caller(self) -> GrowingScope:
+        """The scope that a launch is in: the user's, with context="python" the frames."""
+        scope = self._path[-1]
+        if self._by_frames:
+            for file, function, line in _frames():
+                scope = scope.child(f"{file}:{line}@{function}", "frame")
+        return scope
+
+    def _lines(self) -> Iterator[ProfiledLine]:
+        for name, kernel in self._kernels.items():
+            known = {place: sums for place, sums in kernel.lines.items() if place[1]}
+            whole = sum(sums[TIME] for sums in known.values()) or 1
+            for (file, line, operation), sums in known.items():
+                yield ProfiledLine(
+                    file=file,
+                    line=line,
+                    operation=operation,
+                    share=sums[TIME] / whole,
+                    executions=sums[_EXECUTIONS],
+                    kernel=name,
+                    metrics={metric: n for metric, n in sums.items() if metric != _EXECUTIONS},
+                )
+
+    def _timeline(self) -> Events | None:
+        if not self._events:
+            return None
+        names = tuple(dict.fromkeys(name for name, _, _ in self._events))
+        places = {name: place for place, name in enumerate(names)}
+        nowhere = numpy.full(len(self._events), -1, numpy.int64)
+        return Events(
+            program=nowhere,
+            warp=nowhere,
+            scope=numpy.array([places[name] for name, _, _ in self._events], numpy.int64),
+            start=numpy.array([start for _, start, _ in self._events], numpy.int64),
+            end=numpy.array([end for _, _, end in self._events], numpy.int64),
+            names=names,
+            unit="ns",
+        )
+
+
+@dataclass(frozen=True)
+class SeenLaunch:
+    """A launch that was carried out under the watch."""
+
+    kernel: JITFunction
+    call: BoundCall
+    target: Target
+    grid: tuple[int, int, int]
+    options: Mapping[str, Any]
+    start: int
+    nanoseconds: int
+    operations: list[MeasuredOperation]
+
+    def facts(self, name: str) -> ProfiledKernel:
+        """The kernel of the launch; its compilation is made when somebody asks for it."""
+        place = definition_of(self.kernel)
+        constants = {
+            self.kernel.arg_names[path[0]]: value
+            for path, value in self.call.specialization.constants.items()
+            if len(path) == 1
+        }
+        call = replace(self.call, values={})  # without the tensors, whose memory it would keep
+        return ProfiledKernel(
+            name=name,
+            options={
+                **constants,
+                **{key: self.options[key] for key in _SHOWN if key in self.options},
+            },
+            file=place.file,
+            line=place.line,
+            compile=lambda: compile_bound(self.kernel, call, self.target, record="passes"),
+        )
+
+
+_SHOWN = ("num_warps", "num_stages", "num_ctas")
+
+
+# All sessions that are active at once see the same launches
+
+
+class _Watch:
+    """Runs launches with an instrument, and reports to all active sessions, likewise of
+    Proton's own scopes.
+    """
+
+    def __init__(self) -> None:
+        self._sessions: list[InterpreterSession] = []
+        self._open = ExitStack()
+
+    def join(self, session: InterpreterSession) -> None:
+        """A session hears from now on."""
+        if not self._sessions:
+            self._open.enter_context(launches_watched(self))
+            self._open.enter_context(scopes_reported(self))
+        if session not in self._sessions:
+            self._sessions.append(session)
+
+    def part(self, session: InterpreterSession) -> None:
+        """A session hears no more."""
+        if session in self._sessions:
+            self._sessions.remove(session)
+            if not self._sessions:
+                self._open.close()
+
+    def around(
+        self,
+        kernel: JITFunction,
+        call: BoundCall,
+        target: Target,
+        options: RunOptions,
+        run: Instrumented,
+    ) -> Run:
+        """As `dispatch.LaunchWatcher`."""
+        __tracebackhide__ = True
+        del options
+        observer = OperationObserver()
+        start = time.perf_counter_ns()
+        done = run(observer.instrument())
+        seen = SeenLaunch(
+            kernel=kernel,
+            call=call,
+            target=target,
+            grid=done.launch.grid,
+            options=options_of_launch(kernel, {**backend_options(target), **call.options}),
+            start=start,
+            nanoseconds=observer.nanoseconds,
+            operations=measured(observer, math.prod(done.launch.grid)),
+        )
+        for session in self._sessions:
+            session.saw(seen)
+        return done
+
+    def enter(self, name: str, metrics: Mapping[str, float]) -> None:
+        """As `proton.ScopeListener`."""
+        for session in self._sessions:
+            session.enter(name, metrics)
+
+    def measured(self, metrics: Mapping[str, float]) -> None:
+        """As `proton.ScopeListener`."""
+        for session in self._sessions:
+            session.measured(metrics)
+
+    def leave(self) -> None:
+        """As `proton.ScopeListener`."""
+        for session in self._sessions:
+            session.leave()
+
+
+_watch = _Watch()
+
+
+# Words
+
+
+def _title(file: str, line: int, own_file: str) -> str:
+    """A line, as a scope is called: its number and its text; of a helper in another file than the
+    kernel's, that file's name before them.
+    """
+    text = source_line(file, line).strip()
+    place = str(line) if file == own_file else f"{Path(file).name}:{line}"
+    return f"{place}: {text}" if text else place
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "kernellab": kernellab_version(),
+        "triton": triton.__version__,
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+    }
+
+
+_OURS = str(Path(__file__).parents[2])
+_MOST_FRAMES = 64
+
+
+def _frames() -> list[tuple[str, str, int]]:
+    """The user's frames, the outermost first: file, function, line."""
+    stack = ((at.f_code, line) for at, line in traceback.walk_stack(sys._getframe(1)))
+    users = (
+        (code.co_filename, code.co_name, line)
+        for code, line in stack
+        if not code.co_filename.startswith((_OURS, "<frozen"))
+        and not is_in_library(code.co_filename)
+    )
+    return list(itertools.islice(users, _MOST_FRAMES))[::-1]

@@ -1,0 +1,473 @@
+"""Sweeps on disk: files of sweeps, and the store of outcomes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import triton.language as tl
+
+from kernellab import triton_api
+from kernellab.common.cache_folders import cache_folder
+from kernellab.common.saved_files import (
+    BadFile,
+    NotJson,
+    NotText,
+    file_bytes,
+    is_version,
+    json_in,
+    text_in,
+)
+from kernellab.common.saved_json import (
+    Misfit,
+    SavedData,
+    save_whole,
+    saved_path,
+    value_of,
+    value_to_json,
+    write_whole,
+)
+from kernellab.common.saved_records import RecordReader
+from kernellab.compiler.files.restore import target_from_json
+from kernellab.errors import ArchiveError, ArgumentError
+from kernellab.records import Target
+from kernellab.triton_api.functions import scope_of
+from kernellab.triton_api.shipping import content_of
+from kernellab.tuning.configs import autotuner_in, of_config
+from kernellab.tuning.records import Candidate, OccupancyOrNan, Outcome, Timing, Trial, Work
+
+if TYPE_CHECKING:
+    from kernellab.tuning.tuning import Tuning
+
+# Convert a sweep's records to JSON and back, and look up what a file only names: functions among
+# its constants, and the configs' hooks.
+
+
+@dataclass(frozen=True, repr=False)
+class Named:
+    """A value that a file contains only as text."""
+
+    text: str
+    """Its repr."""
+    function: str = ""
+    """The name of a JIT function; "" for any other value."""
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def __str__(self) -> str:
+        return self.function or self.text
+
+
+def found_again(value: Any, parameter: str, kernel: Any) -> Any:
+    """Return the function that a `Named` names, and any other value unchanged.
+
+    Raises:
+        ArgumentError: there is no such function where the kernel is defined, or the value was not a
+            function.
+    """
+    if not isinstance(value, Named):
+        return value
+    function = scope_of(kernel.fn).get(value.function)
+    if isinstance(function, triton_api.JITFunction):
+        return function
+    wanted = f"the function {value.function!r}" if value.function else value.text
+    raise ArgumentError(
+        f"{parameter!r} of this sweep of {kernel.__name__!r} was {wanted}, which its "
+        "file can only name",
+        advice="The file that defines the kernel must define it too."
+        if value.function
+        else "A file can hold numbers, texts, Triton's types, and names of JIT functions.",
+        position=triton_api.definition_of(kernel),
+    )
+
+
+def complete(candidate: Candidate, kernel: Any, plain: Any) -> Candidate:
+    """Return the config with its functions and its hook.
+
+    Args:
+        candidate: a config of a sweep that was made here or read from a file.
+        kernel: the kernel with its autotuner, whose configs have the hooks.
+        plain: the JIT function inside.
+
+    Raises:
+        ArgumentError: a function or the hook does not exist.
+    """
+    constants = {
+        name: found_again(value, name, plain) for name, value in candidate.constants.items()
+    }
+    candidate = replace(candidate, constants=constants)
+    if candidate.pre_hook is not None or not candidate.hook_name:
+        return candidate
+    autotuner = autotuner_in(kernel)
+    for config in autotuner.configs if autotuner is not None else ():
+        if of_config(plain, config) == candidate and config.pre_hook is not None:
+            return replace(candidate, pre_hook=config.pre_hook)
+    raise ArgumentError(
+        f"the config {candidate} has the hook {candidate.hook_name!r}, which a file can only name",
+        advice="Pass the kernel with its @triton.autotune, whose configs have their hooks.",
+        position=triton_api.definition_of(plain),
+    )
+
+
+def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
+    """Return plain data without what is not known."""
+    data = {name: value for name, value in asdict(outcome).items() if value and name != "lasts"}
+    if outcome.compiled is not None and math.isnan(outcome.compiled.occupancy):
+        data["compiled"]["occupancy"] = None
+    return data
+
+
+def outcome_from_json(data: SavedData, others: Collection[str] = ()) -> Outcome:
+    """Read what `outcome_to_json` wrote; `others` are names of other parts of the same object.
+
+    Raises:
+        Misfit: the data is not an outcome.
+    """
+    outcome: Outcome = READER.record(Outcome, data, others)
+    return outcome
+
+
+def _occupancy(data: SavedData) -> float:
+    return math.nan if data.is_null() else data.number(least=0)
+
+
+_SHORTEST = 1e-12
+"""A time in milliseconds: a femtosecond. Rates of such times are numbers that a plot can draw."""
+
+_ROUNDED = 1 - 1e-9
+"""The tolerance of quartiles: they are interpolated, so equal ones may differ in the last digit."""
+
+
+def _timing(data: SavedData) -> Timing:
+    timing: Timing = READER.record(Timing, data)
+    if timing.median < _SHORTEST:
+        raise data["median"].misfit(f"a time, at least {_SHORTEST:g} ms")
+    if not timing.lower * _ROUNDED <= timing.median <= timing.upper / _ROUNDED:
+        raise data.misfit("times in order, the median between the quartiles")
+    return timing
+
+
+def trial_to_json(trial: Trial) -> dict[str, Any]:
+    """Return a config and its outcome as plain data."""
+    where_any = {
+        "pre_hook": trial.candidate.hook_name,
+        "own_types": values_to_json(trial.types),
+        "own_constants": values_to_json(trial.constants),
+    }
+    return {
+        "number": trial.number,
+        "constants": values_to_json(trial.candidate.constants),
+        "options": values_to_json(trial.candidate.options),
+        **{name: value for name, value in where_any.items() if value},
+        **outcome_to_json(trial.outcome),
+    }
+
+
+def _trial(data: SavedData) -> Trial:
+    constants, options = (values_from_json(data[name]) for name in ("constants", "options"))
+    types, own = (
+        values_from_json(data[name]) if data.has(name) else {}
+        for name in ("own_types", "own_constants")
+    )
+    hook = data["pre_hook"].text() if data.has("pre_hook") else ""
+    candidate = Candidate(constants, options, named_hook=hook)
+    outcome = outcome_from_json(data, _OF_TRIALS)
+    return Trial(data["number"].count(), candidate, outcome, types, own)
+
+
+_OF_TRIALS = ("number", "constants", "options", "pre_hook", "own_types", "own_constants")
+
+
+def values_to_json(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return constants and options by name as plain data.
+
+    JSON's kinds and Triton's types and layouts can be read back; functions are kept by name, and
+    anything else as text.
+    """
+    return {name: value_to_json(value, _own_to_json) for name, value in values.items()}
+
+
+def values_from_json(data: SavedData) -> dict[str, Any]:
+    """Read what `values_to_json` wrote, with a `Named` for what was kept only as text.
+
+    Raises:
+        Misfit: the data does not fit.
+    """
+    return {name: value_of(data[name], _own_from_json) for name in data.names()}
+
+
+def _own_to_json(value: Any) -> Any:
+    """Return a value that kernels take but JSON cannot represent, as plain data."""
+    if isinstance(value, tl.constexpr):
+        return value_to_json(value.value, _own_to_json)
+    if isinstance(value, tl.dtype):
+        return {"dtype": value.name}
+    if isinstance(value, Named):
+        function = {"function": value.function} if value.function else {}
+        return {"shown": value.text, **function}
+    if isinstance(value, triton_api.JITFunction):
+        return {"shown": repr(value), "function": value.fn.__name__}
+    layout = triton_api.parts_of_layout(value)
+    if layout is None:
+        return {"shown": repr(value)}
+    name, fields = layout
+    return {"shown": repr(value), "layout": name, "fields": values_to_json(fields)}
+
+
+def _own_from_json(data: SavedData) -> Any:
+    if data.has("dtype"):
+        return _dtype(data["dtype"])
+    if data.has("layout"):
+        # A layout that this Triton does not have is read as a Named.
+        with contextlib.suppress(ValueError):
+            layout = triton_api.layout_of_parts(
+                data["layout"].text(), values_from_json(data["fields"])
+            )
+            hash(layout)
+            return layout
+    function = data["function"].text() if data.has("function") else ""
+    return Named(data["shown"].text(), function)
+
+
+def _dtype(data: SavedData) -> Any:
+    try:
+        return tl.dtype(data.text())
+    except AssertionError:
+        raise data.misfit("the name of a type of Triton's") from None
+
+
+READER = RecordReader(
+    {
+        Timing: _timing,
+        OccupancyOrNan: _occupancy,
+        Trial: _trial,
+        Target: target_from_json,
+        Mapping[str, Any]: values_from_json,
+    }
+)
+"""Reads the records of a sweep."""
+
+# Store outcomes on disk by content, so that an interrupted sweep continues where it stopped and
+# no config is timed twice.
+#
+# One small JSON file for each config, named by a hash of all that it depends on.
+
+
+STORE_VERSION = 3
+"""The version of the stored data and of the way to measure; outcomes of other versions are ignored.
+"""
+
+_LASTING = ("out of resources", "compile error", "wrong result", "fault")
+"""Reasons to drop a config that also apply the next time. A config that hung, crashed, was lost or
+ran out of memory is tried again."""
+
+
+def known_content(kernel: Any) -> str | None:
+    """Return what a kernel consists of, as text; None if its source cannot be read."""
+    try:
+        return content_of(kernel)
+    except Exception:
+        return None
+
+
+def contents_within(values: Iterable[Any]) -> list[str]:
+    """Return what the kernels and helpers among constants consist of, as their names do not show a
+    change of their code.
+    """
+    return [known_content(function) or "" for function in triton_api.functions_within(values)]
+
+
+class Store:
+    """The outcomes of one sweep's configs; a Store without a key keeps nothing."""
+
+    def __init__(self, key: Iterable[Any] | None) -> None:
+        """`key` is what all configs depend on: kernel, target, arguments, machine, ..."""
+        self._key = None if key is None else [STORE_VERSION, *map(str, key)]
+
+    def get(self, parts: Iterable[Any]) -> Outcome | None:
+        """Return the stored outcome of a config; None if there is none, or it is damaged."""
+        if self._key is None:
+            return None
+        # A config whose file cannot be read is tried again.
+        with contextlib.suppress(Exception):
+            file = self._file(parts)
+            if file.is_file():
+                kept = json.loads(file.read_bytes())
+                if kept["digest"] == _digest(kept["outcome"]):
+                    return outcome_from_json(SavedData(kept["outcome"]))
+        return None
+
+    def put(self, parts: Iterable[Any], outcome: Outcome) -> None:
+        """Keep an outcome if the next run of the config would have the same one."""
+        if self._key is None or not _is_lasting(outcome):
+            return
+        # A cache that cannot be written, or has no home folder, must not end the sweep.
+        with contextlib.suppress(OSError, RuntimeError):
+            file = self._file(parts)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            data = outcome_to_json(outcome)
+            write_whole(file, json.dumps({"digest": _digest(data), "outcome": data}).encode())
+
+    def _file(self, parts: Iterable[Any]) -> Path:
+        text = json.dumps([self._key, *map(str, parts)])
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        return cache_folder("tuning") / digest[:2] / f"{digest}.json"
+
+
+def _is_lasting(outcome: Outcome) -> bool:
+    dropped = outcome.dropped
+    return outcome.lasts and (dropped is None or dropped.reason in _LASTING)
+
+
+def _digest(data: Any) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+# Save sweeps to one JSON file, and load them.
+
+
+FORMAT = "kernellab.tuning"
+VERSION = 1
+
+
+def save(tunings: Iterable[Tuning], path: str | os.PathLike[str]) -> Path:
+    """Write sweeps to one JSON file; an existing file is replaced once the new one is complete.
+
+    Raises:
+        ArchiveError: the file cannot be written.
+    """
+    file = saved_path(path, ArchiveError)
+    sweeps = [to_json(tuning) for tuning in tunings]
+    data = {"format": FORMAT, "version": VERSION, "tunings": sweeps}
+    return save_whole(file, (json.dumps(data, indent=1) + "\n").encode(), ArchiveError)
+
+
+def to_json(tuning: Tuning) -> dict[str, Any]:
+    """Return a sweep as plain data."""
+    return {
+        "kernel": tuning.kernel,
+        **({} if tuning.source is None else {"source": asdict(tuning.source)}),
+        "target": {"backend": tuning.target.backend, "arch": tuning.target.arch},
+        "key": values_to_json(tuning.key),
+        "arguments": dict(tuning.arguments),
+        "types": values_to_json(tuning.types),
+        "constants": values_to_json(tuning.constants),
+        "machine": asdict(tuning.machine),
+        "work": asdict(tuning.work),
+        "baselines": {name: asdict(timing) for name, timing in tuning.baselines.items()},
+        "seconds": round(tuning.seconds, 3),
+        "pruned": tuning.pruned,
+        "notes": list(tuning.notes),
+        "trials": [trial_to_json(trial) for trial in tuning.trials],
+    }
+
+
+def from_json(data: SavedData, kind: type[Tuning]) -> Tuning:
+    """Read what `to_json` made.
+
+    Args:
+        data: the plain data.
+        kind: the class `Tuning`, whose module imports this one.
+
+    Raises:
+        Misfit: the data is not a saved sweep.
+    """
+    tuning: Tuning = READER.record(kind, data, ["work"])
+    tuning = replace(tuning, known_work=READER.read(Work, data["work"]))
+    if len({trial.number for trial in tuning.trials}) != len(tuning.trials):
+        raise data["trials"].misfit("configs of different numbers")
+    return tuning
+
+
+def load_all(path: str | os.PathLike[str], kind: type[Tuning]) -> list[Tuning]:
+    """Return the sweeps of a file, in order.
+
+    Raises:
+        ArchiveError: there is no such file, or it has no sweeps, is damaged, or is of another
+            version.
+    """
+    file = saved_path(path, ArchiveError)
+    return sweeps_in(file_bytes(file, ArchiveError), file, kind)
+
+
+def sweeps_in(content: bytes, file: Path, kind: type[Tuning]) -> list[Tuning]:
+    """Return the sweeps in the bytes of a file; raise as `load_all`."""
+    name = str(file)
+    data = _parsed(content, name)
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ArchiveError(
+            f"{name!r} contains JSON, but not a sweep that KernelLab saved.", advice=_WHO_WRITES
+        )
+    if not is_version(data.get("version"), VERSION):
+        raise ArchiveError(
+            f"{name!r} is of version {data.get('version')!r:.40} of the format; this KernelLab "
+            f"reads version {VERSION}."
+        )
+    if "tunings" not in data:
+        raise ArchiveError(f"{name!r} is damaged: 'tunings' is missing.")
+    try:
+        tunings = [from_json(saved, kind) for saved in SavedData(data)["tunings"].items()]
+    except Misfit as error:
+        raise ArchiveError(f"{name!r} is damaged: {error}.") from error
+    kernels = dict.fromkeys(tuning.kernel for tuning in tunings)
+    if len(kernels) > 1:
+        raise ArchiveError(
+            f"{name!r} is damaged: its sweeps are of several kernels: {', '.join(kernels):.200}."
+        )
+    return tunings
+
+
+_WHO_WRITES = (
+    "tuning.save writes saved sweeps; kernellab.load also reads saved compilations and traces."
+)
+
+
+def _parsed(content: bytes, name: str) -> Any:
+    """Return the JSON of a file.
+
+    Raises:
+        ArchiveError: the file contains something else.
+    """
+    try:
+        text = text_in(content)
+    except NotText as error:
+        raise ArchiveError(
+            f"{name!r} is not a saved sweep: it is not a text file.", advice=_WHO_WRITES
+        ) from error
+    try:
+        return json_in(text)
+    except NotJson as error:
+        if not text.lstrip().startswith(("{", "[")):
+            reason = "it does not contain JSON" if text.strip() else "it is empty"
+            raise ArchiveError(
+                f"{name!r} is not a saved sweep: {reason}.", advice=_WHO_WRITES
+            ) from error
+        raise ArchiveError(
+            f"{name!r} is damaged: its JSON ends early or is invalid at line {error.line}, "
+            f"column {error.column}."
+        ) from error
+    except BadFile as error:
+        raise ArchiveError(f"{name!r} {error}.") from error
+
+
+def load_one(path: str | os.PathLike[str], kind: type[Tuning]) -> Tuning:
+    """Return the only sweep of a file.
+
+    Raises:
+        ArchiveError: as `load_all`, or the file does not have exactly one sweep.
+    """
+    tunings = load_all(path, kind)
+    if len(tunings) != 1:
+        raise ArchiveError(
+            f"{str(path)!r} must contain one sweep, but has {len(tunings)}.",
+            advice="kernellab.Tunings.load(path) reads them all.",
+        )
+    return tunings[0]

@@ -1,1 +1,0 @@
-"""Workers of a sweep: processes that compile, run and time configs."""

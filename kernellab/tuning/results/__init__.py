@@ -1,1 +1,0 @@
-"""The results of a sweep: trials, rankings, tables, and the kernels that use them."""

@@ -1,1 +1,0 @@
-"""Run a sweep: choose the configs, prepare their launches, and collect their outcomes."""

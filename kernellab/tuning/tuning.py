@@ -1,0 +1,682 @@
+"""`Tuning`: a finished sweep, merged with others or applied to its kernel."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from kernellab import triton_api
+from kernellab.common.argument_checks import check_flags, check_whole, is_whole
+from kernellab.common.formatting import counted, shown
+from kernellab.common.saved_records import Count
+from kernellab.compiler.comparison import Comparison, compare
+from kernellab.compiler.pipeline import compile_bound
+from kernellab.compiler.specialization.binding import BoundCall, bind
+from kernellab.errors import ArgumentError
+from kernellab.launch.preparation import Grid, innermost
+from kernellab.records import Compilation, Target
+from kernellab.records.showing import HasCard, described, plot, show
+from kernellab.tuning.configs import without_autotuner
+from kernellab.tuning.files import complete, found_again, load_one, save
+from kernellab.tuning.kernel_source import (
+    KernelSource,
+    agree_to_run,
+    differs,
+    how_to_open,
+    source_of,
+)
+from kernellab.tuning.records import (
+    INTERRUPTED,
+    Candidate,
+    Duration,
+    Machine,
+    Timing,
+    Trial,
+    Work,
+    by_compiler,
+    tied_with_best,
+    timed,
+)
+from kernellab.tuning.worker import installed_triton
+
+# A kernel fixed to the best config of a sweep.
+
+
+class AppliedTuning:
+    """A kernel whose config comes from sweeps: `tuned[grid](x, y, n)` takes no config constants.
+
+    Attributes:
+        fn: the kernel inside.
+        arg_names: its parameters.
+        configs: (key, config) of each sweep; a key is the arguments that choose the config, by
+            name.
+    """
+
+    def __init__(self, kernel: Any, choices: Sequence[tuple[Mapping[str, Any], Candidate]]) -> None:
+        self.fn = without_autotuner(kernel)
+        self.arg_names: Sequence[str] = self.fn.arg_names
+        self.configs = tuple(choices)
+        parameters = inspect.signature(innermost(kernel).fn).parameters.values()
+        self._defaults = {
+            parameter.name: parameter.default
+            for parameter in parameters
+            if parameter.default is not parameter.empty
+        }
+        self._announced: set[tuple[Any, ...]] = set()
+
+    def __getitem__(self, grid: Grid) -> Callable[..., Any]:
+        """Return the kernel with a grid, ready to be called with the rest of its arguments."""
+        return functools.partial(self.run, grid=grid, warmup=False)
+
+    def run(self, *args: Any, grid: Grid, warmup: bool = False, **keywords: Any) -> Any:
+        """Launch with the config for these arguments; return what the kernel's own launch returns.
+
+        Raises:
+            ArgumentError: an argument of the key is missing, or a value of the config is given.
+        """
+        __tracebackhide__ = True
+        given = {**self._defaults, **dict(zip(self.arg_names, args)), **keywords}
+        candidate = self.choose(given)
+        own = {*self.arg_names[: len(args)], *keywords}
+        twice = sorted(own & candidate.values.keys())
+        if twice:
+            raise ArgumentError(
+                f"{', '.join(twice)} is given twice: by the sweep and by the launch",
+                advice="Leave it out of the launch.",
+            )
+        if candidate.pre_hook is not None:
+            candidate.pre_hook({**given, **candidate.values})
+        return self.fn.run(*args, grid=grid, warmup=warmup, **keywords, **candidate.values)
+
+    def choose(self, given: Mapping[str, Any]) -> Candidate:
+        """Return the config for arguments by name: that of the equal key, else of the nearest key.
+
+        A message on stderr reports the first use of a nearest key.
+
+        Raises:
+            ArgumentError: an argument of the key is missing.
+        """
+        names = tuple(self.configs[0][0])
+        missing = [name for name in names if name not in given]
+        if missing:
+            raise ArgumentError(
+                f"the config depends on {missing[0]!r}, which is missing from the launch"
+            )
+        wanted = {name: given[name] for name in names}
+        for key, candidate in self.configs:
+            if key == wanted:
+                return candidate
+        key, candidate = min(self.configs, key=lambda choice: _distance(choice[0], wanted))
+        self._announce(wanted, key)
+        return candidate
+
+    def _announce(self, wanted: Mapping[str, Any], key: Mapping[str, Any]) -> None:
+        if tuple(wanted.values()) in self._announced:
+            return
+        self._announced.add(tuple(wanted.values()))
+        words = [", ".join(f"{n}={v}" for n, v in values.items()) for values in (wanted, key)]
+        print(
+            f"{self.fn.__name__}: not tuned for {words[0]}; uses the config for {words[1]}",
+            file=sys.stderr,
+        )
+
+    def __repr__(self) -> str:
+        return f"AppliedTuning({self.fn!r}, {counted(len(self.configs), 'config')})"
+
+
+def _distance(key: Mapping[str, Any], wanted: Mapping[str, Any]) -> float:
+    """Return how far apart two keys are: sizes by their ratio, other values by being different."""
+    total = 0.0
+    for name, value in wanted.items():
+        other = key[name]
+        if _is_size(value) and _is_size(other):
+            total += abs(math.log(value) - math.log(other))
+        elif value != other:
+            total += 100.0
+    return total
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+
+
+# Merge sweeps of several machines into one.
+
+
+_SEVERAL = "For several sizes or types of one kernel, use kernellab.Tunings([left, right])."
+_ADVICE_TO_MERGE = {
+    "kernel": "Only sweeps of one kernel can be merged.",
+    "target": "Results for one target do not apply to another: keep the sweeps separate.",
+}
+
+
+def merge(left: Tuning, right: Tuning) -> Tuning:
+    """Implement `Tuning.merged`."""
+    if not isinstance(right, type(left)):
+        raise ArgumentError(
+            f"merged takes another sweep, got {described(right)}",
+            advice="kernellab.load(path) reads saved sweeps.",
+        )
+    for what, first, second in sides(left, right):
+        if first != second:
+            raise ArgumentError(
+                f"these sweeps differ in their {what}: {first} and {second}",
+                advice=_ADVICE_TO_MERGE.get(what, _SEVERAL),
+            )
+    machine, notes = _one_machine(left.machine, right.machine)
+    versions = []
+    if differs(left.source, right.source):
+        versions.append(f"merged from sweeps of two versions of {left.kernel!r}")
+    trials = _all_trials(left.trials, [_as_part_of(left, right, trial) for trial in right.trials])
+    return replace(
+        left,
+        trials=trials,
+        machine=machine,
+        known_work=left.work,
+        baselines={**right.baselines, **left.baselines},
+        seconds=left.seconds + right.seconds,
+        notes=tuple(dict.fromkeys([*left.notes, *right.notes, *notes, *versions])),
+        source=left.source or right.source,
+        live=left.live and replace(left.live, calls={}, compiled={}),
+    )
+
+
+def sides(left: Tuning, right: Tuning) -> list[tuple[str, Any, Any]]:
+    """Return what must be equal in two sweeps of one launch: its name, and its value in each."""
+    depend = _depending_on_config(left) | _depending_on_config(right)
+
+    def shared(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in values.items() if name not in depend}
+
+    return [
+        ("kernel", left.kernel, right.kernel),
+        ("target", left.target, right.target),
+        ("key", dict(left.key), dict(right.key)),
+        ("arguments", dict(left.arguments), dict(right.arguments)),
+        ("types", shared(left.types), shared(right.types)),
+        ("constants", _text(shared(left.constants)), _text(shared(right.constants))),
+    ]
+
+
+def _depending_on_config(tuning: Tuning) -> set[str]:
+    return {name for trial in tuning.trials for name in (*trial.types, *trial.constants)}
+
+
+def _text(values: Mapping[str, Any]) -> str:
+    """Format values by their repr, which is all that a file holds of a function."""
+    return ", ".join(f"{name}={value!r}" for name, value in sorted(values.items()))
+
+
+def _as_part_of(left: Tuning, right: Tuning, trial: Trial) -> Trial:
+    """Return a config of `right` with those types and constants that differ from `left`'s."""
+    types = {**right.types, **trial.types}
+    constants = {**right.constants, **trial.constants}
+    return replace(
+        trial,
+        types={name: kind for name, kind in types.items() if left.types.get(name) != kind},
+        constants={
+            name: value
+            for name, value in constants.items()
+            if repr(left.constants.get(name)) != repr(value)
+        },
+    )
+
+
+def _one_machine(left: Machine, right: Machine) -> tuple[Machine, list[str]]:
+    """Return the machine of both, and a note if they differ in their versions.
+
+    A sweep that was not timed takes the other's machine.
+
+    Raises:
+        ArgumentError: the sweeps were timed on different GPUs.
+    """
+    if left.gpu and right.gpu and left.gpu != right.gpu:
+        raise ArgumentError(
+            f"one sweep was timed on {left.gpu}, the other on {right.gpu}, and times of different "
+            "GPUs are never mixed",
+            advice="Keep the sweeps separate, and compare their tables or plots.",
+        )
+    machine = left if left.gpu or not right.gpu else right
+    if left == right or not (left.gpu and right.gpu):
+        return machine, []
+    return machine, [f"merged from sweeps with {left} and with {right}"]
+
+
+def _all_trials(left: Sequence[Trial], right: Sequence[Trial]) -> tuple[Trial, ...]:
+    """Return the configs of both, each once, numbered anew."""
+    kept: dict[str, Trial] = {}
+    for trial in (*left, *right):
+        name = repr(sorted((key, repr(value)) for key, value in trial.candidate.values.items()))
+        if name not in kept or _runs(trial) > _runs(kept[name]):
+            kept[name] = trial
+    return tuple(replace(trial, number=number) for number, trial in enumerate(kept.values()))
+
+
+def _runs(trial: Trial) -> int:
+    return 0 if trial.timing is None else trial.timing.runs
+
+
+# `Tuning`: a finished sweep.
+
+
+OTHER_SOURCE = (
+    "the given kernel's source differs from that of the kernel that was swept; configs are "
+    "compiled from the given one"
+)
+
+_COMPILATIONS_KEPT = 8
+"""Per sweep: a compilation with every pass recorded takes up to 1 MB."""
+
+
+@dataclass(frozen=True)
+class Live:
+    """What only a sweep made in this process has: the kernel, and each config's launch."""
+
+    kernel: Any
+    calls: Mapping[int, BoundCall]
+    count_work: Callable[[], Work] | None = None
+    compiled: dict[int, Compilation] = field(default_factory=dict)
+    """Number of a config -> its compilation, for the last few that were requested."""
+
+
+@dataclass(frozen=True)
+class Tuning(HasCard):
+    """A sweep over a kernel's configs, for one launch's arguments."""
+
+    kernel: str
+    target: Target
+    key: Mapping[str, Any]
+    """The arguments that choose the config, and their values in this sweep."""
+    arguments: Mapping[str, str]
+    """Parameter -> a short description of the value: "float16[4096, 4096]", "4096"."""
+    types: Mapping[str, Any]
+    """Parameter -> its type string ("*fp16:16"), for those that are not compiled in."""
+    constants: Mapping[str, Any]
+    """Parameter -> the value that every config has compiled in."""
+    trials: tuple[Trial, ...]
+    machine: Machine
+    known_work: Work | None = None
+    """What a launch moves and computes, if that was given or counted; see `work`."""
+    baselines: Mapping[str, Timing] = field(default_factory=dict)
+    """Other ways to compute the same, timed like the kernel: torch's, for example."""
+    seconds: Duration = 0.0
+    """Wall time of the sweep."""
+    pruned: Count = 0
+    """Configs that were left out beforehand."""
+    notes: tuple[str, ...] = ()
+    """Remarks on the sweep as a whole."""
+    source: KernelSource | None = None
+    """Where the kernel was defined, and its text; None if an earlier version saved the sweep."""
+    live: Live | None = field(default=None, compare=False, repr=False)
+
+    # Results
+
+    @cached_property
+    def work(self) -> Work:
+        """What a launch moves and computes, whatever its config; counted on first use if it was not
+        given.
+        """
+        if self.known_work is not None:
+            return self.known_work
+        if self.live is None or self.live.count_work is None:
+            return Work(None, None, "it was not given", "it was not given")
+        return self.live.count_work()
+
+    @cached_property
+    def ranked(self) -> tuple[Trial, ...]:
+        """The configs that were timed, the fastest first."""
+        return tuple(timed(self.trials))
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether any config was timed, which needs a GPU."""
+        return bool(self.ranked)
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether it was stopped before its end: the same call continues from there."""
+        return any(note.startswith(INTERRUPTED) for note in self.notes)
+
+    @property
+    def best(self) -> Trial:
+        """The fastest config.
+
+        Raises:
+            ArgumentError: nothing was timed; if all configs were dropped, their reasons are listed.
+        """
+        ranked = self.ranked
+        if ranked:
+            return ranked[0]
+        if not self.trials:
+            raise ArgumentError(
+                f"no config of {self.kernel!r} was tried: the sweep was interrupted",
+                advice="The same call continues from there.",
+            )
+        if all(trial.is_dropped for trial in self.trials):
+            reasons = "\n".join(f"  {trial}" for trial in self.trials)
+            raise ArgumentError(f"no config of {self.kernel!r} is valid:\n{reasons}")
+        raise ArgumentError(
+            f"no config of {self.kernel!r} was timed, so there is no fastest config",
+            advice=(
+                "Times need a GPU, or a saved sweep: kernellab.Tuning.load(path). tuning.table "
+                "shows what the compiler reports."
+            ),
+        )
+
+    @property
+    def ties(self) -> tuple[Trial, ...]:
+        """The configs whose times overlap with the fastest config's by their quartiles; the fastest
+        comes first.
+        """
+        return tuple(tied_with_best(self.trials))
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether other configs are as fast as the fastest, within the noise."""
+        return len(self.ties) > 1
+
+    def candidates(self, count: int = 5) -> list[dict[str, Any]]:
+        """Return the configs to measure first, as a space for `kernellab.tune` on a GPU.
+
+        These are the fastest configs, or without times those with the lowest estimates;
+        docs/estimates.md shows how often the first five contain the best.
+
+        Raises:
+            OptionError: `count` is not a whole number from 1.
+        """
+        check_whole("count", count, 1, meaning="number of configs")
+        ranked = self.ranked or tuple(by_compiler(self.trials))
+        return [trial.candidate.values for trial in ranked[:count]]
+
+    @property
+    def table(self) -> Any:
+        """One row per config, as a pandas DataFrame; `docs/tuning.md` explains the columns."""
+        from kernellab.tuning.records import tuning_table
+
+        return tuning_table(self)
+
+    # Configs
+
+    def apply(self, kernel: Any = None) -> AppliedTuning:
+        """Return the kernel fixed to the fastest config.
+
+        Args:
+            kernel: the kernel, needed only for a sweep that was loaded from a file.
+
+        Raises:
+            ArgumentError: nothing was timed, or the kernel is not known.
+        """
+        known = self if kernel is None else self.with_kernel(kernel)
+        own = known._kernel(None)
+        best = complete(self.best.candidate, own, innermost(own))
+        return AppliedTuning(own, [(dict(self.key), best)])
+
+    def compilation(self, number: int | Trial, kernel: Any = None) -> Compilation:
+        """Compile a config with everything recorded: passes, modules, source map.
+
+        Args:
+            number: the config's number, as in the table; or the Trial.
+            kernel: the kernel, needed only for a sweep that was loaded from a file.
+
+        Raises:
+            ArgumentError: there is no such config, the kernel is not known, or compiling the config
+                crashed or hung in the sweep.
+            CompileError: the config does not compile.
+        """
+        trial = number if isinstance(number, Trial) else self.trial(number)
+        if kernel is None and trial.number in self.compiled:
+            return self.compiled[trial.number]
+        self._check_compiles(trial)
+        plain = innermost(self._kernel(kernel))
+        call = self._call(plain, trial)
+        compilation = compile_bound(plain, call, self.target, record="passes")
+        if kernel is None and self.live is not None:
+            kept = self.live.compiled
+            kept[trial.number] = compilation
+            while len(kept) > _COMPILATIONS_KEPT:
+                del kept[next(iter(kept))]
+        return compilation
+
+    @property
+    def compiled(self) -> Mapping[int, Compilation]:
+        """Number of a config -> its compilation, for the last few that `compilation` made."""
+        return {} if self.live is None else self.live.compiled
+
+    def _check_compiles(self, trial: Trial) -> None:
+        """Refuse a config that ended the process that compiled it: it would end this one too."""
+        dropped = trial.outcome.dropped
+        if (
+            trial.outcome.compiled is None
+            and dropped is not None
+            and dropped.reason in ("crash", "time-out")
+        ):
+            raise ArgumentError(
+                f"config {trial.number} ({trial.candidate}) was not compiled again here: "
+                f"{dropped.line}",
+                advice="To compile it in this process at that risk, call kernellab.compile.",
+            )
+
+    def _call(self, plain: Any, trial: Trial) -> BoundCall:
+        if self.live is not None and trial.number in self.live.calls:
+            return self.live.calls[trial.number]
+        constants = {**self.constants, **trial.constants, **trial.candidate.constants}
+        constants = {name: found_again(value, name, plain) for name, value in constants.items()}
+        types = {**self.types, **trial.types}
+        own = {name: kind for name, kind in types.items() if name not in trial.constants}
+        return bind(
+            plain, (), own, self.target, options=trial.candidate.options, constants=constants
+        )
+
+    def compare(self, left: int | Trial, right: int | Trial, kernel: Any = None) -> Comparison:
+        """Compare two configs: options, IR after each pass, SASS, resources.
+
+        A note says if the installed Triton is not the sweep's. Raises as `compilation`.
+        """
+        comparison = compare(self.compilation(left, kernel), self.compilation(right, kernel))
+        numbers = (side.number if isinstance(side, Trial) else side for side in (left, right))
+        first, second = (f"config {number}" for number in numbers)
+        other = self.recompiled if kernel is None else self._other_triton()
+        return replace(comparison, told_apart=(first, second), notes=(other,) if other else ())
+
+    def trial(self, number: int) -> Trial:
+        """Return the config of that number.
+
+        Raises:
+            ArgumentError: there is no such config.
+        """
+        for trial in self.trials if is_whole(number) else ():
+            if trial.number == number:
+                return trial
+        raise ArgumentError(
+            f"the sweep of {self.kernel!r} has no config {shown(number)}",
+            advice=(
+                f"It has {counted(len(self.trials), 'config')}, whose numbers are the index of "
+                "tuning.table."
+            ),
+        )
+
+    def _kernel(self, given: Any) -> Any:
+        if given is not None:
+            return given
+        if self.live is None:
+            raise ArgumentError(
+                f"this sweep of {self.kernel!r} was read from a file, which does not "
+                "contain the kernel",
+                advice=how_to_open(self.kernel, self.source),
+            )
+        return self.live.kernel
+
+    def with_kernel(self, kernel: Any = None, *, run_source: bool = False) -> Tuning:
+        """Return this sweep with its kernel, so that configs can be compiled and applied.
+
+        Args:
+            kernel: the kernel. None runs the source that the sweep was saved with, so the file must
+                be trusted. A notebook and Python's prompt show the source and request an answer
+                first; a script prints a line on stderr.
+            run_source: whether to run the source without either.
+
+        Raises:
+            OptionError: `run_source` is not True or False.
+            ArgumentError: the kernel is not the sweep's. Or none is given and the file has no
+                source, the answer was no, or the front end takes no answers.
+            ArchiveError: the source in the file does not define the kernel.
+            KeyboardInterrupt: Ctrl-C was pressed while the source ran; the sweep is unchanged.
+        """
+        check_flags(run_source=run_source)
+        if kernel is None:
+            kernel = self._saved_kernel(run_source)
+        plain = innermost(kernel)
+        if plain.__name__ != self.kernel:
+            raise ArgumentError(
+                f"this is a sweep of {self.kernel!r}, but the given kernel is {plain.__name__!r}"
+            )
+        tried = {
+            name for trial in self.trials for name in (*trial.candidate.constants, *trial.constants)
+        }
+        unknown = sorted({*self.types, *self.constants, *tried} - set(plain.arg_names))
+        if unknown:
+            raise ArgumentError(
+                f"this sweep is of a {self.kernel!r} with the parameter {unknown[0]!r}, which the "
+                "given kernel does not have",
+                position=triton_api.definition_of(plain),
+            )
+        given = source_of(plain) if self.source is not None else None
+        notes = [OTHER_SOURCE] if differs(self.source, given) else []
+        return replace(
+            self,
+            known_work=self.work,
+            live=Live(kernel, {}),
+            notes=tuple(dict.fromkeys((*self.notes, *notes))),
+        )
+
+    def _saved_kernel(self, run_source: bool) -> Any:
+        if self.source is None:
+            raise ArgumentError(
+                f"this sweep of {self.kernel!r} has no source to make the kernel from",
+                advice=how_to_open(self.kernel, None),
+            )
+        if self.source.is_whole and not run_source:
+            agree_to_run(self.source)
+        return self.source.kernel_again()
+
+    # Views
+
+    @property
+    def knows_kernel(self) -> bool:
+        """Whether configs can be compiled and applied; a file does not contain the kernel."""
+        return self.live is not None
+
+    @property
+    def recompiled(self) -> str:
+        """A sentence that says that configs compiled now may differ from the sweep's, as those were
+        compiled by another Triton; "" if they were not.
+        """
+        # A sweep that has its launches was compiled by this process, even if its times were
+        # recorded on another machine.
+        return "" if self.live is None or self.live.calls else self._other_triton()
+
+    def _other_triton(self) -> str:
+        here, there = installed_triton(), self.machine.triton
+        if here == there:
+            return ""
+        return (
+            f"The sweep's configs were compiled by Triton {there}, and those opened here by Triton "
+            f"{here}: their IR, registers and shared memory may differ."
+        )
+
+    @property
+    def is_redefined(self) -> bool:
+        """Whether the kernel was redefined with a different source since the sweep, as by a cell
+        that ran again; False if that cannot be determined.
+        """
+        if self.live is None or self.live.kernel is None:
+            return False
+        plain = innermost(self.live.kernel)
+        now = triton_api.source_now(plain)
+        return now is not None and now != "".join(plain.raw_src)
+
+    def show(self, **options: Any) -> Any:
+        """Explore the sweep: its plots and its table, linked; a click on a config opens its IR
+        (docs/widgets.md).
+
+        The last expression of a cell shows the view; `.to_html(path)` writes it as one
+        self-contained page.
+
+        Args:
+            options: plot=, the kind that is shown first (as in `plot`); compilations=, numbers of
+                the configs whose IR a page contains, since a page has no kernel. By default, these
+                are the fastest if the kernel is known, and those that `compilation` compiled.
+
+        Raises:
+            ArgumentError: there is no such plot or config, or compilations are requested but the
+                kernel is not known.
+        """
+        return show(self, **options)
+
+    def plot(self, kind: str | None = None, **options: Any) -> Any:
+        """Plot the sweep; `docs/tuning.md` shows the kinds.
+
+        Args:
+            kind: "times" (sorted, with quartiles), "heatmap" (over two parameters), "parallel"
+                (coordinates), "occupancy", "registers", "spills", "shared" (time against each, or
+                each alone if nothing was timed). None is "times", or "registers" without times.
+            options: "heatmap" takes x= and y=, names of two parameters.
+
+        Raises:
+            ArgumentError: there is no such kind, or nothing to draw.
+        """
+        return plot(self, kind=kind, **options)
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the sweep to a JSON file, which `Tuning.load` reads anywhere; return its path.
+
+        Raises:
+            ArchiveError: the file cannot be written.
+        """
+        return save([self], path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], kernel: Any = None) -> Tuning:
+        """Return the sweep of a file, with `kernel` if that is given.
+
+        Raises:
+            ArchiveError: there is no such file, it is damaged or of another version, or it contains
+                several sweeps.
+        """
+        tuning = load_one(path, cls)
+        return tuning if kernel is None else tuning.with_kernel(kernel)
+
+    def merged(self, other: Tuning) -> Tuning:
+        """Merge both sweeps' configs, as of two machines with the same GPU that shared a space.
+
+        A config that both timed keeps the time that has more runs.
+
+        Raises:
+            ArgumentError: the sweeps are of different kernels, arguments or targets, or were timed
+                on different GPUs.
+        """
+        return merge(self, other)
+
+    def __repr__(self) -> str:
+        dropped = sum(trial.is_dropped for trial in self.trials)
+        words = (
+            f"Tuning({self.kernel!r} for {self.target}: {counted(len(self.trials), 'config')}, "
+            f"{dropped} dropped"
+        )
+        if self.is_interrupted:
+            words += ", interrupted"
+        if not self.ranked:
+            return f"{words}, not timed)"
+        best = self.best
+        assert best.timing is not None
+        return f"{words}; {best.candidate}: {best.timing.median * 1e3:.4g} us)"

@@ -1,0 +1,574 @@
+"""The work of a sweep's processes: compile a config, run it, compare its results, and time it."""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import importlib
+import math
+import os
+import platform
+import re
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TextIO
+
+import torch
+import triton
+from triton.testing import do_bench, do_bench_cudagraph
+
+from kernellab import triton_api
+from kernellab.common.argument_checks import listed
+from kernellab.common.gpu_faults import gpu_fault
+from kernellab.common.saved_json import kernellab_version
+from kernellab.common.time_limits import OutOfTime, limited
+from kernellab.compiler.pipeline import compile_bound
+from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.compiler.targets import local_target
+from kernellab.errors import (
+    ArgumentError,
+    CompileError,
+    KernelLabError,
+    MachineError,
+    UnsupportedOperation,
+)
+from kernellab.launch.argument_copies import tensors_in
+from kernellab.launch.differences import Contents, differences_between, tolerance
+from kernellab.launch.dispatch import interpret
+from kernellab.profiling.estimates.counts import count, with_memory
+from kernellab.profiling.estimates.model import CALIBRATION, Model, estimated_gpu
+from kernellab.records import Compilation, Target
+from kernellab.records.bisections import Difference
+from kernellab.records.run_options import RunOptions
+from kernellab.triton_api.shipping import unpack
+from kernellab.tuning.assignments import Arguments, Job, Setup, Task, TrialOptions
+from kernellab.tuning.records import Compiled, Dropped, Machine, Method, Outcome, Reason, Timing
+
+# The GPUs of this machine: their names, and locks to use one at a time.
+
+
+def chosen_gpus(gpus: str | int | Sequence[int] | None, own: int) -> tuple[int, ...]:
+    """Return the numbers of the GPUs to time on, which must be of one kind.
+
+    Args:
+        gpus: numbers, "all", or None for the GPU of the arguments.
+        own: the number of the GPU of the arguments.
+
+    Raises:
+        ArgumentError: there is no such GPU, or the GPUs are of several kinds.
+    """
+    count = torch.cuda.device_count()
+    if gpus is None:
+        return (own,)
+    if gpus == "all":
+        numbers: tuple[int, ...] = tuple(range(count))
+    else:
+        given = (gpus,) if isinstance(gpus, int) else listed("gpus", gpus, 1000)
+        numbers = tuple(dict.fromkeys(int(number) for number in given))
+    if not numbers or any(not 0 <= number < count for number in numbers):
+        raise ArgumentError(
+            f"gpus must name GPUs from 0 to {count - 1}, got {gpus!r}",
+            advice='Give numbers of this machine\'s GPUs, or "all".',
+        )
+    names = {torch.cuda.get_device_name(number) for number in numbers}
+    if len(names) > 1:
+        raise ArgumentError(
+            f"the GPUs {', '.join(map(str, numbers))} are of several kinds: "
+            f"{', '.join(sorted(names))}",
+            advice="Times of different GPUs are never mixed: run one sweep per kind.",
+        )
+    return numbers
+
+
+def this_machine(gpu: int | None) -> Machine:
+    """Return what a sweep's times depend on, or without a GPU, what its compilations depend on."""
+    return Machine(
+        gpu="" if gpu is None else torch.cuda.get_device_name(gpu),
+        driver="" if gpu is None else _driver(),
+        python=platform.python_version(),
+        torch=torch.__version__,
+        triton=installed_triton(),
+        kernellab=kernellab_version(),
+    )
+
+
+def installed_triton() -> str:
+    """Return the version of Triton in this process."""
+    return str(triton.__version__)
+
+
+def _driver() -> str:
+    """Return the version of NVIDIA's driver from its kernel module; "" if that is not available."""
+    try:
+        words = Path("/proc/driver/nvidia/version").read_text().splitlines()[0].split()
+    except (OSError, IndexError):
+        return ""
+    return next((word for word in words if word[:1].isdigit() and "." in word), "")
+
+
+@contextmanager
+def one_gpu_for_me() -> Iterator[int]:
+    """Yield the number of a GPU that no other process times on; wait if all are in use.
+
+    The lock is a file in the folder for temporary files, so that the processes of one machine share
+    its GPUs.
+    """
+    files = [open(_lock_file(number), "w") for number in range(torch.cuda.device_count())]  # noqa: SIM115
+    try:
+        yield _first_free(files)
+    finally:
+        for file in files:
+            file.close()  # which releases the lock
+
+
+def _first_free(files: Sequence[TextIO]) -> int:
+    for number, file in enumerate(files):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            continue
+        return number
+    waits_for = os.getpid() % len(files)
+    fcntl.flock(files[waits_for], fcntl.LOCK_EX)
+    return waits_for
+
+
+def _lock_file(number: int) -> Path:
+    uuid = torch.cuda.get_device_properties(number).uuid
+    return Path(tempfile.gettempdir(), f"kernellab-gpu-{uuid}-{os.getuid()}.lock")
+
+
+# Time a kernel on a GPU with Triton's own benchmark functions.
+
+
+SHORT = 0.015
+"""Milliseconds. For a shorter kernel, the gap between two launches is a large part of the time
+between events, so a CUDA graph measures it better."""
+
+
+def measure(launch: Callable[[], Any], arguments: Arguments, method: Method | None) -> Timing:
+    """Time a launch on the current GPU.
+
+    Args:
+        launch: starts the kernel on the working arguments.
+        arguments: the working arguments, restored before each timed run if a run changes what the
+            next computes.
+        method: None takes "graph" for a short kernel that may run again and again on its own
+            output, else "events".
+
+    Returns:
+        The quartiles of the runs' times. With "events", the L2 cache is emptied before each.
+    """
+    if _depends_on_earlier_runs(launch, arguments):
+        return _restored_between(launch, arguments)
+    return time_baseline(launch, method)
+
+
+def time_baseline(run: Callable[[], Any], method: Method | None = None) -> Timing:
+    """Time a function of the user's on the current GPU of this process.
+
+    Args:
+        run: launches.
+        method: that of the kernels to compare with; None chooses as `measure` does.
+    """
+    if method != "graph":
+        timing = Timing.of(do_bench(run, return_mode="all"), "events")
+        if method == "events" or timing.median >= SHORT:
+            return timing
+    return Timing.of(do_bench_cudagraph(run, return_mode="all"), "graph")
+
+
+def _restored_between(launch: Callable[[], Any], arguments: Arguments) -> Timing:
+    between = _BetweenRuns(arguments)
+
+    def prepared_launch() -> None:
+        between.make_sure()
+        launch()
+
+    samples = do_bench(prepared_launch, grad_to_none=[between], return_mode="all")
+    return Timing.of(samples, "events")
+
+
+class _BetweenRuns:
+    """A stand-in for a tensor in `grad_to_none`, which do_bench clears before each timed run,
+    outside the time.
+
+    do_bench has no other hook between runs. It does not clear gradients before warm-up runs, so
+    those restore the arguments themselves.
+    """
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._arguments = arguments
+        self._restored = False
+
+    @property
+    def grad(self) -> None:
+        """Always None, as of a tensor without a gradient."""
+
+    @grad.setter
+    def grad(self, _none: None) -> None:
+        self._arguments.restore()
+        self._restored = True
+
+    def make_sure(self) -> None:
+        """Restore the arguments unless that was done since the last run."""
+        if not self._restored:
+            self._arguments.restore()
+        self._restored = False
+
+
+def _depends_on_earlier_runs(launch: Callable[[], Any], arguments: Arguments) -> bool:
+    """Whether a second run, on the results of the first, computes something else, because the
+    kernel reads what it writes.
+    """
+    arguments.restore()
+    launch()
+    after_one = arguments.contents()
+    launch()
+    depends = not arguments.holds(after_one)
+    arguments.restore()
+    return depends
+
+
+# Estimate a config's time in the process that compiles it, which has only its tensors' shapes.
+
+
+_SECONDS = 0.05
+"""How long programs of a sample run, unless the first few take longer."""
+_MOST_SECONDS = 5.0
+"""How long an estimate may take, since a kernel may wait for something that only a GPU does."""
+
+
+def estimated(compilation: Compilation, kernel: Any, task: Task) -> float | None:
+    """Return the estimated microseconds of a launch; None if it cannot be estimated.
+
+    A config without an estimate can still be valid.
+
+    Raises:
+        OutOfTime: the estimate took too long, which may differ on a machine that is less busy.
+    """
+    if task.tensors is None:
+        return None
+    try:
+        gpu = estimated_gpu(compilation.target)
+        tensors = {
+            name: torch.empty_strided(shape, strides, dtype=getattr(torch, dtype), device="meta")
+            for name, (shape, strides, dtype) in task.tensors.items()
+        }
+        call = BoundCall(task.specialization, with_memory({**task.values, **tensors}), {})
+        with limited(_MOST_SECONDS):
+            counts = count(compilation, kernel, task.grid, call, _SECONDS)
+        return float(Model([counts], gpu).microseconds(CALIBRATION)[0])
+    except OutOfTime:
+        raise
+    except Exception:  # for an operation, a target, or a size that the count does not support
+        return None
+
+
+# The work of a sweep's processes: compile a config, run it, compare its results, and time it.
+#
+# Everything here is called by name with plain data, so a config that hangs or crashes ends only
+# the process that runs it.
+
+# --------------------------------------------------------------------------------------------------
+# Compiling
+# --------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=4)
+def _job(packed: bytes) -> Job:
+    job: Job = unpack(packed)
+    here = installed_triton()
+    if job.triton not in ("", here):
+        raise KernelLabError(
+            f"this process has Triton {here}, but the sweep needs Triton {job.triton}",
+            advice="Install the same version for all processes of a sweep.",
+        )
+    return job
+
+
+def compile_config(packed_job: bytes, packed_task: bytes) -> Outcome:
+    """Compile a config, which puts it into Triton's cache; return what the compiler reports."""
+    job, task = _job(packed_job), unpack(packed_task)
+    call = BoundCall(task.specialization, {}, task.options)
+    started = time.perf_counter()
+    try:
+        estimates = task.tensors is not None
+        for_launch = task.is_timed or not estimates
+        compilation = compile_bound(
+            job.kernel, call, job.target, ttgir_lines=not for_launch, for_launch=for_launch
+        )
+        compiled = _summary(compilation, time.perf_counter() - started)
+        if not estimates:
+            return Outcome(compiled=compiled)
+        if for_launch:  # an estimate needs machine code whose lines are those of the TTGIR
+            compilation = compile_bound(job.kernel, call, job.target, ttgir_lines=True)
+        return _with_estimate(compiled, compilation, job, task)
+    except CompileError as error:
+        limits = isinstance(error.__cause__, triton_api.OutOfResources)
+        return _dropped("out of resources" if limits else "compile error", str(error))
+    except MachineError as error:  # which may not happen again, and is not the config's fault
+        return _lost(error)
+    except KernelLabError as error:
+        return _dropped("compile error", str(error))
+    except Exception as error:
+        if triton_api.is_machines_fault(error):
+            return _lost(error)
+        raise
+
+
+def _with_estimate(compiled: Compiled, compilation: Compilation, job: Job, task: Task) -> Outcome:
+    """Return what the compiler reports, with an estimate of the time if possible."""
+    try:
+        microseconds = estimated(compilation, job.kernel, task)
+    except OutOfTime:
+        return Outcome(compiled=compiled, lasts=task.is_timed)
+    return Outcome(compiled=replace(compiled, estimated=microseconds))
+
+
+def _summary(compilation: Compilation, seconds: float) -> Compiled:
+    fraction, limited_by = math.nan, ""
+    if compilation.can_answer("occupancy"):
+        occupancy = compilation.occupancy()
+        fraction, limited_by = occupancy.fraction, ", ".join(occupancy.limited_by)
+    return Compiled(
+        resources=compilation.resources,
+        occupancy=fraction,
+        limited_by=limited_by,
+        matrix=_matrix_instruction(compilation),
+        seconds=seconds,
+    )
+
+
+_PTX_MATRIX = re.compile(r"\b((?:wgmma\.mma_async|mma\.sync|tcgen05\.mma)[\w.:]*)")
+_AMD_MATRIX = re.compile(r"^\s*(v_mfma\w*|v_smfmac\w*|v_wmma\w*|v_swmmac\w*)", re.M)
+_MODIFIERS = re.compile(r"\.(?:sync|aligned|row|col)\b")
+
+
+def _matrix_instruction(compilation: Compilation) -> str:
+    """Return the most frequent matrix instruction in the PTX or in AMD's assembly, since
+    disassembling SASS takes longer than compiling.
+    """
+    if "ptx" in compilation.stages:
+        instructions = Counter(_PTX_MATRIX.findall(compilation.stages["ptx"].text))
+        names = [_MODIFIERS.sub("", name) for name, _ in instructions.most_common(1)]
+    else:
+        text = compilation.stages["amdgcn"].text if "amdgcn" in compilation.stages else ""
+        names = [name for name, _ in Counter(_AMD_MATRIX.findall(text)).most_common(1)]
+    return names[0] if names else ""
+
+
+def _dropped(reason: Reason, why: str, *, lasts: bool = True) -> Outcome:
+    return Outcome(dropped=Dropped(reason, why), lasts=lasts)
+
+
+def _lost(error: Exception) -> Outcome:
+    words = str(error) if isinstance(error, KernelLabError) else f"{type(error).__name__}: {error}"
+    return _dropped("lost", words, lasts=False)
+
+
+# --------------------------------------------------------------------------------------------------
+# Running
+# --------------------------------------------------------------------------------------------------
+
+
+class _Stage:
+    """Arguments on a device, and what a correct run leaves in them."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.job = _job(setup.job)
+        self.on_gpu = setup.device is not None
+        self.device = torch.device("cpu")
+        if setup.device is not None:
+            torch.cuda.set_device(setup.device)
+            here = torch.cuda.get_device_name(setup.device)
+            if setup.gpu and here != setup.gpu:
+                raise KernelLabError(
+                    f"this process has a different GPU, {here}, but the sweep runs on {setup.gpu}"
+                )
+            self.device = torch.device("cuda", setup.device)
+        else:
+            importlib.import_module("kernellab.interpreter")  # takes 1 to 2 s, not a config's time
+        self.arguments = Arguments(setup.arguments.open(), self.device)
+        self.expected: Contents | None = None
+        self.compared_with = ""
+        self.standard: bytes | None = None
+        """The config, packed, whose results are the expected ones."""
+        if setup.reference is not None:
+            self.expected = Arguments(setup.reference.open(), self.device).values
+            self.compared_with = "the reference"
+
+    def launcher(self, task: Task) -> Callable[[], Any]:
+        """Return a function that launches a config on the working arguments, without waiting for
+        the GPU.
+        """
+        values = {**self.arguments.values, **task.values}
+        kernel = self.job.kernel
+        values = {name: values[name] for name in kernel.arg_names if name in values}
+        if not self.on_gpu:
+            call = BoundCall(task.specialization, values, task.options)
+            return lambda: interpret(kernel, task.grid, call, self.job.target, RunOptions())
+        keywords = {**values, **task.options}
+        return lambda: kernel.run(grid=task.grid, warmup=False, **keywords)
+
+    def run(self, task: Task) -> Contents:
+        """Run once on the arguments as they were given; return their tensors (not copied)."""
+        self.arguments.restore()
+        launch = self.launcher(task)
+        launch()
+        if self.on_gpu:
+            torch.cuda.synchronize()
+        return dict(tensors_in(self.arguments.values))
+
+    def set_standard(self, packed_task: bytes, results: Contents | None = None) -> None:
+        """Take this config's results as the expected ones; None for `results` runs the config."""
+        results = self.run(unpack(packed_task)) if results is None else results
+        self.expected = {name: tensor.clone() for name, tensor in results.items()}
+        self.compared_with, self.standard = "the first config", packed_task
+
+
+_ready: dict[str, Any] = {}
+"""The arguments of one sweep at a time, since they may fill much of a GPU."""
+
+
+def prepare(setup: Setup) -> None:
+    """Load the arguments and the expected results unless they are loaded. This may take as long as
+    importing torch, starting the GPU and copying.
+    """
+    key = (
+        setup.job,
+        setup.arguments.digest,
+        setup.reference and setup.reference.digest,
+        setup.device,
+    )
+    if _ready.get("key") != key:
+        release()
+        _ready.update(key=key, stage=_Stage(setup))
+    stage: _Stage = _ready["stage"]
+    if setup.reference is None and setup.standard not in (None, stage.standard):
+        assert setup.standard is not None
+        stage.set_standard(setup.standard)
+
+
+def release() -> None:
+    """Free a sweep's arguments."""
+    _ready.clear()
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.empty_cache()
+
+
+def process_is_spoilt(outcome: Outcome) -> bool:
+    """Whether a GPU error made the process unusable: CUDA repeats the error for all later calls."""
+    dropped = outcome.dropped
+    return dropped is not None and dropped.reason == "crash"
+
+
+def run_config(setup: Setup, packed_task: bytes, trial_options: TrialOptions) -> Outcome:
+    """Run a config: compare its results, and time it."""
+    prepare(setup)
+    stage: _Stage = _ready["stage"]
+    task: Task = unpack(packed_task)
+    try:
+        started = time.perf_counter()
+        checked = _check(stage, packed_task) if trial_options.check else ""
+        seconds = time.perf_counter() - started
+        timing = None
+        if trial_options.measure:
+            timing = measure(stage.launcher(task), stage.arguments, trial_options.method)
+    except WrongResult as wrong:
+        return _dropped("wrong result", str(wrong))
+    except triton_api.OutOfResources as error:
+        return _dropped("out of resources", str(error))
+    except torch.OutOfMemoryError as error:
+        return _dropped("out of memory", str(error))
+    except MachineError as error:
+        return _dropped("lost", str(error))
+    except UnsupportedOperation as error:
+        # A limit of the interpreter does not make the config invalid.
+        return Outcome(unchecked=error.problem)
+    except KernelLabError as error:
+        if triton_api.is_machines_fault(error):
+            return _lost(error)
+        return _dropped("fault", str(error))
+    except Exception as error:
+        return _of_exception(error)
+    return Outcome(checked=checked, timing=timing, check_seconds=seconds)
+
+
+_NO_MEMORY = re.compile(r"out of memory|ALLOC_FAILED", re.IGNORECASE)
+"""Messages of CUDA and its libraries if other processes use the memory."""
+
+
+def _of_exception(error: Exception) -> Outcome:
+    words = f"{type(error).__name__}: {error}"
+    if gpu_fault(error) is not None:
+        return _dropped("crash", words)
+    if isinstance(error, MemoryError) or _NO_MEMORY.search(words):
+        return _dropped("out of memory", words)
+    if triton_api.is_machines_fault(error):
+        return _lost(error)
+    return _dropped("fault", words, lasts=False)
+
+
+def _check(stage: _Stage, packed_task: bytes) -> str:
+    """Run once and compare the results; return what they were compared with."""
+    results = stage.run(unpack(packed_task))
+    if stage.expected is None:
+        stage.set_standard(packed_task, results)
+        return stage.compared_with
+    job = stage.job
+    check_results(results, stage.expected, stage.compared_with, job.rtol, job.atol)
+    return stage.compared_with
+
+
+def machine_here(own_gpu: bool) -> tuple[Machine, Target | None]:
+    """Return this process's machine and target, with its first GPU if requested and present."""
+    gpu = 0 if own_gpu and torch.cuda.is_available() else None
+    return this_machine(gpu), local_target() if gpu is not None else None
+
+
+def with_compiled(outcome: Outcome, compiled: Compiled | None) -> Outcome:
+    """Return the outcome of a run with what the compiler reported before."""
+    return replace(outcome, compiled=outcome.compiled or compiled)
+
+
+class WrongResult(Exception):
+    """The results differ from those expected."""
+
+
+def check_results(
+    results: Contents,
+    expected: Contents,
+    compared_with: str,
+    rtol: float | None,
+    atol: float | None,
+) -> None:
+    """Compare tensors with the expected ones, by name.
+
+    Args:
+        results, expected: tensors by parameter.
+        compared_with: where the expected tensors come from, for the message.
+        rtol, atol: the tolerances; None takes those of the dtype.
+
+    Raises:
+        WrongResult: a tensor differs by more than the tolerance.
+    """
+    for name, want in expected.items():
+        allowed = tolerance(want, rtol, atol)
+        for difference in differences_between({name: want}, {name: results[name]}, *allowed):
+            raise WrongResult(_format_difference(difference, compared_with))
+
+
+def _format_difference(difference: Difference, compared_with: str) -> str:
+    place = f"[{', '.join(map(str, difference.index))}]" if difference.index else ""
+    share = f"{difference.elements:,} of {difference.size:,} elements"
+    return (
+        f"{difference.argument} differs from that of {compared_with} in {share}; most at "
+        f"{difference.argument}{place}: {difference.actual:g} where {difference.expected:g} is "
+        "expected"
+    )
