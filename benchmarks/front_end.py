@@ -22,8 +22,8 @@ import torch
 
 import kernellab
 from benchmarks.harness import print_report
+from kernellab.records.display import show
 from kernellab.records.layouts import Layout
-from kernellab.records.showing import show
 from kernellab.viz.kit.bundle import SCRIPT
 from tests.corpus.loader import compile_entry, entry
 from tests.kernels.traced import accumulate

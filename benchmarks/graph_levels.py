@@ -26,10 +26,10 @@ from torch import nn
 from benchmarks.graph_models import Gpt
 from benchmarks.harness import machine_facts
 from kernellab.graphs.backend import kernellab_backend
-from kernellab.graphs.given_calls import GivenCall
-from kernellab.graphs.graphing import GraphOptions
+from kernellab.graphs.graph import GraphOptions
+from kernellab.graphs.jobs import capture
+from kernellab.graphs.processes import GivenCall
 from kernellab.graphs.report import GraphReport
-from kernellab.graphs.worker.capture import capture
 
 
 def main() -> None:

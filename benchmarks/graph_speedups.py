@@ -25,7 +25,7 @@ import torch
 
 from benchmarks.graph_models import MODELS
 from benchmarks.harness import geometric_mean, markdown_table
-from kernellab.graphs.worker.speedups import WAYS, speedups
+from kernellab.graphs.jobs import WAYS, speedups
 
 
 def main() -> None:

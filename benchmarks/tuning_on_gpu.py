@@ -39,7 +39,7 @@ from benchmarks.tuning_cases import (
     vector_add_case,
 )
 from kernellab import triton_api
-from kernellab.common.cores import usable_cores
+from kernellab.common.system import usable_cores
 from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import local_target
 from kernellab.tuning.descriptions import type_strings

@@ -83,10 +83,10 @@ if TYPE_CHECKING:
         UnsupportedOperation as UnsupportedOperation,
     )
     from kernellab.graphs.backend import last_report as last_report
-    from kernellab.graphs.installed_backends import backends as backends
-    from kernellab.graphs.graphing import graph as graph
+    from kernellab.graphs.captures import backends as backends
+    from kernellab.graphs.graph import graph as graph
     from kernellab.graphs.report import GraphReport as GraphReport
-    from kernellab.graphs.tracers import tracers as tracers
+    from kernellab.graphs.graph import tracers as tracers
     from kernellab.interpreter.foreign_code import (
         device_function as device_function,
         inline_assembly as inline_assembly,
@@ -115,9 +115,9 @@ if TYPE_CHECKING:
         Target as Target,
     )
     from kernellab.records.layouts import Layout as Layout
-    from kernellab.records.showing import show as show
+    from kernellab.records.display import show as show
     from kernellab.tracing.records import Trace as Trace
-    from kernellab.tracing.tracing_run import trace as trace
+    from kernellab.tracing.launches import trace as trace
     from kernellab.tuning.tunings import tunings as tunings
     from kernellab.tuning.tuning import Tuning as Tuning
     from kernellab.tuning.tunings import Tunings as Tunings
@@ -142,10 +142,9 @@ _PUBLIC = {
         "OutOfBounds ProfileError TargetError UnsupportedOperation"
     ),
     "graphs.backend": "last_report",
-    "graphs.installed_backends": "backends",
-    "graphs.graphing": "graph",
+    "graphs.captures": "backends",
+    "graphs.graph": "graph tracers",
     "graphs.report": "GraphReport",
-    "graphs.tracers": "tracers",
     "interpreter.foreign_code": "device_function inline_assembly",
     "launch.bisection": "bisect",
     "launch.dispatch": "WatchedLaunch on_launch",
@@ -161,9 +160,9 @@ _PUBLIC = {
     "profiling.profiles.session": "profile",
     "records": "Compilation Launch Resources Run Specialization Stage Stages Target",
     "records.layouts": "Layout",
-    "records.showing": "show",
+    "records.display": "show",
     "tracing.records": "Trace",
-    "tracing.tracing_run": "trace",
+    "tracing.launches": "trace",
     "tuning.tune": "tune",
     "tuning.tuning": "Tuning",
     "tuning.tunings": "Tunings tunings",

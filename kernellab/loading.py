@@ -43,14 +43,13 @@ def load(path: str | os.PathLike[str]) -> Any:
         ArchiveError: there is no such file, it is none of these, it is damaged, of another
             version, or larger than any that is saved.
     """
-    from kernellab.common.saved_files import file_bytes
-    from kernellab.common.saved_json import saved_path
+    from kernellab.common.saved_files import file_bytes, saved_path
     from kernellab.errors import ArchiveError
 
     file = saved_path(path, ArchiveError)
     if os.path.isdir(file):  # which raises nothing, as Path.is_dir may
         from kernellab.compiler.files.importers import read_cache_folder
-        from kernellab.graphs.logs.folders import capture_in_folder
+        from kernellab.graphs.torch_logs import capture_in_folder
 
         capture = capture_in_folder(file)
         return read_cache_folder(file) if capture is None else _report(capture)
@@ -60,7 +59,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         return read_ncu(file)
     content = file_bytes(file, ArchiveError)
     if content.startswith(_ZIP_BEGINNING):
-        from kernellab.tracing.files.reading import trace_in
+        from kernellab.tracing.files import trace_in
 
         return trace_in(content, file)
     if _is_of_sweeps(content):
@@ -71,7 +70,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         tunings = Tunings(sweeps_in(content, file, Tuning))
         return tunings[0] if len(tunings) == 1 else tunings
     if content.startswith(_GZIP_BEGINNING):
-        from kernellab.graphs.files import capture_in_file, is_of_graphs
+        from kernellab.graphs.report import capture_in_file, is_of_graphs
 
         if is_of_graphs(content):
             return _report(capture_in_file(content, file))
@@ -79,10 +78,10 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     if (profile := profile_in(content, file)) is not None:
         return profile
-    from kernellab.graphs.logs.entries import is_trace_log
+    from kernellab.graphs.torch_texts import is_trace_log
 
     if is_trace_log(content):
-        from kernellab.graphs.logs.traces import capture_in_log
+        from kernellab.graphs.torch_logs import capture_in_log
 
         return _report(capture_in_log(content, file))
     from kernellab.compiler.files.loading import compilation_in

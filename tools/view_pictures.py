@@ -16,8 +16,8 @@ import kernellab
 from benchmarks.fidelity_outputs import DATA
 from benchmarks.profile_on_gpu import file_name
 from kernellab.cli.demo.kernels import matmul as swept
+from kernellab.records.display import show
 from kernellab.records.layouts import Layout
-from kernellab.records.showing import show
 from kernellab.viz.kit.view import View
 from tests.kernels.basic import matmul as product
 from tests.support.compiled import of_corpus

@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 import torch
 
-from kernellab.common.sparse import sparse_zeros
+from kernellab.common.containers import sparse_zeros
 from kernellab.errors import ArgumentError
 from kernellab.interpreter.memory.address_space import is_pointer
 from kernellab.launch.argument_copies import ALIGNMENT, aligned_copy, aligned_part, tensors_in

@@ -22,10 +22,10 @@ from kernellab.checker.detectors import DETECTORS, WITHOUT_PROGRAMS
 from kernellab.checker.fixes import Trial
 from kernellab.checker.records import Finding, Findings
 from kernellab.checker.session import CheckSession
-from kernellab.common.argument_checks import check_tolerance, check_whole, listed
-from kernellab.common.formatting import joined_sizes, shown
-from kernellab.common.gpu_faults import gpu_fault
+from kernellab.common.arguments import check_tolerance, check_whole, listed
 from kernellab.common.progress import UNTOUCHED, ProgressBar
+from kernellab.common.system import gpu_fault
+from kernellab.common.text import joined_sizes, shown
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.subjects import subject_of
 from kernellab.errors import ArgumentError, GpuFault, KernelLabError, suggestion
@@ -37,7 +37,7 @@ from kernellab.launch.preparation import EntryPoint, PreparedLaunch, prepare_bou
 from kernellab.launch.reference_results import Reference, Results, expected_results
 from kernellab.launch.tile_kernel import run
 from kernellab.records import BoundLaunch, Target
-from kernellab.records.run_options import DEFAULT
+from kernellab.records.launches import DEFAULT
 
 # `kernellab.check`: run a launch with all detectors.
 

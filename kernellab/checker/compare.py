@@ -12,7 +12,7 @@ import numpy
 import torch
 
 from kernellab.checker.arguments import LazyCopies
-from kernellab.common.formatting import number_texts
+from kernellab.common.text import number_texts
 from kernellab.launch.differences import tolerance
 
 Piece = tuple[slice, ...]

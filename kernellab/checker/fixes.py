@@ -20,8 +20,8 @@ from kernellab import triton_api
 from kernellab.checker.kernel_source import NotReadable, Source, called, in_brackets, keyword_of
 from kernellab.checker.records import Finding, Findings, Proposal
 from kernellab.checker.rewrites import WRONG, Family, Rewrite
-from kernellab.common.formatting import number_text
-from kernellab.common.time_limits import OutOfTime, limited
+from kernellab.common.system import OutOfTime, limited
+from kernellab.common.text import number_text
 from kernellab.errors import Change, SourcePosition, changes_between
 from kernellab.launch.differences import Within, is_within
 

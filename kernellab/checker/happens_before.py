@@ -18,7 +18,7 @@ from kernellab.checker.checked_run import Access, CheckedRun, place_in
 from kernellab.checker.detector import Detector
 from kernellab.checker.shadow_memory import NO_ONE, Storage, Storages, Touch, either, has_more
 from kernellab.checker.slices import storages_of
-from kernellab.common.distinct import distinct
+from kernellab.common.containers import distinct
 from kernellab.interpreter.execution.program import EVERYTHING, memory_effects
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.global_memory import Load, Store

@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernellab.common.formatting import counted, number_text
+from kernellab.common.text import counted, number_text
 from kernellab.errors import Diagnostic, ProgramId, Severity, SourcePosition
 from kernellab.records import BoundLaunch, Subject
-from kernellab.records.showing import HasCard
-from kernellab.records.tables import RowSequence, data_frame
+from kernellab.records.display import HasCard, RowSequence, data_frame
 
 LISTED_PROGRAMS = 8
 """The most programs of a finding that are listed."""

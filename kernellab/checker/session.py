@@ -34,7 +34,7 @@ from kernellab.interpreter.execution.program import (
 from kernellab.interpreter.execution.scheduler import Preemption
 from kernellab.ir.operations import Atomic, has
 from kernellab.launch.argument_copies import copied
-from kernellab.records.run_options import DEFAULT, RunOptions
+from kernellab.records.launches import DEFAULT, RunOptions
 
 # The code that a check runs: the kernel's code, with statements that report values.
 

@@ -16,7 +16,7 @@ import torch
 
 from kernellab.checker.arguments import LazyCopies
 from kernellab.checker.checked_run import Access
-from kernellab.common.sparse import sparse_zeros
+from kernellab.common.containers import sparse_zeros
 from kernellab.interpreter.affine import as_array, part_of
 from kernellab.interpreter.memory.buffers import Box, Buffer
 

@@ -19,8 +19,8 @@ from typing import Literal
 
 from packaging.requirements import Requirement
 
-from kernellab.common.cores import usable_cores
-from kernellab.common.saved_json import kernellab_version
+from kernellab.common.saved_files import kernellab_version
+from kernellab.common.system import usable_cores
 from kernellab.errors import Diagnostic, Severity
 
 State = Literal["ok", "note", "missing"]

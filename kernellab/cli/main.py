@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernellab.cli.profile_options import add_profile_options, add_view_options
 from kernellab.cli.workshop import add_workshop_options
-from kernellab.common.option_values import (
+from kernellab.common.arguments import (
     later,
     read_constexprs,
     read_warps,
@@ -24,8 +24,8 @@ from kernellab.common.option_values import (
     spread_constexprs,
     stated_by_options,
 )
-from kernellab.common.saved_json import check_place, kernellab_version, save_whole
-from kernellab.common.standard_streams import (
+from kernellab.common.saved_files import check_place, kernellab_version, save_whole
+from kernellab.common.system import (
     abandon_output,
     escape_unknown_letters,
     hold_standard_descriptors,
@@ -87,7 +87,7 @@ def _command(arguments: Sequence[str] | None) -> int:
     except KernelLabError as error:
         print(f"kernellab: {error}", file=sys.stderr)
     except (ImportError, MemoryError, RuntimeError) as error:
-        from kernellab.common.system_faults import system_fault
+        from kernellab.common.system import system_fault
 
         fault = system_fault(error, "this command cannot run")
         if fault is None and getattr(error, "name", "") is not None:
@@ -338,7 +338,7 @@ def _compile(options: argparse.Namespace) -> int:
 
 def _report_of_failure(error: CompileError) -> str:
     """A page that shows how far a compilation came."""
-    from kernellab.records.showing import show
+    from kernellab.records.display import show
     from kernellab.viz.kit.page import Section, page_of_views
 
     view = show(error)

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kernellab.common.formatting import counted, percent, visible
-from kernellab.common.saved_json import check_place
+from kernellab.common.saved_files import check_place
+from kernellab.common.text import counted, percent, visible
 from kernellab.errors import KernelLabError, source_line
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import COUNT, TIME, ProfiledLine

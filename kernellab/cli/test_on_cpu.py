@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from kernellab.cli.on_cpu import SETTINGS
-from kernellab.common.formatting import counted, visible
-from kernellab.common.saved_json import check_place, save_whole
-from kernellab.common.temporary import temporary_folder
+from kernellab.common.saved_files import check_place, save_whole
+from kernellab.common.system import temporary_folder
+from kernellab.common.text import counted, visible
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import OptionError
 

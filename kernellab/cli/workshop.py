@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from kernellab.cli import doctor
-from kernellab.common.saved_json import save_whole
+from kernellab.common.saved_files import save_whole
 
 
 def add_workshop_options(parser: argparse.ArgumentParser) -> None:

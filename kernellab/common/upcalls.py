@@ -41,4 +41,4 @@ def records_that_are_diagnosed() -> None:
     """
     importlib.import_module("kernellab.profiling.diagnosis.diagnose")
     importlib.import_module("kernellab.tuning.diagnosis")
-    importlib.import_module("kernellab.graphs.diagnosing")
+    importlib.import_module("kernellab.graphs.diagnosis")

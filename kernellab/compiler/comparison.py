@@ -22,8 +22,8 @@ from kernellab.errors import (
     suggestion,
 )
 from kernellab.records import Compilation, PassRun, Resources, Stage, StoredText
-from kernellab.records.remarks import Remark
-from kernellab.records.showing import PrintsAsCard, show
+from kernellab.records.compilations import Remark
+from kernellab.records.display import PrintsAsCard, show
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ class Comparison(PrintsAsCard):
         """Parameters, options, resources and opcode counts that differ,
         as a pandas DataFrame with a column for each side.
         """
-        from kernellab.common.whole_imports import pandas
+        from kernellab.common.pandas_import import pandas
 
         rows = [
             (kind, fact.name, fact.left, fact.right)

@@ -18,7 +18,7 @@ from kernellab.records.layouts import (
     Shape,
     sizes,
 )
-from kernellab.records.layouts.spelling import misspelled_error, misspelling
+from kernellab.records.layouts.constructors import misspelled_error, misspelling
 from kernellab.triton_api.layouts import TileType, layouts_of
 
 _SPELLING = (

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.common import worker
-from kernellab.common.argument_checks import check_duration, check_mapping
-from kernellab.common.formatting import shown
-from kernellab.common.own_options import parameters_first
+from kernellab.common import processes
+from kernellab.common.arguments import check_duration, check_mapping, parameters_first
 from kernellab.common.progress import ProgressBar
+from kernellab.common.text import shown
 from kernellab.compiler.compilations import compilation_of
 from kernellab.compiler.passes import steering
 from kernellab.compiler.passes.edited import (
@@ -48,7 +47,7 @@ def compile(
     stop_after: str | None = None,
     pipeline: Sequence[steering.Item] | None = None,
     language: str | None = None,
-    seconds: float = worker.SECONDS,
+    seconds: float = processes.SECONDS,
 ) -> Compilation | dict[str, Compilation]:
     """Compile a kernel through Triton's whole pipeline, on any machine, with or without a GPU.
 
@@ -104,7 +103,7 @@ def compile(
                 "made."
             ).strip(),
         )
-    check_duration("seconds", seconds, worker.SECONDS)
+    check_duration("seconds", seconds, processes.SECONDS)
     if options is not None:
         check_mapping("options", options, '{"num_warps": 8}')
     if constants is not None:
@@ -236,5 +235,5 @@ def record_passes(
     Raises:
         CompileError, OptionError, WorkerError: as `compile`.
     """
-    edits = Edits(skip, stop_after, pipeline, worker.SECONDS)
+    edits = Edits(skip, stop_after, pipeline, processes.SECONDS)
     return compile_edited(kernel, call, target, edits).passes

@@ -28,7 +28,7 @@ from kernellab.records import (
     Resources,
     SourceMap,
 )
-from kernellab.records.remarks import Remark
+from kernellab.records.compilations import Remark
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

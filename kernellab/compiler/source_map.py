@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.common.escapes import string_of_assembly, string_of_ir
+from kernellab.common.text import string_of_assembly, string_of_ir
 from kernellab.compiler.machine_code.cubin import ptx_lines
 from kernellab.compiler.machine_code.sass import INSTRUCTION_LINE, SASS_LOCATION, run_on_cubin
 from kernellab.compiler.modules.mlir_queries import Query, query_here

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kernellab.common.formatting import counted
+from kernellab.common.text import counted
 from kernellab.compiler.machine_code.cubin import size_without_debug
 from kernellab.compiler.machine_code.sass import instruction_count
 from kernellab.compiler.readable import readable

@@ -9,8 +9,8 @@ from functools import cache
 from typing import Any, Literal
 
 from kernellab import triton_api
-from kernellab.common.argument_checks import listed
-from kernellab.common.formatting import shown
+from kernellab.common.arguments import listed
+from kernellab.common.text import shown
 from kernellab.compiler.gpus import usual_gpu
 from kernellab.errors import TargetError
 from kernellab.errors.suggestions import nearest

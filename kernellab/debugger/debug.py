@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from kernellab import debugger, triton_api
-from kernellab.common.argument_checks import check_flags, listed
-from kernellab.common.formatting import shown
+from kernellab.common.arguments import check_flags, listed
+from kernellab.common.text import shown
 from kernellab.debugger.tile_functions import for_prompts
 from kernellab.errors import KernelFault, OptionError, nearest
 from kernellab.interpreter.execution.faults import FAULTS

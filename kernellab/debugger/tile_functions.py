@@ -17,7 +17,7 @@ import triton
 import triton.language
 
 from kernellab import triton_api
-from kernellab.common.python_texts import remember_source
+from kernellab.common.text import remember_source
 from kernellab.compiler.specialization.binding import bind
 from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.interpreter.execution.inspection import Pointer

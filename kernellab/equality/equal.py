@@ -15,9 +15,8 @@ import numpy
 import torch
 from xdsl.ir import Operation
 
-from kernellab.common.argument_checks import check_whole
-from kernellab.common.formatting import counted
-from kernellab.common.own_options import parameters_first
+from kernellab.common.arguments import check_whole, parameters_first
+from kernellab.common.text import counted
 from kernellab.compiler.specialization.unwrapping import parameter_names
 from kernellab.equality import residues
 from kernellab.equality.functions import run_exactly, tensors_returned
@@ -39,7 +38,7 @@ from kernellab.launch.preparation import (
 )
 from kernellab.launch.reference_results import usage_of
 from kernellab.records import BoundLaunch, Target
-from kernellab.records.equality import Equality, FloatPair, UnequalElement, Verdict
+from kernellab.records.comparisons import Equality, FloatPair, UnequalElement, Verdict
 
 # What is compared: a kernel's launch, or a function of torch.
 

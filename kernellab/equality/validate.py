@@ -9,7 +9,7 @@ import numpy
 import torch
 
 from kernellab import triton_api
-from kernellab.common.argument_checks import check_whole
+from kernellab.common.arguments import check_whole
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.passes import steering
 from kernellab.compiler.pipeline import record_passes
@@ -20,7 +20,7 @@ from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.bisection import changing, from_inliner_on, rewritten_lines
 from kernellab.launch.preparation import EntryPoint, PreparedLaunch, prepare_bound, takes_launch
 from kernellab.records import BoundLaunch, PassRun, Target
-from kernellab.records.equality import UnequalElement, ValidatedPass, Validation, Verdict
+from kernellab.records.comparisons import UnequalElement, ValidatedPass, Validation, Verdict
 
 _VALIDATE = EntryPoint(
     "validate",

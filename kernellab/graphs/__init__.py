@@ -1,6 +1,6 @@
-"""torch.compile, opened: a call that is captured (`graphing.py`), what the report says
-(`report.py`), its kernels (`generated.py`), its call repeated to compare and time it (`calls.py`),
-the backend for torch.compile (`backend.py`), reports as files (`files.py`), logs of others
-(`logs/`), torch's tracers side by side (`tracers.py`), and what runs in other processes
-(`worker/`).
+"""torch.compile, opened: a call that is captured, and torch's tracers side by side
+(`graph.py`); the report, its call and its file (`report.py`); its kernels (`kernels.py`) and their
+diagnosis (`diagnosis.py`); the backend for torch.compile (`backend.py`); what is captured
+(`captures.py`); logs of others (`torch_logs.py`), parsed (`torch_texts.py`); and the other
+processes (`processes.py`) with what runs in them (`jobs.py`, `compare.py`).
 """

@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kernellab.common.argument_checks import check_choice
+from kernellab.common.arguments import check_choice
 from kernellab.errors import OptionError, suggestion
-from kernellab.graphs.capture_records import capture_of, with_sources
-from kernellab.graphs.gpus import Gpu, gpu_named
+from kernellab.graphs.captures import Gpu, capture_of, gpu_named, with_sources
 from kernellab.graphs.report import GraphReport
-from kernellab.graphs.trace_events import Event, frame_of, is_reported
+from kernellab.graphs.torch_texts import Event, frame_of, is_reported
 from kernellab.torch_api.events import hear_from_now_on
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def _callers() -> Iterator[Any]:
 
 
 def _backend(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> Backend:
-    from kernellab.graphs.running import run_code
+    from kernellab.graphs.kernels import run_code
     from kernellab.torch_api.capturing import Backend, option_names, run_aten
 
     known = option_names()

@@ -1,20 +1,56 @@
-"""What `kernellab.graph` gives: every level between Python and the machine code of a GPU."""
+"""What `kernellab.graph` returns: a report of every level between Python and the machine code of a
+GPU, the report's call, and its file.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import gzip
+import json
 import os
+import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kernellab.common.formatting import counted
-from kernellab.errors import SourcePosition
-from kernellab.graphs.calls import CapturedCall, call_of
-from kernellab.graphs.candidates import candidate_kernels
-from kernellab.graphs.generated import GeneratedKernel
+from kernellab.common.arguments import check_choice, check_mapping, check_whole
+from kernellab.common.saved_files import (
+    BadFile,
+    Misfit,
+    RecordReader,
+    SavedData,
+    gunzipped,
+    is_version,
+    json_in,
+    save_whole,
+    saved_path,
+    text_in,
+)
+from kernellab.common.text import counted, shown
+from kernellab.errors import (
+    ArchiveError,
+    ArgumentError,
+    NoGpu,
+    NotRecorded,
+    OptionError,
+    SourcePosition,
+    suggestion,
+)
+from kernellab.graphs.kernels import GeneratedKernel, candidate_kernels
+from kernellab.graphs.processes import (
+    SECONDS,
+    GivenCall,
+    call_in_copy,
+    can_copy_this_process,
+    compiler_process,
+    gpu_process,
+    shipped,
+)
+from kernellab.records.display import PrintsAsCard, RowSequence, show
 from kernellab.records.graphs import (
+    Ablation,
     Bytecode,
     Fusion,
     GraphBreak,
@@ -24,15 +60,168 @@ from kernellab.records.graphs import (
     Level,
     LoweredGraph,
     Recompilation,
+    Speedups,
 )
-from kernellab.records.showing import PrintsAsCard, show
-from kernellab.records.tables import RowSequence
 
 if TYPE_CHECKING:
     import pandas
 
-    from kernellab.graphs.comparison import GraphComparison
-    from kernellab.records.graph_results import Ablation, Speedups
+    from kernellab.common.processes import Worker
+    from kernellab.graphs.kernels import GraphComparison
+
+# The call of a report, repeated in other processes: `report.compare`, `.ablation`, `.speedup`.
+
+
+RUNS = ("triton", "aten")
+
+VARIANTS = ("all", "no fusion", "no inlining", "neither")
+"""Which optimizations an ablation compiles with."""
+
+
+class CapturedCall(GivenCall):
+    """A call that was captured, and can be again."""
+
+    def send(self, function: str, *more: Any) -> Any:
+        """Call "module:function" with this call in another process, and return its result."""
+        from kernellab.torch_api.capturing import prepare
+
+        prepare()
+        if can_copy_this_process():
+            return call_in_copy(function, self, *more)
+        return self._ship(compiler_process(), function, *more)
+
+    def _ship(self, process: Worker, function: str, *more: Any) -> Any:
+        sent = shipped(self.function, (self, *more), self.request["name"])
+        return process.call("kernellab.graphs.processes:call", function, sent, seconds=SECONDS)
+
+    def compare(
+        self,
+        generated: tuple[GeneratedKernel, ...],
+        run: str,
+        kernels: Mapping[str, str] | None,
+        decompositions: Mapping[Any, Callable[..., Any]] | None,
+    ) -> GraphComparison:
+        """See `GraphReport.compare`; `generated` are the report's kernels."""
+        check_choice("run", run, RUNS)
+        if kernels is not None:
+            check_mapping("kernels", kernels, "{report.kernels[0].name: source}")
+        sources = dict(kernels or {})
+        _check_kernels(sources, {kernel.name for kernel in generated})
+        functions = _checked_decompositions({} if decompositions is None else decompositions)
+        comparison: GraphComparison = self.send(
+            "kernellab.graphs.compare:compare", run, sources, functions
+        )
+        return comparison
+
+    def ablation(self, rounds: int) -> Ablation:
+        """See `GraphReport.ablation`."""
+        import torch
+
+        check_whole("rounds", rounds, 1, meaning="number of turns")
+        counted = "kernellab.graphs.jobs:counted"
+        rows = tuple(self.send(counted, variant) for variant in VARIANTS)
+        device, eager = "", None
+        if torch.cuda.is_available():
+            times = self._timed("kernellab.graphs.jobs:timed", rounds)
+            device, eager = times.device, times["eager"].milliseconds
+            timed = [(row, times[row.optimizations]) for row in rows]
+            rows = tuple(
+                replace(row, milliseconds=time.milliseconds, error=row.error or time.error)
+                for row, time in timed
+            )
+        return Ablation(
+            name=self.request["name"],
+            gpu=self.request["gpu"],
+            direction="forward and backward" if self.request["backward"] else "forward",
+            device=device,
+            eager_milliseconds=eager,
+            rows=rows,
+        )
+
+    def speedup(self, rounds: int) -> Speedups:
+        """See `GraphReport.speedup`."""
+        import torch
+
+        check_whole("rounds", rounds, 1, meaning="number of turns")
+        if not torch.cuda.is_available():
+            raise NoGpu(
+                "speedup times the call on a GPU, but torch finds no GPU on this machine",
+                advice=(
+                    "Use report.ablation(), which counts kernels, launches and bytes without a "
+                    "GPU, or a machine with a GPU."
+                ),
+            )
+        return self._timed("kernellab.graphs.jobs:speedups_of_call", rounds)
+
+    def _timed(self, function: str, rounds: int) -> Speedups:
+        times: Speedups = self._ship(gpu_process(), function, rounds)
+        return times
+
+
+def call_of(call: CapturedCall | None, what: str) -> CapturedCall:
+    """Return the call of a report, which Inductor must have compiled.
+
+    Args:
+        call: the report's call, if it has one.
+        what: the report's method that needs it.
+
+    Raises:
+        NotRecorded: the report has no call, as it was read from a file or left by a backend.
+        ArgumentError: another backend compiled the call.
+    """
+    if call is not None and call.request.get("backend") is not None:
+        raise ArgumentError(
+            f"{what} needs a report of Inductor, but this report is of another backend",
+            advice="Call kernellab.graph(function, *args) without backend=.",
+        )
+    if call is not None:
+        return call
+    raise NotRecorded(
+        f"{what} calls the function again, but this report does not contain it: it was read from a "
+        "file, or left by a backend of torch.compile",
+        advice=f"Call kernellab.graph(function, *args).{what}().",
+    )
+
+
+def _check_kernels(sources: Mapping[str, str], known: set[str]) -> None:
+    for name, source in sources.items():
+        if name not in known:
+            raise ArgumentError(
+                f"the report has no kernel {name!r}",
+                advice=suggestion(str(name), sorted(known), "Its kernels are"),
+            )
+        if not isinstance(source, str):
+            raise ArgumentError(
+                f"the source of kernel {name!r} must be a str, got {shown(source)}",
+                advice="Pass report.kernels[0].source with a change.",
+            )
+
+
+def _checked_decompositions(decompositions: Any) -> dict[str, Callable[..., Any]]:
+    """Return the functions by the names of their operations."""
+    from kernellab.torch_api.fx_graphs import operation_named
+
+    if not isinstance(decompositions, Mapping):
+        raise OptionError(
+            f"decompositions must map operations to functions, got {shown(decompositions)}.",
+            advice='Write decompositions={"aten.gelu.default": function}.',
+        )
+    functions = {str(operation): function for operation, function in decompositions.items()}
+    for name, function in functions.items():
+        try:
+            operation_named(name)
+        except LookupError as error:
+            advice = 'Name it as nodes do: "aten.gelu.default".'
+            raise ArgumentError(str(error), advice=advice) from None
+        if not callable(function):
+            raise ArgumentError(
+                f"the decomposition of {name} must be a function, got {shown(function)}"
+            )
+    return functions
+
+
+# What `kernellab.graph` gives: every level between Python and the machine code of a GPU.
+
 
 T = TypeVar("T")
 
@@ -124,7 +313,7 @@ class ReportGraph:
         operation. They are compiled on first access; nothing is timed, and Inductor takes the
         first template. Empty unless `mode="max-autotune"`.
         """
-        from kernellab.graphs.candidates import table_of
+        from kernellab.graphs.kernels import table_of
 
         return table_of(self.lowered.candidates, self.candidate_kernels)
 
@@ -281,9 +470,68 @@ class GraphReport(PrintsAsCard):
         Raises:
             ArchiveError: the file cannot be written.
         """
-        from kernellab.graphs.files import save
 
         return save(self.capture, path)
 
     def __repr__(self) -> str:
         return f"GraphReport({self.capture.name}, {counted(len(self.graphs), 'graph')})"
+
+
+# Reports on disk: one file of compressed JSON. Reading it executes nothing.
+
+
+FORMAT = "kernellab.graphs"
+VERSION = 1
+
+_READER = RecordReader()
+
+_BEGINNING = 512
+"""Bytes of a file that say what it is."""
+
+
+def save(capture: GraphCapture, path: str | os.PathLike[str]) -> Path:
+    """Write a capture; an existing file is replaced once the new one is complete.
+
+    Raises:
+        ArchiveError: the file cannot be written.
+    """
+    file = saved_path(path, ArchiveError)
+    data = {"format": FORMAT, "version": VERSION, "capture": dataclasses.asdict(capture)}
+    return save_whole(file, gzip.compress(json.dumps(data).encode(), mtime=0), ArchiveError)
+
+
+def is_of_graphs(content: bytes) -> bool:
+    """Return whether the bytes of a file begin like a report."""
+    try:
+        start = zlib.decompressobj(wbits=31).decompress(content[:_BEGINNING], _BEGINNING)
+    except zlib.error:
+        return False
+    return start.startswith(json.dumps({"format": FORMAT})[:-1].encode())
+
+
+def capture_in_file(content: bytes, file: Path) -> GraphCapture:
+    """Return the capture that the bytes of a file hold.
+
+    Raises:
+        ArchiveError: the file is damaged, or has another version.
+    """
+    try:
+        data = SavedData(json_in(text_in(gunzipped(content)), len(content)))
+        if not is_version(data["version"].plain(), VERSION):
+            raise Misfit(f"its version is not {VERSION}")
+        return capture_in(data)
+    except BadFile as error:
+        raise ArchiveError(f"{str(file)!r} {error}.") from error
+    except Misfit as error:
+        raise ArchiveError(f"{str(file)!r} is not a complete report: {error}.") from error
+
+
+def capture_in(data: SavedData) -> GraphCapture:
+    """Return the capture that JSON data holds.
+
+    Raises:
+        Misfit: a part does not match the format.
+    """
+    capture = _READER.read(GraphCapture, data["capture"])
+    assert isinstance(capture, GraphCapture)
+    return capture

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy
 import torch
 
-from kernellab.common.formatting import shown
+from kernellab.common.text import shown
 from kernellab.errors import ArgumentError
 from kernellab.interpreter import numerics
 from kernellab.interpreter.memory import global_memory

@@ -40,7 +40,7 @@ from xdsl.printer import Printer
 from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind
 
-from kernellab.common.escapes import string_of_ir
+from kernellab.common.text import string_of_ir
 from kernellab.ir import amd, mlir, tt, ttg, ttng
 
 # xDSL's parser, taught what MLIR prints and xDSL 0.74 does not read, and what a long module

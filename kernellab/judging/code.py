@@ -22,14 +22,14 @@ from typing import Any, Literal, NoReturn
 import torch
 
 from kernellab import triton_api
-from kernellab.common.python_texts import remember_source
-from kernellab.common.temporary import temporary_folder
+from kernellab.common.system import temporary_folder
+from kernellab.common.text import remember_source
 from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.errors import Diagnostic, KernelLabError
 from kernellab.judging.confinement import confine, end_on_process_calls
 from kernellab.launch.tile_kernel import tile_kernels_in
 from kernellab.records import Target
-from kernellab.records.showing import described
+from kernellab.records.display import described
 from kernellab.triton_api.shipping import unpack
 
 # Other people's code, as it is sent to the process that runs it.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.common.worker import Worker
+from kernellab.common.processes import Worker
 from kernellab.compiler.modules.structure import position_of
 from kernellab.compiler.specialization.binding import bind
 from kernellab.errors import Diagnostic, KernelLabError, WorkerError

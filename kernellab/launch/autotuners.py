@@ -19,7 +19,7 @@ import numpy
 import torch
 
 from kernellab import triton_api
-from kernellab.common.replacing import replaced
+from kernellab.common.patches import replaced
 from kernellab.compiler.specialization.argument_values import tensor_of
 from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.compiler.specialization.unwrapping import unwrap_kernel

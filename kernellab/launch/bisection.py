@@ -10,7 +10,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from kernellab import triton_api
-from kernellab.common.argument_checks import check_tolerance
+from kernellab.common.arguments import check_tolerance
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.passes import steering
 from kernellab.compiler.pipeline import record_passes
@@ -24,7 +24,7 @@ from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.differences import Contents, differences_between
 from kernellab.launch.preparation import EntryPoint, Grid, prepare_bound, takes_launch
 from kernellab.records import BoundLaunch, PassRun, Target
-from kernellab.records.bisections import Bisection, Difference
+from kernellab.records.comparisons import Bisection, Difference
 
 
 @takes_launch

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from kernellab.common.formatting import counted, number_texts
-from kernellab.records.bisections import Difference
+from kernellab.common.text import counted, number_texts
+from kernellab.records.comparisons import Difference
 
 Contents = Mapping[str, torch.Tensor]
 """The contents of the tensor arguments after a run, by name."""

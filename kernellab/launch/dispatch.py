@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from torch import Tensor
 
 from kernellab import interpreter, triton_api
-from kernellab.common.formatting import shown
+from kernellab.common.text import shown
 from kernellab.compiler.machine_code.launch_limits import check_needs
 from kernellab.compiler.specialization.argument_formatting import (
     NUMBERS,
@@ -34,7 +34,7 @@ from kernellab.interpreter.execution.inspection import attached_debugger
 from kernellab.interpreter.execution.program import key_of, program_code
 from kernellab.launch.preparation import Grid
 from kernellab.records import Launch, Run, Specialization, Target
-from kernellab.records.run_options import DEFAULT, RunOptions
+from kernellab.records.launches import DEFAULT, RunOptions
 from kernellab.triton_api import JITFunction
 from kernellab.triton_api.launch_watching import GpuLaunches
 from kernellab.triton_api.mlir_stages import shared_bytes

@@ -14,9 +14,9 @@ from typing import Any, Self
 import torch
 
 from kernellab import triton_api
-from kernellab.common.argument_checks import check_choice
-from kernellab.common.formatting import counted
-from kernellab.common.interrupts import InterruptsBetween
+from kernellab.common.arguments import check_choice
+from kernellab.common.system import InterruptsBetween
+from kernellab.common.text import counted
 from kernellab.compiler.gpus import usual_gpu
 from kernellab.compiler.machine_code.resources import read_nvidia
 from kernellab.compiler.specialization.argument_values import plain_value
@@ -35,7 +35,7 @@ from kernellab.launch.dispatch import GpuLaunch, check_fits, interpret, launch_o
 from kernellab.launch.preparation import RUN, Grid, prepare
 from kernellab.launch.torch_cuda import torch_answers_for, torch_answers_itself
 from kernellab.records import Run, Specialization, Target
-from kernellab.records.run_options import DEFAULT, RunOptions
+from kernellab.records.launches import DEFAULT, RunOptions
 from kernellab.triton_api import EmulatedDriver, JITFunction
 
 ANSWERS = ("driver", "gpu")
@@ -157,7 +157,7 @@ _interrupts = InterruptsBetween(
         "contextlib",
         "torch.overrides",
         "torch.utils._python_dispatch",
-        "kernellab.common.replacing",
+        "kernellab.common.patches",
         "kernellab.launch.cuda_tensors",
         "kernellab.launch.torch_cuda",
         "kernellab.torch_api.emulation",

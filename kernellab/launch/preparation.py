@@ -17,8 +17,8 @@ import numpy
 import torch
 
 from kernellab import triton_api
-from kernellab.common.formatting import format_bytes, shown
-from kernellab.common.own_options import keyword_only, parameters_first
+from kernellab.common.arguments import keyword_only, parameters_first
+from kernellab.common.text import format_bytes, shown
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.specialization.binding import bind as bind_call
 from kernellab.compiler.specialization.inductor_kernels import InductorKernel, as_triton_kernel
@@ -34,7 +34,7 @@ from kernellab.interpreter.memory.address_space import (
 )
 from kernellab.launch.argument_copies import LARGEST_COPY, copied, copied_back, storage_bytes
 from kernellab.records import BoundLaunch, Target
-from kernellab.records.run_options import DEFAULT, RunOptions, split_keywords
+from kernellab.records.launches import DEFAULT, RunOptions, split_keywords
 from kernellab.triton_api import JITFunction
 
 # Where the memory behind each argument of a launch is, found out once.

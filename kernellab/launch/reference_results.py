@@ -26,7 +26,7 @@ from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.callbacks import what_it_raised
 from kernellab.launch.differences import Within
 from kernellab.launch.preparation import PreparedLaunch
-from kernellab.records.showing import described
+from kernellab.records.display import described
 
 Reference = Mapping[str, Any] | Callable[..., Any]
 """Expected results by parameter, or a function of the launch's arguments that returns them."""

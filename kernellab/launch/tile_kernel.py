@@ -13,8 +13,8 @@ from typing import Any
 from torch import Tensor
 
 from kernellab import triton_api
-from kernellab.common.argument_checks import check_flags, listed
-from kernellab.common.formatting import shown
+from kernellab.common.arguments import check_flags, listed
+from kernellab.common.text import shown
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.specialization.inductor_kernels import as_triton_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET
@@ -25,7 +25,7 @@ from kernellab.launch.dispatch import GpuLaunch, SeenGrid, interpret, launch_on_
 from kernellab.launch.interception import Interception
 from kernellab.launch.preparation import RUN, Grid, emulated_for, innermost, prepare, takes_launch
 from kernellab.records import BoundLaunch, Launch, Run, Target
-from kernellab.records.run_options import RUN_OPTION_NAMES
+from kernellab.records.launches import RUN_OPTION_NAMES
 from kernellab.triton_api import GluonJITFunction, JITFunction, emulations, is_made_of_the_same
 
 # The latest launch of each kernel of a cell, kept so that it can run again.

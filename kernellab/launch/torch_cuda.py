@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from kernellab import triton_api
-from kernellab.common.replacing import Replacement, WhileAnyThread, all_replaced
+from kernellab.common.patches import Replacement, WhileAnyThread, all_replaced
 from kernellab.compiler.machine_code.occupancy import AMD_LIMITS, NVIDIA_LIMITS
 from kernellab.compiler.targets import (
     cache_size,

@@ -48,7 +48,7 @@ def _all_magics() -> tuple[Magic, ...]:
 def load(shell: InteractiveShell) -> None:
     """Register the magics and their completion; loading twice is loading once."""
     from kernellab import debugger
-    from kernellab.common.option_values import later
+    from kernellab.common.arguments import later
     from kernellab.magics import ipython_api, without_gpu
 
     for magic in _all_magics():

@@ -22,7 +22,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 
 from kernellab import errors
-from kernellab.common.python_texts import remember_source
+from kernellab.common.text import remember_source
 from kernellab.errors import KernelLabError, SourcePosition, file_in_traceback, raise_at
 from kernellab.magics.options import Options
 

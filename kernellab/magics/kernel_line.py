@@ -7,11 +7,11 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from kernellab.common.option_values import stated_by_options
+from kernellab.common.arguments import stated_by_options
 from kernellab.errors import OptionError, SourcePosition
 from kernellab.magics.notebook_names import unknown_name
 from kernellab.magics.options import Options, Position
-from kernellab.records.showing import can_show, described
+from kernellab.records.display import can_show, described
 
 if TYPE_CHECKING:
     from kernellab.records import Compilation

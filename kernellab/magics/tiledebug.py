@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernellab.common.option_values import read_program
+from kernellab.common.arguments import read_program
 from kernellab.magics.ipython_api import Shell
 from kernellab.magics.launch_line import launch_on_line
 from kernellab.magics.magic import line_magic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kernellab.common.option_values import read_whole_number
+from kernellab.common.arguments import read_whole_number
 from kernellab.magics.ipython_api import Shell
 from kernellab.magics.launch_line import launch_on_line
 from kernellab.magics.magic import line_magic
@@ -12,7 +12,7 @@ from kernellab.magics.notebook_names import read_path, value_at
 from kernellab.magics.options import Option, Options, stated
 
 if TYPE_CHECKING:
-    from kernellab.records.equality import Equality
+    from kernellab.records.comparisons import Equality
 
 
 OPTIONS = Options(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kernellab.common.option_values import read_whole_number
+from kernellab.common.arguments import read_whole_number
 from kernellab.magics import ipython_api
 from kernellab.magics.ipython_api import RunningCell, Shell
 from kernellab.magics.magic import cell_magic, line_magic

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kernellab.common.option_values import names_in, read_constexpr
+from kernellab.common.arguments import names_in, read_constexpr
 from kernellab.errors import OptionError
 from kernellab.magics import ipython_api
 from kernellab.magics.ipython_api import RunningCell
@@ -25,7 +25,7 @@ OPTIONS = Options(
             "--mode",
             "MODE",
             "Of torch.compile: max-autotune, ...",
-            values=names_in("kernellab.graphs.graphing:MODES"),
+            values=names_in("kernellab.graphs.graph:MODES"),
         ),
         Option(
             "--backend",
@@ -83,7 +83,7 @@ def tilegraph(running: RunningCell, line: str, body: str) -> None:
     position = running.position(OPTIONS.magic)
     function, args, keywords = read_call(called, namespace, OPTIONS.magic, position)
     # Imported here: torch and Triton take longer than the rest of loading the extension.
-    from kernellab.graphs.graphing import GraphOptions, graph_call
+    from kernellab.graphs.graph import GraphOptions, graph_call
 
     options = GraphOptions(
         gpu=given["gpu"] or GraphOptions.gpu,
@@ -107,7 +107,7 @@ def _backend(name: str | None, namespace: Mapping[str, Any], running: RunningCel
     """
     if name is None:
         return None
-    from kernellab.graphs.installed_backends import check_name
+    from kernellab.graphs.captures import check_name
 
     position = running.position(name)
     if name.partition(".")[0] in namespace:

@@ -14,7 +14,7 @@ from kernellab.magics.magic import line_magic
 from kernellab.magics.notebook_names import read_variables
 from kernellab.magics.options import Option, Options
 from kernellab.magics.tilekernel import COMPILING
-from kernellab.records.showing import show
+from kernellab.records.display import show
 
 if TYPE_CHECKING:
     from kernellab.records import Target

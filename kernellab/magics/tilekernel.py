@@ -4,7 +4,7 @@ and are shown compiled.
 
 from __future__ import annotations
 
-from kernellab.common.option_values import (
+from kernellab.common.arguments import (
     later,
     names_in,
     read_constexprs,

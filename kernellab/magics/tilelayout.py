@@ -12,7 +12,7 @@ from kernellab.magics.kernel_line import compilation_of, evaluated, read_line, r
 from kernellab.magics.magic import line_magic
 from kernellab.magics.options import Option, Options
 from kernellab.magics.tilekernel import COMPILING
-from kernellab.records.showing import show
+from kernellab.records.display import show
 
 OPTIONS = Options(
     "tilelayout",

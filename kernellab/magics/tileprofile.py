@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kernellab.common.option_values import names_in
+from kernellab.common.arguments import names_in
 from kernellab.magics import ipython_api
 from kernellab.magics.ipython_api import RunningCell, Shell
 from kernellab.magics.launch_line import launch_on_line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kernellab.common.option_values import read_program, read_whole_number
+from kernellab.common.arguments import read_program, read_whole_number
 from kernellab.magics.ipython_api import Shell
 from kernellab.magics.launch_line import launch_on_line
 from kernellab.magics.magic import line_magic
@@ -77,7 +77,7 @@ def tilestep(shell: Shell, line: str) -> Trace:
     """Trace the launch on a line."""
     launch, given, position = launch_on_line(shell, OPTIONS, line)
     # Imported here: torch and Triton take longer than the rest of loading the extension.
-    from kernellab.tracing.tracing_run import trace
+    from kernellab.tracing.launches import trace
 
     names = ("operations", "in_place", "exact_bytes")
     options: dict[str, Any] = {name: given[name] for name in names if given[name]}

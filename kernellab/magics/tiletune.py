@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from kernellab.common.option_values import (
+from kernellab.common.arguments import (
     names_in,
     read_constexpr,
     read_names,

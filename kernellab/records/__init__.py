@@ -9,6 +9,11 @@ from kernellab.records.compilations import (
     Capability,
     Compilation,
     CompilationProvider,
+    ControlCodes,
+    Instruction,
+    Occupancy,
+    Resources,
+    SpillSite,
 )
 from kernellab.records.launches import (
     Backend,
@@ -21,18 +26,13 @@ from kernellab.records.launches import (
     Subject,
     Target,
 )
-from kernellab.records.machine_code import (
-    ControlCodes,
-    Instruction,
-    Occupancy,
-    Resources,
-    SpillSite,
-)
-from kernellab.records.source_maps import Chain, Lines, SourceMap
 from kernellab.records.stages import (
+    Chain,
     DeferredText,
     FunctionSource,
+    Lines,
     PassRun,
+    SourceMap,
     Stage,
     Stages,
     StoredText,

@@ -1,25 +1,31 @@
-"""What the compiler makes on its way: stages, passes, and their texts, kept compressed."""
+"""What the compiler makes on its way: stages, passes, and their texts, kept compressed; and which
+line of one stage became which lines of another.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from kernellab.common.argument_checks import is_one_of
-from kernellab.common.formatting import shown
+from kernellab.common.arguments import is_one_of
+from kernellab.common.text import shown
 from kernellab.errors import (
     CompiledLines,
     CompileError,
     MachineError,
     NoSuchStage,
+    SourcePosition,
     is_edited,
     suggestion,
 )
+
+# What the compiler makes on its way: stages, passes, and their texts, kept compressed.
 
 
 @dataclass(frozen=True)
@@ -228,3 +234,287 @@ class PassRun:
     def __repr__(self) -> str:
         what = "changed" if self.changed else "unchanged"
         return f"PassRun({self.label!r}, {what}, {self.seconds * 1e3:.1f} ms)"
+
+
+# Which line of one stage became which lines of another.
+
+
+Lines = tuple[int, ...]
+"""Line numbers of one text, from 1, in order."""
+
+Chain = tuple[SourcePosition, ...]
+"""Where an operation comes from: the innermost line first, then the call that reached it,
+then the call of that one, ..."""
+
+
+@dataclass(frozen=True)
+class SourceMap:
+    """Which line of one stage became which lines of another, both ways.
+
+    A stage is named as in `Compilation.stages`. Lines of an IR or of machine code count from 1 in
+    the stage's text; lines of "source" are those of the kernel's file (the numbers
+    that an editor, a notebook cell or a traceback shows).
+    """
+
+    file: str
+    """The kernel's file: a plain number given for "source" is a line of this one."""
+    files: tuple[str, ...]
+    """The files that `chains` speaks of."""
+    chains: tuple[tuple[tuple[int, int, int], ...], ...]
+    """Every distinct call chain: (number in `files`, line, column) of each frame, innermost first.
+    Column 0: not known."""
+    origins: Mapping[str, tuple[tuple[int, ...], ...]]
+    """Stage -> for each line the numbers of its chains;
+    for the stages whose own locations name the kernel's lines."""
+    links: Mapping[tuple[str, str], tuple[Lines, ...]]
+    """(earlier stage, later stage) -> for each line of the later one,
+    the lines of the earlier one that it was made from, as the compiler's own line information says.
+    """
+
+    @cached_property
+    def stages(self) -> tuple[str, ...]:
+        """The stages that lines can be followed between."""
+        linked = [stage for pair in self.links for stage in pair]
+        return tuple(dict.fromkeys(["source", *self.origins, *linked]))
+
+    def is_exact(self, from_stage: str, to_stage: str) -> bool:
+        """Whether the compiler's own line information leads from one stage to the other.
+
+        Otherwise two lines count as related where both name the same line of the kernel.
+        """
+        self._check(from_stage)
+        self._check(to_stage)
+        if "source" in (from_stage, to_stage):
+            return True
+        return self._way(from_stage, to_stage) is not None
+
+    def lines(self, from_stage: str, to_stage: str, line: int | SourcePosition) -> Lines:
+        """The lines of `to_stage` that are related to a line of `from_stage`:
+        () where there is none.
+
+        From "source", a line means the code on it and what was inlined there; to "source",
+        a helper's line comes with the lines that called it, as far as they are in the kernel's
+        file (`chain` has them all).
+
+        Raises:
+            ValueError: no such stage.
+        """
+        self._check(from_stage)
+        self._check(to_stage)
+        if from_stage == "source":
+            place = line if isinstance(line, SourcePosition) else SourcePosition(self.file, line)
+            if to_stage == "source":
+                return (place.line,)
+            return self._lines_from_source(to_stage, place.file, place.line)
+        number = line.line if isinstance(line, SourcePosition) else line
+        if to_stage == "source":
+            frames = [frame for chain in self.chain(from_stage, number) for frame in chain]
+            return _ordered(frame.line for frame in frames if frame.file == self.file)
+        if from_stage == to_stage:
+            return (number,)
+        way = self._way(from_stage, to_stage)
+        if way is None:
+            return self._lines_by_source(from_stage, to_stage, number)
+        lines: Lines = (number,)
+        for step_from, step_to in itertools.pairwise(way):
+            lines = _ordered(
+                there for here in lines for there in self._step(step_from, step_to, here)
+            )
+        return lines
+
+    def chain(self, stage: str, line: int) -> tuple[Chain, ...]:
+        """The call chains that a line of a stage comes from: usually one;
+        none for what the compiler made up itself.
+
+        Raises:
+            ValueError: no such stage.
+        """
+        self._check(stage)
+        if stage == "source":
+            return ((SourcePosition(self.file, line),),)
+        return tuple(self._positions(number) for number in self._chain_numbers(stage, line))
+
+    def _positions(self, number: int) -> Chain:
+        """A chain by its number; many lines share one."""
+        known = self._known_chains.get(number)
+        if known is None:
+            frames = self.chains[number]
+            known = tuple(
+                SourcePosition(self.files[file], at, column) for file, at, column in frames
+            )
+            self._known_chains[number] = known
+        return known
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data that `from_json` reads; a line with one relation is a number, with none 0,
+        with several a list.
+        """
+        return {
+            "file": self.file,
+            "files": list(self.files),
+            "chains": [[number for frame in chain for number in frame] for chain in self.chains],
+            "origins": {stage: _packed(lines, 1) for stage, lines in self.origins.items()},
+            "links": {" ".join(pair): _packed(lines, 0) for pair, lines in self.links.items()},
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SourceMap:
+        """The map that `to_json` wrote."""
+        return cls(
+            file=data["file"],
+            files=tuple(data["files"]),
+            chains=tuple(
+                tuple((flat[at], flat[at + 1], flat[at + 2]) for at in range(0, len(flat), 3))
+                for flat in data["chains"]
+            ),
+            origins={stage: _unpacked(lines, 1) for stage, lines in data["origins"].items()},
+            links={
+                (pair.split()[0], pair.split()[1]): _unpacked(lines, 0)
+                for pair, lines in data["links"].items()
+            },
+        )
+
+    def _check(self, stage: str) -> None:
+        if stage not in self.stages:
+            known = ", ".join(self.stages)
+            raise ValueError(f"there are no lines for the stage {stage!r}, only for {known}")
+
+    @cached_property
+    def _known_chains(self) -> dict[int, Chain]:
+        return {}
+
+    @cached_property
+    def _known_ways(self) -> dict[tuple[str, str], tuple[str, ...] | None]:
+        return {}
+
+    @cached_property
+    def _forward(self) -> dict[tuple[str, str], dict[int, Lines]]:
+        """(earlier, later) -> line of the earlier stage -> lines of the later one:
+        `links` turned round.
+        """
+        turned: dict[tuple[str, str], dict[int, Lines]] = {}
+        for pair, lines in self.links.items():
+            table: dict[int, list[int]] = {}
+            for later, earlier_lines in enumerate(lines, start=1):
+                for earlier in earlier_lines:
+                    table.setdefault(earlier, []).append(later)
+            turned[pair] = {earlier: tuple(later) for earlier, later in table.items()}
+        return turned
+
+    def _step(self, from_stage: str, to_stage: str, line: int) -> Lines:
+        if (from_stage, to_stage) in self.links:
+            return self._forward[from_stage, to_stage].get(line, ())
+        return _at(self.links[to_stage, from_stage], line)
+
+    def _way(self, from_stage: str, to_stage: str) -> tuple[str, ...] | None:
+        """The shortest way from one stage to another over the links, both ends included."""
+        pair = from_stage, to_stage
+        if pair not in self._known_ways:
+            self._known_ways[pair] = self._find_way(from_stage, to_stage)
+        return self._known_ways[pair]
+
+    def _find_way(self, from_stage: str, to_stage: str) -> tuple[str, ...] | None:
+        ways: list[tuple[str, ...]] = [(from_stage,)]
+        seen = {from_stage}
+        for way in ways:
+            if way[-1] == to_stage:
+                return way
+            for pair in self.links:
+                if way[-1] in pair:
+                    (other,) = set(pair) - {way[-1]}
+                    if other not in seen:
+                        seen.add(other)
+                        ways.append((*way, other))
+        return None
+
+    def _chain_numbers(self, stage: str, line: int) -> tuple[int, ...]:
+        if stage in self.origins:
+            return _at(self.origins[stage], line)
+        ways = [way for other in self.origins if (way := self._way(stage, other)) is not None]
+        if not ways:
+            return ()
+        nearest = min(ways, key=len)[-1]
+        steps = [
+            number
+            for there in self.lines(stage, nearest, line)
+            for number in _at(self.origins[nearest], there)
+        ]
+        return tuple(dict.fromkeys(steps))
+
+    def _lines_from_source(self, stage: str, file: str, line: int) -> Lines:
+        wanted = {
+            number
+            for number, chain in enumerate(self.chains)
+            if any(self.files[at] == file and frame_line == line for at, frame_line, _ in chain)
+        }
+        if stage in self.origins:
+            return tuple(
+                at
+                for at, numbers in enumerate(self.origins[stage], start=1)
+                if wanted.intersection(numbers)
+            )
+        ways = [way for other in self.origins if (way := self._way(stage, other)) is not None]
+        if not ways:
+            return ()
+        nearest = min(ways, key=len)[-1]
+        return _ordered(
+            there
+            for here in self._lines_from_source(nearest, file, line)
+            for there in self.lines(nearest, stage, here)
+        )
+
+    def _lines_by_source(self, from_stage: str, to_stage: str, line: int) -> Lines:
+        """Lines that name the same innermost place, called from the same lines as far as both say;
+        machine code may name no calls.
+        """
+        from_chains = self._chain_numbers(from_stage, line)
+        wanted = set[int]().union(*(self._alike[number] for number in from_chains))
+        return tuple(
+            at
+            for at, numbers in enumerate(self.origins.get(to_stage, ()), start=1)
+            if wanted.intersection(numbers)
+        )
+
+    @cached_property
+    def _alike(self) -> tuple[frozenset[int], ...]:
+        """For each chain the numbers of those with the same lines, innermost first,
+        up to the end of the shorter one.
+        """
+        places = [tuple((frame[0], frame[1]) for frame in chain) for chain in self.chains]
+        by_innermost: dict[tuple[int, int], list[int]] = {}
+        for number, place in enumerate(places):
+            if place:
+                by_innermost.setdefault(place[0], []).append(number)
+        return tuple(
+            frozenset(
+                other
+                for other in (by_innermost[place[0]] if place else ())
+                if all(mine == theirs for mine, theirs in zip(place, places[other]))
+            )
+            for place in places
+        )
+
+
+def _at(table: tuple[tuple[int, ...], ...], line: int) -> tuple[int, ...]:
+    return table[line - 1] if 0 < line <= len(table) else ()
+
+
+def _ordered(lines: Iterable[int]) -> Lines:
+    result = tuple(lines)
+    return result if len(result) < 2 else tuple(sorted(set(result)))
+
+
+def _packed(lines: tuple[tuple[int, ...], ...], offset: int) -> list[int | list[int]]:
+    packed: list[int | list[int]] = []
+    for numbers in lines:
+        moved = [number + offset for number in numbers]
+        packed.append(moved[0] if len(moved) == 1 else moved or 0)
+    return packed
+
+
+def _unpacked(packed: Iterable[int | list[int]], offset: int) -> tuple[tuple[int, ...], ...]:
+    unpacked: list[tuple[int, ...]] = []
+    for entry in packed:
+        numbers = entry if isinstance(entry, list) else [entry] if entry else []
+        unpacked.append(tuple(number - offset for number in numbers))
+    return tuple(unpacked)

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch._inductor.select_algorithm
 
-from kernellab.common.replacing import replaced
+from kernellab.common.patches import replaced
 from kernellab.records.graphs import Candidate
 
 _selection: Any = torch._inductor.select_algorithm

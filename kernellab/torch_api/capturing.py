@@ -28,10 +28,9 @@ import torch._inductor.fx_passes.joint_graph
 import torch._inductor.fx_passes.pad_mm
 import torch.utils._pytree as pytree
 
-from kernellab.common.cores import usable_cores
-from kernellab.common.forks import AVAILABLE, Forked
-from kernellab.common.replacing import replaced
-from kernellab.common.time_limits import limited
+from kernellab.common.patches import replaced
+from kernellab.common.processes import AVAILABLE, Forked
+from kernellab.common.system import limited, usable_cores
 from kernellab.errors import WorkerError
 from kernellab.records.graphs import (
     Bytecode,

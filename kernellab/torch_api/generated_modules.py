@@ -12,7 +12,7 @@ import torch._inductor.codecache
 import torch._inductor.runtime.triton_helpers
 import torch.library
 
-from kernellab.common.replacing import replaced
+from kernellab.common.patches import replaced
 from kernellab.torch_api.gpu_attention import ON_CPU
 
 _async_compile: Any = torch._inductor.async_compile

@@ -13,7 +13,7 @@ import torch
 import torch._subclasses.fake_tensor
 import torch.fx
 
-from kernellab.common.replacing import replaced
+from kernellab.common.patches import replaced
 from kernellab.torch_api.autocast_kernels import follow_autocast
 from kernellab.torch_api.virtual_gpu import DEVICE, META
 

@@ -20,7 +20,7 @@ import torch._meta_registrations
 import torch._subclasses.fake_tensor
 import torch.fx.experimental.proxy_tensor
 
-from kernellab.common.replacing import replaced
+from kernellab.common.patches import replaced
 from kernellab.torch_api.gpu_calls import moved_devices
 from kernellab.torch_api.virtual_gpu import DEVICE
 

@@ -30,7 +30,7 @@ import torch._inductor.utils
 import torch._inductor.virtualized
 import torch.fx.passes.graph_transform_observer
 
-from kernellab.common.replacing import replaced
+from kernellab.common.patches import replaced
 from kernellab.records.graphs import (
     Candidate,
     Fusion,

@@ -10,7 +10,7 @@ import torch._inductor.config
 import torch._inductor.graph
 import torch._inductor.ir
 
-from kernellab.common.replacing import replaced
+from kernellab.common.patches import replaced
 
 _config: Any = torch._inductor.config
 _graph: Any = torch._inductor.graph

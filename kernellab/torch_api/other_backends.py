@@ -17,7 +17,7 @@ import torch._dynamo.backends.registry
 import torch._functorch.aot_autograd
 import torch._guards
 
-from kernellab.common.replacing import replaced
+from kernellab.common.patches import replaced
 from kernellab.records.graphs import CapturedFrame, Level
 from kernellab.torch_api.capturing import Captured, graph_without_code, saved_by
 from kernellab.torch_api.events import bytecode_heard, events_heard

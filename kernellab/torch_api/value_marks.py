@@ -13,7 +13,7 @@ import torch._subclasses.functional_tensor
 import torch.fx.experimental.proxy_tensor
 import torch.fx.experimental.symbolic_shapes
 
-from kernellab.common.replacing import replaced
+from kernellab.common.patches import replaced
 
 _proxies: Any = torch.fx.experimental.proxy_tensor
 _symbolic: Any = torch.fx.experimental.symbolic_shapes

@@ -13,7 +13,7 @@ import torch._inductor.runtime.hints
 import torch._inductor.utils
 import torch.utils._triton
 
-from kernellab.common.replacing import Replacement, all_replaced
+from kernellab.common.patches import Replacement, all_replaced
 from kernellab.torch_api.gpu_answers import OF_C, OF_CUDA, let_operations_be_traced
 
 _interfaces: Any = torch._dynamo.device_interface

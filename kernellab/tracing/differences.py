@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy
 import torch
 
-from kernellab.common.formatting import counted, number_texts
+from kernellab.common.text import counted, number_texts
 from kernellab.compiler.specialization.argument_values import array_of
 from kernellab.errors import ArgumentError, suggestion
 from kernellab.tracing.steps import Frame, Program, Step
-from kernellab.tracing.tile_pointer import TilePointer
-from kernellab.tracing.values import dtype_named
+from kernellab.tracing.values import TilePointer, dtype_named
 
 if TYPE_CHECKING:
     from kernellab.tracing.records import Trace

@@ -1,4 +1,6 @@
-"""A launch that is run for its trace, and run again for values that were not kept."""
+"""`kernellab.trace`: a launch that is run for its trace, and run again for values that were not
+kept; what its arguments hold, and where they are not what its author expects.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,17 @@ from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy
 import torch
 
 from kernellab import triton_api
+from kernellab.common.arguments import check_flags, check_whole
+from kernellab.common.progress import UNTOUCHED, ProgressBar
+from kernellab.compiler.modules.pointers import pointers_of
 from kernellab.compiler.specialization.argument_values import array_of
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import KernelFault
-from kernellab.interpreter.execution.grid import Programs, linear_ids
+from kernellab.interpreter.execution.grid import Programs, chosen_programs, linear_ids
 from kernellab.interpreter.execution.launcher import (
     Stepping,
     argument_names,
@@ -23,21 +29,215 @@ from kernellab.interpreter.execution.launcher import (
     launch_stepped,
 )
 from kernellab.interpreter.execution.program import memory_effects
-from kernellab.interpreter.execution.stepping_code import SteppingCode
+from kernellab.interpreter.execution.stepping_code import SteppingCode, stepping_code
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.interpreter.memory.observers import AccessObserver
+from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
+from kernellab.interpreter.tiles import full
+from kernellab.ir.operations import global_effect
+from kernellab.ir.types import shape
 from kernellab.launch.argument_copies import copied, copied_back, tensors_in
-from kernellab.launch.differences import UNWRITTEN
-from kernellab.launch.reference_results import Results
-from kernellab.records.run_options import RunOptions
-from kernellab.tracing.checkpoints import Checkpoints
-from kernellab.tracing.expected import LastWriter, WrongElement, writing_step, wrong_element
-from kernellab.tracing.hooks import TracingHook, TracingObserver
-from kernellab.tracing.recording import MOST_STEPS, Enough, Recorder, SecondRecorder
+from kernellab.launch.differences import UNWRITTEN, tolerance, wrong_words
+from kernellab.launch.preparation import EntryPoint, prepare_bound, takes_launch
+from kernellab.launch.reference_results import Reference, Results, expected_results, tensor_about
+from kernellab.records import BoundLaunch, Target
+from kernellab.records.launches import RunOptions
+from kernellab.tracing.recorder import (
+    MOST_STEPS,
+    Enough,
+    Recorder,
+    SecondRecorder,
+    TracingHook,
+    TracingObserver,
+)
 from kernellab.tracing.records import Trace
 from kernellab.tracing.sources import changed_sources, compiled_sources
-from kernellab.tracing.steps import Frame, Program, SourceText, TracedFault, TraceFacts
-from kernellab.tracing.values import ValueStore
+from kernellab.tracing.steps import (
+    Checkpoint,
+    Frame,
+    Program,
+    SourceText,
+    Step,
+    TracedArgument,
+    TracedFault,
+    TraceFacts,
+)
+from kernellab.tracing.values import LARGEST_EXACT, ValueStore
+
+# What the arguments of a traced launch hold, and when.
+
+
+def _argument(
+    name: str, tensor: torch.Tensor, dtype: str, storages: dict[int, int]
+) -> TracedArgument:
+    """The facts of a tensor; `storages` numbers the memory that there is, by its address."""
+    number = storages.setdefault(tensor.untyped_storage().data_ptr(), len(storages))
+    start = int(tensor.storage_offset()) * tensor.element_size()
+    return TracedArgument(name, dtype, tuple(tensor.shape), tuple(tensor.stride()), number, start)
+
+
+class Checkpoints:
+    """What the arguments hold, kept whenever programs that are not traced may have changed it.
+
+    Attributes:
+        arguments: the tensors of the launch.
+        checkpoints: what was kept.
+        fault_step: number of the step in which the run stopped; None where it did not, or in
+            another program.
+    """
+
+    def __init__(self, before: BoundCall, works_on: BoundCall, values: ValueStore) -> None:
+        self._tensors = dict(tensors_in(works_on.values))
+        self._values = values
+        self._latest = {name: array_of(tensor) for name, tensor in tensors_in(before.values)}
+        self.fault_step: int | None = None
+        self._others_ran = False
+        storages: dict[int, int] = {}
+        self.arguments = {
+            name: _argument(name, tensor, self._latest[name].dtype.name, storages)
+            for name, tensor in self._tensors.items()
+        }
+        contents = {name: values.add(tensor, whole=True) for name, tensor in self._latest.items()}
+        self.checkpoints = [Checkpoint(0, contents)]
+
+    def next_runs(self, is_traced: bool, step: int) -> None:
+        """Programs run next, traced or not; the next step of a traced one has that number."""
+        if is_traced and self._others_ran:
+            self._take(step)
+        self._others_ran = not is_traced
+
+    def stopped(self, step: int | None) -> None:
+        """A fault ended the run, in that step if the program is traced."""
+        if not self._others_ran:
+            self.fault_step = step
+
+    def _take(self, step: int) -> None:
+        """Keep what has changed since the last time."""
+        changed = {}
+        for name, tensor in self._tensors.items():
+            now = array_of(tensor)
+            if now.tobytes() != self._latest[name].tobytes():
+                self._latest[name] = now.copy()
+                changed[name] = self._values.add(self._latest[name], whole=True)
+        if changed:
+            self.checkpoints.append(Checkpoint(step, changed))
+
+    def end(self, step: int) -> None:
+        """The run is over."""
+        if self._others_ran:
+            self._take(step)
+
+
+# Where a trace's results are not what its author expects: the first element that is off, and who
+# wrote it.
+
+
+@dataclass(frozen=True)
+class WrongElement:
+    """The first element of an argument that is off.
+
+    Attributes:
+        argument: the parameter.
+        index: of the element.
+        offset: the same, counted from the tensor's first in memory.
+        actual, expected: what it is, and should be.
+        count, size: how many elements of the argument are off, and how many it has.
+    """
+
+    argument: str
+    index: tuple[int, ...]
+    offset: int
+    actual: Any
+    expected: Any
+    count: int
+    size: int
+
+    def address_in(self, values: Mapping[str, Any]) -> int:
+        """Of its first byte, where a run's arguments are these."""
+        tensor = tensor_about(values[self.argument])
+        assert tensor is not None  # it was compared with something
+        return tensor.data_ptr() + self.offset * tensor.element_size()
+
+    def __str__(self) -> str:
+        element = f"{self.argument}[{', '.join(map(str, self.index))}]"
+        return f"{wrong_words(element, self.actual, self.expected, self.count, self.size)}."
+
+
+def wrong_element(values: Mapping[str, Any], expected: Results) -> WrongElement | None:
+    """The first element that a run left otherwise than expected; None where there is none."""
+    for name, right in expected.items():
+        left = tensor_about(values[name])
+        assert left is not None  # `right_results` has seen to that
+        off = _off(left, right, expected.allowed.get(name))
+        if off.any():
+            place = tuple(int(i) for i in off.nonzero()[0])
+            offset = sum(i * step for i, step in zip(place, left.stride()))
+            return WrongElement(
+                name,
+                place,
+                offset,
+                left[place].item(),
+                right[place].item(),
+                int(off.sum()),
+                off.numel(),
+            )
+    return None
+
+
+def _off(left: torch.Tensor, right: torch.Tensor, allowed: torch.Tensor | None) -> torch.Tensor:
+    """Where elements are farther off than allowed; than the default of the dtype for None."""
+    if not right.is_floating_point():
+        return left != right
+    actual, expected = left.double(), right.double()
+    if allowed is not None:
+        same = (actual == expected) | (actual.isnan() & expected.isnan())
+        return ~(same | ((actual - expected).abs() <= allowed))
+    rtol, atol = tolerance(right, None, None)
+    return ~torch.isclose(actual, expected, rtol, atol, equal_nan=True)
+
+
+class LastWriter:
+    """Hears of a run's accesses which program writes one byte last.
+
+    Attributes:
+        program: its id; None where none does.
+    """
+
+    def __init__(self, address: int) -> None:
+        self._address = address
+        self.program: Program | None = None
+
+    def see(self, seen: ObservedAccess) -> None:
+        """Hear of an access."""
+        if global_effect(seen.operation) == "load":
+            return
+        extents = seen.shape or shape(pointers_of(seen.operation).type)
+        rank = len(extents)
+        addresses = full(seen.addresses, extents)
+        here = (addresses <= self._address) & (self._address < addresses + seen.size)
+        if seen.mask is not None:
+            here = here & full(seen.mask, extents)
+        programs = numpy.ones(seen.programs.count, numpy.bool_)
+        if seen.active is not None:
+            programs = programs & seen.active
+        if here.ndim > rank:
+            programs = programs & here.reshape(len(here), -1).any(axis=1)
+        elif not here.any():
+            return
+        if programs.any():
+            self.program = seen.programs.id(int(numpy.flatnonzero(programs)[-1]))
+
+
+def writing_step(trace: Trace, wrong: WrongElement) -> Step | None:
+    """The last step of a trace that writes an element; None where none does."""
+    for step in reversed(trace.steps):
+        for access in step.accesses:
+            writes = access.kind != "load" and access.argument == wrong.argument
+            if writes and access.has_elements and (access.elements == wrong.offset).any():
+                return step
+    return None
+
+
+# A launch that is run for its trace, and run again for values that were not kept.
 
 
 @dataclass(frozen=True)
@@ -307,3 +507,79 @@ def _buffers(call: BoundCall) -> dict[str, Buffer]:
         name: Buffer(name, tensor.detach(), array_of(tensor[:0] if tensor.ndim else tensor).dtype)
         for name, tensor in tensors_in(call.values)
     }
+
+
+# `kernellab.trace`: run a launch, and keep what chosen programs did.
+
+
+@takes_launch
+def trace(
+    launch: BoundLaunch,
+    *,
+    programs: str | int | Sequence[Any] = (0, 0, 0),
+    operations: bool = False,
+    in_place: bool = False,
+    exact_bytes: int = LARGEST_EXACT,
+    target: str | Target | None = None,
+    expect: Reference | None = None,
+) -> Trace:
+    """Run a launch on the interpreter and keep every step of chosen programs:
+    the line, what it changed, what it accessed.
+
+    The whole grid runs, in the order that the options ask for: chosen programs one by one,
+    line by line, the others in batches between them. A fault ends the run, and the trace holds
+    every step up to it. Tensors on a GPU, up to 1 GiB, are copied to the CPU; a notice of the trace
+    says so.
+
+    Args:
+        launch: kernel, grid, args and keywords as for `kernellab.run`, or a bound launch; of an
+            autotuned kernel, the first config counts.
+        programs: which ones are traced: one as a tuple `(x, y, z)`, `(x, y)` or a number, several
+            as a list of such, or "all"; no more than 100,000.
+        operations: one step for each operation of the IR, not for each line.
+        in_place: let the run change the arguments, once it has come to its end or to a fault; else
+            it works on copies.
+        exact_bytes: the largest value of a variable that is kept exactly. Of a larger one a summary
+            is kept, and when its elements are asked for, the kernel runs again. The arguments and
+            what is written to them are kept whatever their size, up to 256 MiB.
+        target: the GPU to emulate, "sm_90", ...; None means the one that a launch would emulate.
+        expect: right results, as for `kernellab.check`. Where an element is not as expected, the
+            program that wrote the first one is traced too, a notice says the step, and the stepper
+            opens there.
+
+        A name that is also a parameter of the kernel is the parameter,
+        unless that is given by position.
+
+    Returns:
+        The Trace.
+
+    Raises:
+        ArgumentError: arguments that do not fit, or more than 1 GiB on a GPU.
+        OptionError: a program outside the grid, or an option that traces do not have.
+        GridError, CompileError, UnsupportedOperation: as `kernellab.run`.
+    """
+    __tracebackhide__ = True
+    check_flags(operations=operations, in_place=in_place)
+    check_whole("exact_bytes", exact_bytes, meaning="number of bytes")
+    prepared = prepare_bound(launch, target, _TRACE)
+    plain, call, emulated = prepared.kernel, prepared.call, prepared.target
+    sizes = prepared.sizes()
+    wanted = chosen_programs(programs, sizes, "programs")
+    with ProgressBar(f"trace {plain.__name__}", None, "programs", UNTOUCHED):
+        code = stepping_code(plain, call, emulated, traced=True, traces_operations=operations)
+        traced = TracedLaunch(
+            plain, sizes, call, code, wanted, prepared.options, str(emulated), prepared.notes
+        )
+        expected = expected_results(expect, prepared, code.batch)
+        trace = traced.traced(in_place, exact_bytes, operations, expected)
+        if in_place:
+            prepared.copy_to_originals()
+    trace.launch = replace(launch, target=emulated, expect=expect)
+    return trace
+
+
+_TRACE = EntryPoint(
+    "trace",
+    {"stage": "a trace follows the source's lines, which only TTIR from the front end still has"},
+    keeps_assertions=True,
+)

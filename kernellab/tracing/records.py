@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy
 
-from kernellab.common.argument_checks import check_flags, check_tolerance, is_one_of
-from kernellab.common.formatting import counted, joined_sizes, shown
+from kernellab.common.arguments import check_flags, check_tolerance, is_one_of
+from kernellab.common.text import counted, joined_sizes, shown
 from kernellab.errors import (
     ArgumentError,
     KernelLabError,
@@ -26,10 +26,8 @@ from kernellab.errors import (
 )
 from kernellab.launch.callbacks import what_it_raised
 from kernellab.records import BoundLaunch
-from kernellab.records.showing import show
-from kernellab.tracing.files.writing import save_trace
-from kernellab.tracing.replayed_memory import ReplayedMemory
-from kernellab.tracing.states import Change, History, NoSuchVariable, State
+from kernellab.records.display import show
+from kernellab.tracing.states import Change, History, NoSuchVariable, ReplayedMemory, State
 from kernellab.tracing.steps import (
     Checkpoint,
     Frame,
@@ -39,13 +37,13 @@ from kernellab.tracing.steps import (
     TracedArgument,
     TracedFault,
     TraceFacts,
+    save_trace,
 )
-from kernellab.tracing.summaries import Summary
-from kernellab.tracing.values import StoredValue, ValueStore
+from kernellab.tracing.values import StoredValue, Summary, ValueStore
 
 if TYPE_CHECKING:
     from kernellab.tracing.differences import TraceDifference
-    from kernellab.tracing.expected import WrongElement
+    from kernellab.tracing.launches import WrongElement
 
 ComputeAgain = Callable[[Mapping[int, set[str]]], Mapping[tuple[int, str], Any]]
 """Runs the kernel again: takes names by the step that gave them their value (by -1 - the frame's

@@ -14,7 +14,7 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import AutotunerError
 from triton.runtime.jit import JITFunction
 
-from kernellab.common.replacing import replaced
+from kernellab.common.patches import replaced
 
 
 @contextmanager

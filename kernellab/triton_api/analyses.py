@@ -28,7 +28,7 @@ from triton.language import core as language
 from triton.runtime.errors import PTXASError
 
 from kernellab import triton_api
-from kernellab.common.replacing import replaced
+from kernellab.common.patches import replaced
 from kernellab.errors import SourcePosition
 from kernellab.records import Specialization, Target
 from kernellab.triton_api.mlir_stages import list_passes, run_up_to_llvm

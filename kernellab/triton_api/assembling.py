@@ -14,9 +14,8 @@ from functools import cache, partial
 from types import FunctionType
 from typing import Any
 
-from kernellab.common.replacing import WhileAnyThread, replaced
-from kernellab.common.system_faults import DISK_ADVICE
-from kernellab.common.temporary import temporary_folder
+from kernellab.common.patches import WhileAnyThread, replaced
+from kernellab.common.system import DISK_ADVICE, temporary_folder
 from kernellab.errors import MachineError
 from kernellab.triton_api.machine_faults import OWN_ASSEMBLER
 

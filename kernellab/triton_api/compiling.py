@@ -13,7 +13,7 @@ import triton
 from triton import knobs
 from triton.runtime.cache import FileCacheManager
 
-from kernellab.common.temporary import temporary_folder
+from kernellab.common.system import temporary_folder
 from kernellab.records import Specialization, Target
 from kernellab.triton_api.assembling import careful_assembler, is_whole
 from kernellab.triton_api.diagnostics import TTGIR_FILE_SUFFIX, captured_output, translated_errors

@@ -24,7 +24,7 @@ from triton._C import libtriton
 from triton.compiler import code_generator
 from triton.compiler.code_generator import CodeGenerator
 
-from kernellab.common.replacing import WhileAnyThread, replaced
+from kernellab.common.patches import WhileAnyThread, replaced
 from kernellab.triton_api.debugging_statements import is_breakpoint
 from kernellab.triton_api.functions import definition_of
 from kernellab.triton_api.triton_values import Handles, Held, held

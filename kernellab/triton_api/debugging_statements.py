@@ -10,7 +10,7 @@ from typing import Any
 
 from triton.runtime.jit import JITCallable
 
-from kernellab.common.replacing import WhileAnyThread, replaced
+from kernellab.common.patches import WhileAnyThread, replaced
 
 _IS_BREAKPOINT = "kernellab_breakpoint"
 

@@ -21,15 +21,15 @@ import triton
 from triton.compiler.errors import CompilationError
 from triton.runtime.errors import PTXASError
 
-from kernellab.common.escapes import string_of_assembly, string_of_ir
-from kernellab.common.forks import hold_while_forking
-from kernellab.common.interrupts import interrupted_afterwards
-from kernellab.common.standard_streams import (
+from kernellab.common.processes import hold_while_forking
+from kernellab.common.system import (
     flush_errors,
     hold_standard_descriptors,
+    interrupted_afterwards,
+    nameless_file,
     print_as_far_as_possible,
 )
-from kernellab.common.temporary import nameless_file
+from kernellab.common.text import string_of_assembly, string_of_ir
 from kernellab.errors import CompileError, KernelLabError, SourcePosition
 from kernellab.records import Target
 from kernellab.triton_api.fixes import Fix, Refusal, fix_of, foreign_call

@@ -10,7 +10,7 @@ from typing import Any
 
 from triton.runtime.jit import JITCallable
 
-from kernellab.common.python_texts import remember_source
+from kernellab.common.text import remember_source
 from kernellab.triton_api.standalone import MAIN
 
 

@@ -21,7 +21,7 @@ from triton._C import libtriton
 from triton.experimental.gluon._runtime import GluonJITFunction
 from triton.runtime.jit import JITFunction
 
-from kernellab.common.temporary import temporary_folder
+from kernellab.common.system import temporary_folder
 from kernellab.errors import KernelLabError
 from kernellab.records import Specialization
 from kernellab.triton_api.debug_info import (

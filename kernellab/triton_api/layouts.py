@@ -26,7 +26,7 @@ from kernellab.records.layouts import (
     TensorMemoryLayout,
     sizes,
 )
-from kernellab.records.layouts.swizzles import nvmma_bases, swizzled_bases
+from kernellab.records.layouts.linear import nvmma_bases, swizzled_bases
 from kernellab.triton_api.mlir_text import parse_mlir
 from kernellab.triton_api.stages import freed_after
 

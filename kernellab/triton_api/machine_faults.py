@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from triton.compiler.errors import CompilationError
 from triton.runtime.errors import PTXASError
 
-from kernellab.common.system_faults import DISK_ADVICE, LIMITS_ADVICE, MEMORY_ADVICE, system_fault
+from kernellab.common.system import DISK_ADVICE, LIMITS_ADVICE, MEMORY_ADVICE, system_fault
 from kernellab.errors import MachineError
 
 

@@ -20,8 +20,8 @@ from triton import knobs
 from triton._C import libtriton
 from triton.runtime import _allocation
 
-from kernellab.common.replacing import replaced
-from kernellab.common.temporary import temporary_folder
+from kernellab.common.patches import replaced
+from kernellab.common.system import temporary_folder
 from kernellab.errors import UnsupportedOperation
 from kernellab.records import Specialization, Target
 from kernellab.triton_api.compiling import compile_natively

@@ -10,8 +10,8 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kernellab.common.argument_checks import is_flag, is_whole
-from kernellab.common.formatting import shown
+from kernellab.common.arguments import is_flag, is_whole
+from kernellab.common.text import shown
 from kernellab.errors import OptionError, nearest
 from kernellab.records import Target
 from kernellab.triton_api.targets import backend_for, backend_options

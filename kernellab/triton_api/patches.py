@@ -26,7 +26,7 @@ from typing import Any
 
 from triton._C import libtriton
 
-from kernellab.common.replacing import WhileAnyThread, replaced
+from kernellab.common.patches import WhileAnyThread, replaced
 from kernellab.triton_api.watching import FRONT_END_STAGE, PassCall, Watcher
 
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from triton.compiler import CompiledKernel
 
-from kernellab.common.replacing import replaced
+from kernellab.common.patches import replaced
 
 
 class ScopeListener(Protocol):

@@ -13,7 +13,7 @@ from typing import Any
 from triton._C import libtriton
 from triton.backends.compiler import Language
 
-from kernellab.common.temporary import temporary_folder
+from kernellab.common.system import temporary_folder
 from kernellab.records import Target
 from kernellab.triton_api.assembling import careful_assembler
 from kernellab.triton_api.targets import backend_for, gpu_target

@@ -13,7 +13,7 @@ import numpy
 import torch
 
 from kernellab import triton_api
-from kernellab.common.argument_checks import MOST_ITEMS, listed, plain_scalar
+from kernellab.common.arguments import MOST_ITEMS, listed, plain_scalar
 from kernellab.compiler.specialization.argument_values import tensor_of
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.specialization.inductor_kernels import as_triton_kernel

@@ -15,7 +15,7 @@ import numpy
 import torch
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from kernellab.common.argument_checks import plain_scalar
+from kernellab.common.arguments import plain_scalar
 from kernellab.compiler.modules.pointers import underlying_argument
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.argument_formatting import format_argument

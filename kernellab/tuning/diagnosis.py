@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from kernellab.common.argument_checks import is_real
+from kernellab.common.arguments import is_real
 from kernellab.errors import KernelLabError
 from kernellab.profiling.diagnosis.diagnose import Asked, diagnosed, diagnosis_of
 from kernellab.profiling.diagnosis.evidence import Evidence

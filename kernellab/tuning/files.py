@@ -15,26 +15,24 @@ from typing import TYPE_CHECKING, Any
 import triton.language as tl
 
 from kernellab import triton_api
-from kernellab.common.cache_folders import cache_folder
 from kernellab.common.saved_files import (
     BadFile,
+    Misfit,
     NotJson,
     NotText,
+    RecordReader,
+    SavedData,
     file_bytes,
     is_version,
     json_in,
-    text_in,
-)
-from kernellab.common.saved_json import (
-    Misfit,
-    SavedData,
     save_whole,
     saved_path,
+    text_in,
     value_of,
     value_to_json,
     write_whole,
 )
-from kernellab.common.saved_records import RecordReader
+from kernellab.common.system import cache_folder
 from kernellab.compiler.files.restore import target_from_json
 from kernellab.errors import ArchiveError, ArgumentError
 from kernellab.records import Target

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from kernellab import errors, triton_api
-from kernellab.common.formatting import visible
-from kernellab.common.saved_records import Line
+from kernellab.common.saved_files import Line
+from kernellab.common.text import visible
 from kernellab.errors import ArchiveError, ArgumentError
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kernellab.common.argument_checks import is_one_of
-from kernellab.common.formatting import shown
+from kernellab.common.arguments import is_one_of
+from kernellab.common.text import shown
 from kernellab.errors import ArgumentError, suggestion
 from kernellab.tuning.records import (
     MICROSECONDS,

@@ -14,9 +14,9 @@ from dataclasses import replace
 from queue import LifoQueue
 from typing import Any
 
-from kernellab.common.formatting import format_seconds
-from kernellab.common.system_faults import translated_system_faults
-from kernellab.common.worker import Worker
+from kernellab.common.processes import Worker
+from kernellab.common.system import translated_system_faults
+from kernellab.common.text import format_seconds
 from kernellab.errors import ArgumentError, KernelLabError, WorkerError, WorkerLost
 from kernellab.records import Target
 from kernellab.tuning.assignments import Delivery, Setup, TrialOptions, setup_without_bytes

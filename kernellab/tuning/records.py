@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import triton.language as tl
 
 from kernellab import triton_api
-from kernellab.common.saved_records import Amount, Limits
+from kernellab.common.saved_files import Amount, Limits
 from kernellab.records import Resources
 
 if TYPE_CHECKING:
@@ -356,7 +356,7 @@ def tuning_table(tuning: Tuning) -> Any:
 
     The table has columns of times only if something was timed.
     """
-    from kernellab.common.whole_imports import pandas
+    from kernellab.common.pandas_import import pandas
 
     trials = tuning.trials
     names = list(dict.fromkeys(name for trial in trials for name in trial.candidate.values))
@@ -407,7 +407,7 @@ def _table(
     """Return a DataFrame that has only numbers, booleans, texts and nulls, so that pandas can write
     it in any format.
     """
-    from kernellab.common.whole_imports import pandas
+    from kernellab.common.pandas_import import pandas
 
     made = {}
     for name in dict.fromkeys(name for row in rows or [dict.fromkeys(columns)] for name in row):

@@ -7,8 +7,8 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from kernellab.common.formatting import format_seconds
 from kernellab.common.progress import ProgressBar
+from kernellab.common.text import format_seconds
 from kernellab.tuning.assignments import Setup, TrialOptions
 from kernellab.tuning.files import Store
 from kernellab.tuning.records import (

@@ -12,19 +12,17 @@ from typing import Any, BinaryIO
 import torch
 
 from kernellab import triton_api
-from kernellab.common.argument_checks import (
+from kernellab.common.arguments import (
     LONGEST_SECONDS,
     check_flags,
     check_tolerance,
     is_real,
     is_whole,
+    keyword_only,
     plain_scalar,
 )
-from kernellab.common.cores import usable_cores
-from kernellab.common.formatting import shown
-from kernellab.common.own_options import keyword_only
-from kernellab.common.system_faults import translated_system_faults
-from kernellab.common.temporary import nameless_file, path_of
+from kernellab.common.system import nameless_file, path_of, translated_system_faults, usable_cores
+from kernellab.common.text import shown
 from kernellab.compiler.specialization.inductor_kernels import InductorKernel, as_triton_kernel
 from kernellab.compiler.targets import local_target, parse_target
 from kernellab.errors import ArgumentError, OptionError, nearest

@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.common.argument_checks import check_flags, check_whole, is_whole
-from kernellab.common.formatting import counted, shown
-from kernellab.common.saved_records import Count
+from kernellab.common.arguments import check_flags, check_whole, is_whole
+from kernellab.common.saved_files import Count
+from kernellab.common.text import counted, shown
 from kernellab.compiler.comparison import Comparison, compare
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.errors import ArgumentError
 from kernellab.launch.preparation import Grid, innermost
 from kernellab.records import Compilation, Target
-from kernellab.records.showing import HasCard, described, plot, show
+from kernellab.records.display import HasCard, described, plot, show
 from kernellab.tuning.configs import without_autotuner
 from kernellab.tuning.files import complete, found_again, load_one, save
 from kernellab.tuning.kernel_source import (

@@ -12,13 +12,13 @@ from typing import Any, TypeVar, overload
 
 import torch
 
-from kernellab.common.argument_checks import listed
-from kernellab.common.formatting import counted, shown
+from kernellab.common.arguments import listed
+from kernellab.common.text import counted, shown
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target
 from kernellab.errors import ArgumentError
 from kernellab.launch.autotuners import AutotunerTimings, autotuner_timings, take_autotuned_launches
 from kernellab.launch.preparation import innermost
-from kernellab.records.showing import HasCard, plot, show
+from kernellab.records.display import HasCard, plot, show
 from kernellab.tuning.configs import of_config
 from kernellab.tuning.descriptions import describe_value, types_of_calls
 from kernellab.tuning.files import load_all, save

@@ -23,10 +23,9 @@ import triton
 from triton.testing import do_bench, do_bench_cudagraph
 
 from kernellab import triton_api
-from kernellab.common.argument_checks import listed
-from kernellab.common.gpu_faults import gpu_fault
-from kernellab.common.saved_json import kernellab_version
-from kernellab.common.time_limits import OutOfTime, limited
+from kernellab.common.arguments import listed
+from kernellab.common.saved_files import kernellab_version
+from kernellab.common.system import OutOfTime, gpu_fault, limited
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.targets import local_target
@@ -43,8 +42,8 @@ from kernellab.launch.dispatch import interpret
 from kernellab.profiling.estimates.counts import count, with_memory
 from kernellab.profiling.estimates.model import CALIBRATION, Model, estimated_gpu
 from kernellab.records import Compilation, Target
-from kernellab.records.bisections import Difference
-from kernellab.records.run_options import RunOptions
+from kernellab.records.comparisons import Difference
+from kernellab.records.launches import RunOptions
 from kernellab.triton_api.shipping import unpack
 from kernellab.tuning.assignments import Arguments, Job, Setup, Task, TrialOptions
 from kernellab.tuning.records import Compiled, Dropped, Machine, Method, Outcome, Reason, Timing

@@ -137,7 +137,7 @@ class LaunchTabs(TabGroup):
         trace: Trace | None = self._records.get("steps")
         wanted = [program] if program else []
         if trace is None:
-            from kernellab.tracing.tracing_run import trace as trace_launch
+            from kernellab.tracing.launches import trace as trace_launch
 
             programs = wanted or [(0, 0, 0)]
             self._records["steps"] = trace_launch(self._launch, programs=programs)

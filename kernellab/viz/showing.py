@@ -20,7 +20,7 @@ import kernellab.viz.equality.card
 import kernellab.viz.kernels.card
 import kernellab.viz.layouts.card  # noqa: F401
 from kernellab.errors import ArgumentError, OptionError, suggestion
-from kernellab.records.showing import described
+from kernellab.records.display import described
 from kernellab.viz.kit.card import Card, card_of
 from kernellab.viz.kit.place import in_notebook
 from kernellab.viz.kit.view import View, view_of
@@ -60,7 +60,7 @@ def card(record: Any) -> Card | None:
 
 
 def show(record: Any, *annotations: Any, **options: Any) -> View | Card:
-    """See `kernellab.records.showing.show`."""
+    """See `kernellab.records.display.show`."""
     _import_views()
     maker = view_of.dispatch(type(record))
     if annotations and not _takes_annotations(maker):
@@ -123,7 +123,7 @@ def can_show(record: Any) -> bool:
 
 
 def plot(record: Any, **options: Any) -> Any:
-    """See `kernellab.records.showing.plot`."""
+    """See `kernellab.records.display.plot`."""
     _import_figures()
     from kernellab.viz.kit.figure import figure_of
 

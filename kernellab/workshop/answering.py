@@ -13,8 +13,8 @@ from kernellab.checker.arguments import uninitialized
 from kernellab.checker.check import check
 from kernellab.checker.records import Finding, Findings
 from kernellab.checker.rewrites import UNCOMPILED, UNSAFE, WRONG, Family
-from kernellab.common.argument_checks import check_whole
-from kernellab.common.time_limits import StoppedForGood, limited
+from kernellab.common.arguments import check_whole
+from kernellab.common.system import StoppedForGood, limited
 from kernellab.compiler.pipeline import compile
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import CompileError, Diagnostic, KernelFault, KernelLabError
@@ -22,9 +22,9 @@ from kernellab.judging.code import Code, PackedKernel
 from kernellab.judging.submissions import foreign_code, submit
 from kernellab.launch.differences import Within
 from kernellab.records import BoundLaunch, Compilation
-from kernellab.records.showing import described
+from kernellab.records.display import described
+from kernellab.tracing.launches import trace
 from kernellab.tracing.records import Trace
-from kernellab.tracing.tracing_run import trace
 from kernellab.triton_api import JITFunction, definition_of
 from kernellab.triton_api.shipping import pack
 from kernellab.workshop.answers import RUNGS, Answer

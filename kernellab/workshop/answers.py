@@ -11,7 +11,7 @@ from kernellab.checker.records import Inputs, element_text
 from kernellab.errors import Diagnostic, ProgramId
 from kernellab.errors.diagnostics import json_value
 from kernellab.records import BoundLaunch
-from kernellab.records.showing import PrintsAsCard
+from kernellab.records.display import PrintsAsCard
 
 if TYPE_CHECKING:
     from kernellab.tracing.records import Trace

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from kernellab.common.formatting import counted
+from kernellab.common.text import counted
 from kernellab.errors import Diagnostic
 from kernellab.profiling.accesses.counts import accesses
 from kernellab.profiling.accesses.records import GlobalAccess

@@ -11,7 +11,7 @@ import numpy
 from kernellab.checker.element_inputs import inputs_behind, inputs_by_argument
 from kernellab.checker.records import Inputs
 from kernellab.errors import KernelLabError
-from kernellab.tracing.expected import WrongElement
+from kernellab.tracing.launches import WrongElement
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Step
 from kernellab.workshop.answers import Difference

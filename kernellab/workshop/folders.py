@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kernellab.common.saved_json import save_whole
+from kernellab.common.saved_files import save_whole
 from kernellab.errors import ArgumentError
 from kernellab.workshop.chapters import EXERCISES
 from kernellab.workshop.course import course_files, course_titles

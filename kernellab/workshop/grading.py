@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernellab.common.cores import usable_cores
-from kernellab.common.python_texts import remember_source
+from kernellab.common.system import usable_cores
+from kernellab.common.text import remember_source
 from kernellab.errors import ArgumentError, KernelLabError, source_line
 from kernellab.judging.code import Part, Texts
-from kernellab.records.showing import PrintsAsCard
-from kernellab.records.tables import RowSequence, column_names, data_frame
+from kernellab.records.display import PrintsAsCard, RowSequence, column_names, data_frame
 from kernellab.workshop.answering import answered
 from kernellab.workshop.answers import RUNGS
 from kernellab.workshop.chapters import EXERCISES, exercise_named

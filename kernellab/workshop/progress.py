@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernellab.common.saved_json import save_whole
+from kernellab.common.saved_files import save_whole
 from kernellab.errors import KernelLabError
-from kernellab.records.showing import PrintsAsCard
-from kernellab.records.tables import RowSequence, column_names, data_frame
+from kernellab.records.display import PrintsAsCard, RowSequence, column_names, data_frame
 from kernellab.workshop.answers import RUNGS, Answer
 from kernellab.workshop.chapters import EXERCISES, exercise_named
 from kernellab.workshop.exercise import Budget

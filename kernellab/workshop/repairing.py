@@ -16,7 +16,7 @@ import torch
 from kernellab.checker.fixes import Found, Tries, WrongTensor, fix_words, reading, search
 from kernellab.checker.kernel_source import Source
 from kernellab.checker.rewrites import Family
-from kernellab.common.time_limits import OutOfTime, limited
+from kernellab.common.system import OutOfTime, limited
 from kernellab.errors import Diagnostic, changes_between
 from kernellab.judging.code import Code
 from kernellab.judging.submissions import variants

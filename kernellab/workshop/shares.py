@@ -20,7 +20,7 @@ from kernellab.interpreter.memory.observers import AccessObserver, ObservedAcces
 from kernellab.interpreter.tiles import full
 from kernellab.ir.types import shape
 from kernellab.launch.argument_copies import copied
-from kernellab.records.run_options import DEFAULT
+from kernellab.records.launches import DEFAULT
 from kernellab.triton_api import definition_of
 from kernellab.workshop.exercise import Case
 

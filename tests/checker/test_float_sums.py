@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 import kernellab
-from kernellab.common.formatting import number_texts
+from kernellab.common.text import number_texts
 from tests.checker.launches import normal, zeros
 from tests.kernels.interp import waiting
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy
 import pytest
 
-from kernellab.common.distinct import distinct
+from kernellab.common.containers import distinct
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint16"])

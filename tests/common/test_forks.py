@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kernellab.common.forks import Forked
-from kernellab.common.time_limits import OutOfTime, limited
+from kernellab.common.processes import Forked
+from kernellab.common.system import OutOfTime, limited
 from kernellab.errors import WorkerError
 
 

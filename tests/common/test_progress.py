@@ -18,7 +18,7 @@ import pytest
 
 from kernellab.common import progress
 from kernellab.common.progress import ProgressBar
-from kernellab.common.saved_json import write_whole
+from kernellab.common.saved_files import write_whole
 from kernellab.viz.kit.progress_bar import open_bar
 from tests.support.notebook_session import WIDGET, NotebookSession, StartNotebook
 from tests.support.source_files import ROOT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernellab.common.option_values import read_constexprs, spread_constexprs, stated_by_options
+from kernellab.common.arguments import read_constexprs, spread_constexprs, stated_by_options
 from kernellab.errors import MissingArguments, nearest, suggestion
 
 

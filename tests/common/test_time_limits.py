@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 
-from kernellab.common.time_limits import OutOfTime, StoppedForGood, limited
+from kernellab.common.system import OutOfTime, StoppedForGood, limited
 
 LONG = 30.0
 """Seconds; work that is stopped takes far less."""

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import kernellab
-from kernellab.common import worker as shared_worker
-from kernellab.common.worker import Worker
+from kernellab.common import processes as shared_worker
+from kernellab.common.processes import Worker
 from kernellab.errors import CompileError, WorkerError, WorkerLost
 from tests.kernels.tuned import double
 from tests.support.strict_python import STRICT
@@ -116,7 +116,7 @@ def run_python(code, *, end):
 def test_nothing_is_left_behind(how):
     code = """
         import sys, time
-        from kernellab.common import worker
+        from kernellab.common import processes as worker
         print(worker.call("os:getpid"), flush=True)
         sys.stdin.readline() if len(sys.argv) > 1 else time.sleep(0.5)
     """
@@ -131,7 +131,7 @@ def test_nothing_is_left_behind(how):
 def test_ctrl_c_stops_the_call_and_the_next_one_works():
     code = """
         import os, signal, threading
-        from kernellab.common import worker
+        from kernellab.common import processes as worker
         worker.call("os:getpid")
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:
@@ -156,7 +156,7 @@ def test_modules_beside_a_notebook_do_not_replace_those_of_python(tmp_path):
     program = textwrap.dedent("""
         import sys
         from pathlib import Path
-        from kernellab.common import worker
+        from kernellab.common import processes as worker
         sys.path.insert(0, "")
         sys.path.insert(0, Path("no text"))
         assert worker.call("random:getrandbits", 1) in (0, 1)
@@ -242,7 +242,7 @@ def while_killed(call):
 def test_calls_are_answered_where_the_folder_is_gone(tmp_path):
     program = textwrap.dedent("""
         import os, sys
-        from kernellab.common import worker
+        from kernellab.common import processes as worker
         os.mkdir("gone")
         os.chdir("gone")
         os.rmdir("../gone")
@@ -342,7 +342,7 @@ def test_a_process_that_cannot_be_started_blames_no_kernel(worker, monkeypatch):
 def test_a_process_reads_text_as_utf8_and_none_is_left_at_the_end_where_the_locale_is_c():
     code = """
         import os
-        from kernellab.common.worker import Worker
+        from kernellab.common.processes import Worker
         own = Worker("own")  # no one closes it
         print(own.call("locale:getpreferredencoding"))
         if os.fork() == 0:

@@ -19,7 +19,7 @@ import jsonschema
 import pytest
 
 import kernellab
-from kernellab.common.saved_json import SavedValue
+from kernellab.common.saved_files import SavedValue
 from kernellab.compiler.files.format import SCHEMA, VERSION
 from kernellab.compiler.files.restore import from_json
 from kernellab.compiler.files.saving import to_json

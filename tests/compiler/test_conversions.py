@@ -17,8 +17,8 @@ from kernellab.compiler.modules.structure import lines_of_operations
 from kernellab.compiler.passes.snapshots import lowered_text
 from kernellab.interpreter.ptx_threads import Threads, functions
 from kernellab.records import Compilation
-from kernellab.records.conversions import Conversion
 from kernellab.records.layouts import Layout, RegisterLayout
+from kernellab.records.tile_layouts import Conversion
 from kernellab.viz.layouts.card import conversions_card, layout_card, layouts_card, tile_card
 from tests.corpus.entries import OLDEST
 from tests.kernels.relayout import change_layout

@@ -20,7 +20,7 @@ from kernellab.compiler.remarks.catalog import WORDINGS, explained
 from kernellab.compiler.remarks.collecting import assembler_remarks, compiler_remarks
 from kernellab.errors import SourcePosition
 from kernellab.records import Compilation, Resources
-from kernellab.records.remarks import Remark
+from kernellab.records.compilations import Remark
 from kernellab.triton_api import column_in_location
 from kernellab.triton_api.analyses import Diagnosis, PythonWarning
 from tests.kernels import analyzed, remarked

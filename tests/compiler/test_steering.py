@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from kernellab.common import worker
+from kernellab.common import processes
 from kernellab.compiler.machine_code.sass import disassemble
 from kernellab.compiler.passes.steering import find_passes, guess_language
 from kernellab.compiler.pipeline import compile
@@ -286,13 +286,13 @@ def test_a_broken_edit_is_told_by_the_compiler_with_its_line(whole, stage, right
 @pytest.mark.slow
 def test_a_text_that_aborts_the_compiler_is_an_error_and_the_next_call_works(whole):
     given(whole.stages["ptx"].text)
-    first = worker.call("os:getpid")
+    first = processes.call("os:getpid")
     assert first != os.getpid()
     with pytest.raises(CompileError, match="it ended the compiler's process") as caught:
         given(whole.stages["llir"].text.replace(" = add ", " = addd ", 1))
     assert isinstance(caught.value.__cause__, WorkerError)
     assert given(whole.stages["ptx"].text).resources.registers == whole.resources.registers
-    assert worker.call("os:getpid") != first
+    assert processes.call("os:getpid") != first
 
 
 def test_texts_and_files_that_there_are_not(whole):

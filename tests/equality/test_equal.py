@@ -14,7 +14,7 @@ import triton.language as tl
 import kernellab
 from kernellab.cli.demo import kernels
 from kernellab.errors import ArgumentError, OptionError
-from kernellab.records.equality import Equality
+from kernellab.records.comparisons import Equality
 
 ROWS, COLUMNS = 16, 100
 SOURCE = Path(__file__).read_text().splitlines()

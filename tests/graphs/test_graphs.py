@@ -12,7 +12,7 @@ from torch import nn
 
 import kernellab
 from kernellab.errors import ArchiveError, ArgumentError, OptionError, TargetError
-from kernellab.graphs.gpus import gpu_named
+from kernellab.graphs.captures import gpu_named
 from kernellab.graphs.report import GraphReport, ReportGraph
 from kernellab.launch.tile_kernel import TileKernel
 from kernellab.torch_api.capturing import Backend, Captured

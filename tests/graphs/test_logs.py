@@ -15,9 +15,9 @@ import torch
 
 import kernellab
 from kernellab.errors import ArchiveError, OptionError
-from kernellab.graphs.logs import printed_graphs
-from kernellab.graphs.logs.output_code import kernels_in, launches_in
+from kernellab.graphs import torch_texts
 from kernellab.graphs.report import GraphReport
+from kernellab.graphs.torch_texts import kernels_in, launches_in
 from kernellab.launch.tile_kernel import TileKernel
 from kernellab.records.graphs import GraphNode, Level
 from tests.support.graph_corpus import CASES
@@ -271,7 +271,7 @@ def test_texts_of_a_log_are_escaped(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["attention_causal_bf16", "embedding", "reduction_dynamic"])
 def test_graphs_and_code_read_as_what_they_were_printed_from(name: str) -> None:
-    from kernellab.graphs.gpus import gpu_named
+    from kernellab.graphs.captures import gpu_named
     from kernellab.torch_api.capturing import Backend, capture
 
     torch._dynamo.reset()
@@ -285,7 +285,7 @@ def test_graphs_and_code_read_as_what_they_were_printed_from(name: str) -> None:
     levels = [frame.fx for frame in made.frames]
     levels += [level for one in made.lowered for level in (one.aten, one.post_grad)]
     for level in levels:
-        read = printed_graphs.level_in(level.name, level.text)
+        read = torch_texts.level_in(level.name, level.text)
         assert [_comparable(node) for node in read.nodes] == list(map(_comparable, level.nodes))
     for one in made.lowered:
         kernels = kernels_in(one.wrapper, {})
@@ -321,7 +321,7 @@ def _comparable(node: GraphNode) -> GraphNode:
     ],
 )
 def test_what_a_line_does(text: str, target: str, args: str) -> None:
-    level: Level = printed_graphs.level_in("fx", f"def forward(self, x):\n    {text}\n    return y")
+    level: Level = torch_texts.level_in("fx", f"def forward(self, x):\n    {text}\n    return y")
     found: dict[str, Any] = {node.name: node for node in level.nodes}
     assert (found["y"].target, found["y"].args) == (target, args)
     assert list(found) == ["x", "y", "output"]

@@ -11,9 +11,9 @@ import torch
 
 import kernellab
 from kernellab.errors import MachineError, NotRecorded, OptionError
+from kernellab.graphs.jobs import EAGER, WAYS, Way, speedups
 from kernellab.graphs.report import GraphReport
-from kernellab.graphs.worker.speedups import EAGER, WAYS, Way, speedups
-from kernellab.records.showing import text_of
+from kernellab.records.display import text_of
 
 
 def branchless(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

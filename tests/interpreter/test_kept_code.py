@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 import kernellab
-from kernellab.common.latest import Latest
+from kernellab.common.containers import Latest
 from kernellab.interpreter.execution import program, stepping_code
 
 

@@ -15,7 +15,7 @@ import torch
 import kernellab
 from kernellab.interpreter.execution import grid
 from kernellab.interpreter.execution.grid import batches
-from kernellab.records.run_options import ORDERS
+from kernellab.records.launches import ORDERS
 from tests.kernels.interp import order
 
 GRID = (5, 3, 2)

@@ -14,7 +14,7 @@ import kernellab
 from kernellab.errors import ArgumentError, OptionError
 from kernellab.launch import preparation
 from kernellab.launch.tile_kernel import TileKernel
-from kernellab.records.run_options import DEFAULT, RunOptions, split_keywords
+from kernellab.records.launches import DEFAULT, RunOptions, split_keywords
 from tests.kernels.interp.order import seeded, write_program
 
 

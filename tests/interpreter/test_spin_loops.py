@@ -22,7 +22,7 @@ from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import Deadlock, OutOfBounds, UnsupportedOperation
 from kernellab.interpreter.execution import scheduler
 from kernellab.interpreter.execution.program import make_program
-from kernellab.records.run_options import ORDERS
+from kernellab.records.launches import ORDERS
 from tests.kernels.interp import memory, order, recent, waiting
 from tests.support import versions
 from tests.support.source_lines import marked_line

@@ -27,7 +27,7 @@ from kernellab.interpreter.execution.launcher import Stepping, launch_stepped
 from kernellab.interpreter.execution.stepping_code import SteppingCode, stepping_code
 from kernellab.interpreter.memory.descriptors import Descriptor
 from kernellab.launch.preparation import innermost
-from kernellab.records.run_options import DEFAULT, split_keywords
+from kernellab.records.launches import DEFAULT, split_keywords
 from tests.cases.case import Case
 from tests.cases.every import CASES
 from tests.kernels import stepped

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kernellab.common.forks import Forked
+from kernellab.common.processes import Forked
 from kernellab.judging.confinement import MEMORY, confine, end_on_process_calls
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement is Linux's")

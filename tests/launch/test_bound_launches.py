@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import kernellab
-from kernellab.common.own_options import parameters_first
+from kernellab.common.arguments import parameters_first
 from kernellab.errors import ArgumentError
 from kernellab.records import BoundLaunch
 from tests.kernels import launched

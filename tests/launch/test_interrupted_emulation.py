@@ -23,7 +23,7 @@ from triton.runtime.jit import JITFunction
 
 import kernellab
 from kernellab import triton_api
-from kernellab.common.interrupts import InterruptsBetween
+from kernellab.common.system import InterruptsBetween
 from tests.kernels import third_party
 
 pytestmark = [

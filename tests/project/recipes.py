@@ -256,7 +256,7 @@ class PipelineView(ViewData):
 
 from __future__ import annotations
 
-from kernellab.records.pipelining import PipelineStages
+from kernellab.records.analyses import PipelineStages
 from kernellab.viz.kit.card import Card, Table, card_of
 
 
@@ -271,7 +271,7 @@ def pipeline_card(found: PipelineStages) -> Card:
 
 from __future__ import annotations
 
-from kernellab.records.pipelining import PipelineStages
+from kernellab.records.analyses import PipelineStages
 from kernellab.viz.kit.view import View, view_of
 from kernellab.viz.pipelines.card import pipeline_card
 from kernellab.viz.pipelines.data import PipelineView
@@ -303,7 +303,7 @@ def pipeline_view(found: PipelineStages) -> View:
 import tempfile
 from pathlib import Path
 import kernellab
-from kernellab.records.pipelining import PipelineStages, ScheduledLoop, ScheduledOperation
+from kernellab.records.analyses import PipelineStages, ScheduledLoop, ScheduledOperation
 
 operation = ScheduledOperation("tt.load", "a<b>", 0, 1, None)
 found = PipelineStages((ScheduledLoop(None, 3, (operation,)),), "ttgir.schedule_loops")
@@ -320,12 +320,10 @@ assert "a&lt;b&gt;" in page and "a<b>" not in page
 ANALYSIS = Recipe(
     heading="Add an analysis",
     edits={
-        "kernellab/records/loop_depth.py": '''"""How deep the loops of a kernel are nested."""
-
-from __future__ import annotations
-
-from dataclasses import dataclass
-
+        "kernellab/records/analyses.py": (
+            Insert(
+                'Source: PTX ISA, Tensor Memory."""\n',
+                '''
 
 @dataclass(frozen=True)
 class LoopDepth:
@@ -333,12 +331,14 @@ class LoopDepth:
 
     loops: int
 ''',
+            ),
+        ),
         "kernellab/records/compilations.py": (
             Insert('    "work",\n', '    "loop_depth",\n'),
             Insert('    "work": ("ttir", "ttgir"),\n', '    "loop_depth": ("ttir",),\n'),
             Insert(
-                "    from kernellab.records.work import Work\n",
-                "    from kernellab.records.loop_depth import LoopDepth\n",
+                "        Work,\n",
+                "        LoopDepth,\n",
             ),
             Insert(
                 'WORK: Analysis[Work] = Analysis("work")\n',
@@ -361,7 +361,7 @@ from kernellab.compiler.modules.analyst import answers
 from kernellab.compiler.modules.opened import OpenedModules
 from kernellab.compiler.modules.structure import loops_around
 from kernellab.records.compilations import LOOP_DEPTH
-from kernellab.records.loop_depth import LoopDepth
+from kernellab.records.analyses import LoopDepth
 
 
 @answers(LOOP_DEPTH)

@@ -166,7 +166,7 @@ def test_a_circle_and_a_module_in_a_string_are_seen() -> None:
     assert circles(graph) == [frozenset("abc")]
     assert module_named("kernellab.viz.kit.widget") == "kernellab.viz.kit.widget"
     assert module_named("kernellab.errors.CompileError") == "kernellab.errors"
-    assert module_named("kernellab.common.worker:serve") == "kernellab.common.worker"
+    assert module_named("kernellab.common.processes:serve") == "kernellab.common.processes"
     assert module_named("kernellab.trace") is module_named("see kernellab.errors") is None
 
 

@@ -19,7 +19,7 @@ import pytest
 import torch
 
 import kernellab
-from kernellab.common.escapes import string_of_assembly, string_of_ir, value_name
+from kernellab.common.text import string_of_assembly, string_of_ir, value_name
 from kernellab.errors import CompileError, KernelFault, OutOfBounds, SourcePosition
 from tests.kernels import unicode_names
 from tests.support.notebook_session import StartNotebook

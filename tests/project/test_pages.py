@@ -18,7 +18,7 @@ import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
 from kernellab.cli import main as terminal
-from kernellab.common.option_values import spread_constexprs
+from kernellab.common.arguments import spread_constexprs
 from tests.project.pages import FILES, LIBRARY_FILE, NOT_RUN, SETUP, TYPED, Block, blocks_of, pages
 from tests.support.source_files import ROOT
 

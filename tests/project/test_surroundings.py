@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kernellab.common.interrupts import interrupted_afterwards
+from kernellab.common.system import interrupted_afterwards
 from tests.support.strict_python import STRICT
 
 PROGRAM = textwrap.dedent("""

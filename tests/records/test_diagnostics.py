@@ -20,7 +20,7 @@ from kernellab.checker.records import Finding
 from kernellab.cli.doctor import Line
 from kernellab.compiler.remarks.catalog import explained
 from kernellab.errors import Diagnostic, KernelLabError, OutOfBounds, SourcePosition, WaitingProgram
-from kernellab.records.remarks import Remark
+from kernellab.records.compilations import Remark
 from kernellab.viz.diagnostics.card import diagnostic_card, diagnostics_card
 from kernellab.viz.kit.card import card_of
 from tests.kernels import forms

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy
 
-from kernellab.tracing.files.writing import DOCUMENT, FORMAT, VALUES, VERSION
+from kernellab.tracing.steps import DOCUMENT, FORMAT, VALUES, VERSION
 from kernellab.tracing.values import compressed
 
 

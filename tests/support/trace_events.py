@@ -11,7 +11,7 @@ import torch
 
 from kernellab.interpreter.affine import AffineTile
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.tracing.recording import Recorder
+from kernellab.tracing.recorder import Recorder
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Checkpoint, TracedArgument, TracedFault, TraceFacts
 from kernellab.tracing.values import ValueStore

@@ -21,8 +21,7 @@ from kernellab.errors import NotRecorded
 from kernellab.tracing import values
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import AffineLanes, TracedArgument
-from kernellab.tracing.summaries import picture_extents, summarize, thumbnail_of
-from kernellab.tracing.values import decompressed
+from kernellab.tracing.values import decompressed, picture_extents, summarize, thumbnail_of
 from kernellab.viz.kit.data import as_json
 from kernellab.viz.stepper.bytes import Cells, runs_of
 from kernellab.viz.stepper.steps import _MOST_LANES

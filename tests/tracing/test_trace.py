@@ -19,9 +19,9 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
 from kernellab.errors import ArgumentError, GridError, NotRecorded, OptionError
-from kernellab.records.run_options import DEFAULT, split_keywords
+from kernellab.records.launches import DEFAULT, split_keywords
 from kernellab.tracing.records import Trace
-from kernellab.tracing.tile_pointer import TilePointer
+from kernellab.tracing.values import TilePointer
 from tests.cases.case import Case
 from tests.cases.every import CASES
 from tests.kernels import basic, stepped, traced

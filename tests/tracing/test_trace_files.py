@@ -17,7 +17,7 @@ import kernellab
 from kernellab.errors import ArchiveError, NotRecorded, SourcePosition
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import TracedFault
-from kernellab.tracing.tile_pointer import TilePointer
+from kernellab.tracing.values import TilePointer
 from tests.support.trace_events import Events
 
 

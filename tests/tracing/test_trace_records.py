@@ -20,9 +20,14 @@ from kernellab.errors import ArgumentError, NotRecorded
 from kernellab.tracing.records import Trace
 from kernellab.tracing.states import NoSuchVariable, State
 from kernellab.tracing.steps import AffineLanes, TracedArgument
-from kernellab.tracing.summaries import summarize, thumbnail_of
-from kernellab.tracing.tile_pointer import TilePointer
-from kernellab.tracing.values import ValueStore, compressed, decompressed
+from kernellab.tracing.values import (
+    TilePointer,
+    ValueStore,
+    compressed,
+    decompressed,
+    summarize,
+    thumbnail_of,
+)
 from tests.support.trace_events import Events
 
 STEPS_PER_ITERATION = 5

@@ -16,7 +16,7 @@ import torch
 import triton
 
 import kernellab
-from kernellab.common.cache_folders import cache_folder
+from kernellab.common.system import cache_folder
 from kernellab.errors import ArgumentError
 from kernellab.tuning import pools, tune
 from kernellab.tuning.sweep import SweepProgress

@@ -12,7 +12,7 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
-from kernellab.common.cache_folders import cache_folder
+from kernellab.common.system import cache_folder
 from kernellab.errors import ArchiveError, ArgumentError
 from tests.kernels.tuned import applies, double
 from tests.support.pretended_gpu import pretended_gpu

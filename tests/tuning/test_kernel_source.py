@@ -13,7 +13,7 @@ import triton
 import kernellab
 from benchmarks.kernels import attention
 from kernellab.cli.demo.kernels import matmul, vector_add
-from kernellab.common.saved_json import SavedData
+from kernellab.common.saved_files import SavedData
 from kernellab.compiler.comparison import without_locations
 from kernellab.errors import ArchiveError, ArgumentError
 from kernellab.tuning.files import from_json

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kernellab.common import temporary
+from kernellab.common import system
 
 SWEEP = textwrap.dedent("""
     import torch, kernellab
@@ -97,19 +97,19 @@ def test_folders_of_processes_that_were_killed_go_with_the_next_start(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     program = (
-        "import os, signal\nfrom kernellab.common.temporary import temporary_folder\n"
+        "import os, signal\nfrom kernellab.common.system import temporary_folder\n"
         "with temporary_folder() as folder:\n    os.kill(os.getpid(), signal.SIGKILL)"
     )
     subprocess.run([sys.executable, "-c", program], check=False)
     (left,) = tmp_path.iterdir()
     others = tmp_path / "kernellab-projects"
     others.mkdir()
-    monkeypatch.setattr(temporary, "_YOUNG", 0.0)
-    temporary.remove_leftovers.cache_clear()
-    with temporary.temporary_folder() as mine:
+    monkeypatch.setattr(system, "_YOUNG", 0.0)
+    system.remove_leftovers.cache_clear()
+    with system.temporary_folder() as mine:
         assert not left.exists()
-        temporary.remove_leftovers.cache_clear()
-        temporary.remove_leftovers()
+        system.remove_leftovers.cache_clear()
+        system.remove_leftovers()
         assert Path(mine).exists()
         assert others.exists()
     assert list(tmp_path.iterdir()) == [others]

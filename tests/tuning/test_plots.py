@@ -10,7 +10,7 @@ import pytest
 import triton.language as tl
 
 import kernellab
-from kernellab.common.formatting import percent
+from kernellab.common.text import percent
 from kernellab.errors import ArgumentError
 from kernellab.tuning.plot_data import KINDS
 from kernellab.tuning.records import (

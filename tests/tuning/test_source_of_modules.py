@@ -199,7 +199,7 @@ def test_gluons_functions_and_layouts_are_in_the_file(written: Written, tmp_path
 
 
 def test_a_layout_that_this_triton_lacks_is_still_read_by_name(written: Written) -> None:
-    from kernellab.common.saved_json import Misfit, SavedData
+    from kernellab.common.saved_files import Misfit, SavedData
     from kernellab.tuning.files import values_from_json
 
     data = {

@@ -19,7 +19,7 @@ import triton
 
 import kernellab
 from kernellab import triton_api
-from kernellab.common.cache_folders import cache_folder
+from kernellab.common.system import cache_folder
 from kernellab.errors import CompileError
 from kernellab.triton_api.shipping import content_of
 from kernellab.tuning import files

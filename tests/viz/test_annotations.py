@@ -21,7 +21,7 @@ from kernellab.errors import ArgumentError, ProfileError, SourcePosition
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.profiles.nsight import SampledCode
 from kernellab.records import Compilation
-from kernellab.records.showing import show
+from kernellab.records.display import show
 from kernellab.viz.explorer.data import IrSide, MarginNote, MetricData
 from tests.kernels import basic, evidenced
 from tests.support.compiled import compiled

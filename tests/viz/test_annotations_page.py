@@ -14,7 +14,7 @@ import kernellab
 from kernellab.checker.records import Finding, Findings
 from kernellab.errors import SourcePosition
 from kernellab.profiling.profiles.nsight import lines_of
-from kernellab.records.showing import show
+from kernellab.records.display import show
 from tests.kernels import evidenced
 from tests.support import recorded_profiles as recorded
 from tests.support.compiled import compiled

@@ -11,7 +11,7 @@ import pytest
 
 import kernellab
 from kernellab.records import Launch, Resources, Run, Specialization, Target
-from kernellab.records.showing import HasCard, PrintsAsCard
+from kernellab.records.display import HasCard, PrintsAsCard
 from kernellab.viz import showing
 from kernellab.viz.kernels.card import (
     argument_table,

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import kernellab
 from kernellab.records import Compilation
-from kernellab.records.showing import show
+from kernellab.records.display import show
 from kernellab.viz.explorer.data import IrSide, IrView, TextData
 from kernellab.viz.kit.card import Card
 from kernellab.viz.kit.view import View

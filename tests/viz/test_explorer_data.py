@@ -20,7 +20,7 @@ from kernellab.compiler.readable import readable
 from kernellab.errors import ArgumentError, CompileError, OptionError
 from kernellab.ir.syntax import read_module
 from kernellab.records import ControlCodes, SourceMap
-from kernellab.records.showing import show
+from kernellab.records.display import show
 from kernellab.viz.explorer import sides
 from kernellab.viz.explorer.data import IrSide, IrView, TextData, lightened
 from kernellab.viz.kit.data import as_json, packed

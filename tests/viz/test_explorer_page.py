@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, expect
 import kernellab
 from kernellab.errors import CompileError
 from kernellab.records import Compilation, Stage, Stages
-from kernellab.records.showing import show
+from kernellab.records.display import show
 from kernellab.viz.kit.view import View
 from tests.kernels import basic, faulty
 from tests.support.compiled import compiled, of_corpus

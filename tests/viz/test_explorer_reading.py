@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import kernellab
 from kernellab.errors import CompileError
-from kernellab.records.showing import show
+from kernellab.records.display import show
 from tests.kernels import basic
 from tests.support.compiled import compiled, of_corpus
 from tests.viz.browser import opened

@@ -21,8 +21,8 @@ from matplotlib.patches import Rectangle
 from PIL import Image
 
 from kernellab.errors import ArgumentError, KernelLabError, LayoutError, SourcePosition
+from kernellab.records.analyses import SharedBuffer, SharedMemory, TensorBuffer, TensorMemory
 from kernellab.records.layouts import Layout
-from kernellab.records.shared_memory import SharedBuffer, SharedMemory, TensorBuffer, TensorMemory
 from kernellab.viz.kit import palette
 from kernellab.viz.kit.figure import theme
 from tests.support import versions

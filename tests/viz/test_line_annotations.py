@@ -16,7 +16,7 @@ from kernellab.profiling.profiles.records import (
     ProfiledLine,
     Scope,
 )
-from kernellab.records.showing import show
+from kernellab.records.display import show
 from kernellab.viz.explorer.data import IrSide
 from tests.viz.annotation_cases import FILE, GPU, compilation, line_of
 

@@ -18,7 +18,7 @@ import torch
 import kernellab
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import TracedFault
-from kernellab.tracing.summaries import summarize, thumbnail_of
+from kernellab.tracing.values import summarize, thumbnail_of
 from kernellab.viz.kit.pictures import (
     INFINITE,
     NAN,

@@ -17,7 +17,7 @@ import kernellab
 from kernellab.tracing.differences import last_writers
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import TracedFault
-from kernellab.tracing.summaries import thumbnail_of
+from kernellab.tracing.values import thumbnail_of
 from kernellab.viz.kit.data import as_json, packed
 from kernellab.viz.kit.requests import answer
 from kernellab.viz.stepper.bytes import SmallTensor

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect
 
 import kernellab
 from kernellab.errors import ArgumentError, KernelLabError, OptionError, OutOfBounds
-from kernellab.records.showing import show
+from kernellab.records.display import show
 from kernellab.tracing.records import Trace
 from kernellab.viz.kit.requests import Answer, answer
 from kernellab.viz.launch_tabs import LaunchTabs, stopped_card, tabs_for

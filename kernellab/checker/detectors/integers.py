@@ -20,7 +20,7 @@ from kernellab.checker.records import Proposal
 from kernellab.checker.shadow_values import Array, lifted
 from kernellab.checker.slices import makes_addresses, mask_of, placing
 from kernellab.checker.value_names import name_of
-from kernellab.common.formatting import number_text
+from kernellab.common.text import number_text
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.numerics import widen
 from kernellab.ir import mlir, tt

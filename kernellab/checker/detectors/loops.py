@@ -15,8 +15,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from kernellab.checker.checked_run import Access, CheckedRun, Computed, Event
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
-from kernellab.common.distinct import distinct
-from kernellab.common.sparse import sparse_zeros
+from kernellab.common.containers import distinct, sparse_zeros
 from kernellab.interpreter.codegen.analyses import is_spin_loop, yielded
 from kernellab.interpreter.codegen.indices import variable_of
 from kernellab.interpreter.execution.bounds_advice import LaneValues

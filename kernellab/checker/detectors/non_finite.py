@@ -30,7 +30,7 @@ from kernellab.checker.numerics.nan_sources import (
 from kernellab.checker.numerics.reference_run import Departure, ExactRun, Harm
 from kernellab.checker.shadow_values import Array, StoredShadows, lifted, reach, swap_of_pairs
 from kernellab.checker.slices import stored_value
-from kernellab.common.formatting import counted
+from kernellab.common.text import counted
 from kernellab.interpreter.execution.launcher import argument_names
 from kernellab.interpreter.execution.program import (
     EVERYTHING,

@@ -43,7 +43,7 @@ from kernellab.checker.session import (
 )
 from kernellab.checker.shadow_memory import ShadowMemory, Storages
 from kernellab.checker.slices import storages_of
-from kernellab.common.formatting import number_text, number_texts
+from kernellab.common.text import number_text, number_texts
 from kernellab.errors import KernelFault, SourcePosition
 from kernellab.interpreter.execution.grid import linear_ids
 from kernellab.interpreter.execution.program import EVERYTHING, memory_effects

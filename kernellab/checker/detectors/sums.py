@@ -22,7 +22,7 @@ from kernellab.checker.shadow_memory import ShadowArray, Storage, Storages
 from kernellab.checker.shadow_values import Array, lifted
 from kernellab.checker.slices import behind, function_of
 from kernellab.checker.value_names import name_of
-from kernellab.common.formatting import number_text, number_texts
+from kernellab.common.text import number_text, number_texts
 from kernellab.compiler.modules.structure import users_line
 from kernellab.interpreter.codegen.analyses import is_spin_loop, underlying_objects
 from kernellab.interpreter.execution.grid import Programs

@@ -13,7 +13,7 @@ from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.slices import behind
 from kernellab.checker.value_names import name_of
-from kernellab.common.formatting import number_text, number_texts
+from kernellab.common.text import number_text, number_texts
 from kernellab.interpreter.codegen.analyses import underlying_objects
 from kernellab.interpreter.execution.program import ProgramCode, entry_of, per_code
 from kernellab.interpreter.memory.global_memory import Load, Store

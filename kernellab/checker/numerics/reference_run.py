@@ -34,7 +34,7 @@ from kernellab.checker.shadow_values import (
     reach,
 )
 from kernellab.checker.slices import behind, function_of, mask_of, placing, stored_value
-from kernellab.common.formatting import number_texts
+from kernellab.common.text import number_texts
 from kernellab.interpreter.memory.global_memory import Atomic, Load, Store, lanes_on
 from kernellab.interpreter.numerics import FLOAT64, widen
 from kernellab.interpreter.tiles import Value

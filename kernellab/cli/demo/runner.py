@@ -13,13 +13,13 @@ import torch
 
 from kernellab.cli.demo.cases import Case, small_cases
 from kernellab.cli.demo.checking import OutputCheck, check_outputs
-from kernellab.common.whole_imports import pandas
+from kernellab.common.pandas_import import pandas
 from kernellab.compiler.pipeline import compile as compile_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.launch.tile_kernel import run
 from kernellab.records import Compilation, Run
+from kernellab.tracing.launches import trace
 from kernellab.tracing.records import Trace
-from kernellab.tracing.tracing_run import trace
 from kernellab.viz.kernels.card import format_matrix_instructions
 
 REPEATS = 5

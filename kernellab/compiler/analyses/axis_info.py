@@ -35,7 +35,7 @@ from kernellab.errors import SourcePosition
 from kernellab.ir.operations import Atomic, PointerAccess, has, trait_of
 from kernellab.ir.types import BlockedEncoding, SliceEncoding, element_type, shape
 from kernellab.records import Compilation
-from kernellab.records.axis_info import AxisInfo, PointerFacts
+from kernellab.records.analyses import AxisInfo, PointerFacts
 from kernellab.records.compilations import AXIS_INFO
 
 _LARGEST = 1 << 62

@@ -31,9 +31,8 @@ from kernellab.errors import SourcePosition
 from kernellab.ir.operations import DescriptorAccess, PointerAccess, SharedRead, SharedWrite, has
 from kernellab.ir.syntax import read_module
 from kernellab.records import Compilation, PassRun
-from kernellab.records.barriers import Access, Barrier, Barriers, Hazard, HazardKind
+from kernellab.records.analyses import Access, Barrier, Barriers, Hazard, HazardKind, SharedMemory
 from kernellab.records.compilations import BARRIERS
-from kernellab.records.shared_memory import SharedMemory
 from kernellab.triton_api.analyses import with_barriers
 
 _WHOLE_PROGRAM = frozenset({"ttg.barrier", "gpu.barrier", "ttg.local_barrier"})

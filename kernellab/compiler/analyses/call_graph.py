@@ -14,7 +14,7 @@ from kernellab.compiler.modules.structure import (
     position_of,
     symbol,
 )
-from kernellab.records.calls import CallGraph, Function
+from kernellab.records.analyses import CallGraph, Function
 from kernellab.records.compilations import CALL_GRAPH
 
 

@@ -34,13 +34,13 @@ from kernellab.compiler.modules.structure import (
 from kernellab.ir.types import MemDescType
 from kernellab.records import Compilation, Instruction
 from kernellab.records.compilations import CONVERSIONS
-from kernellab.records.conversions import Conversion, Conversions, Means, Neighbor
 from kernellab.records.layouts import (
     Bases,
     Layout,
     Numbers,
     RegisterLayout,
 )
+from kernellab.records.tile_layouts import Conversion, Conversions, Means, Neighbor
 from kernellab.triton_api.analyses import allocated_bytes
 from kernellab.triton_api.layouts import bases_between
 

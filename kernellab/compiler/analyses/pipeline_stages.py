@@ -12,8 +12,8 @@ from kernellab.compiler.modules.structure import (
     name_of,
     position_of,
 )
+from kernellab.records.analyses import PipelineStages, ScheduledLoop, ScheduledOperation
 from kernellab.records.compilations import PIPELINE_STAGES
-from kernellab.records.pipelining import PipelineStages, ScheduledLoop, ScheduledOperation
 
 STAGE = "loop.stage"
 CLUSTER = "loop.cluster"

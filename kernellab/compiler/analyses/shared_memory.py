@@ -31,8 +31,8 @@ from kernellab.compiler.modules.structure import (
 )
 from kernellab.errors import SourcePosition
 from kernellab.ir.types import MemDescType
+from kernellab.records.analyses import SharedBuffer, SharedMemory
 from kernellab.records.compilations import SHARED_MEMORY
-from kernellab.records.shared_memory import SharedBuffer, SharedMemory
 from kernellab.triton_api.analyses import allocated_bytes
 
 OFFSET = "allocation.offset"

@@ -32,8 +32,8 @@ from kernellab.compiler.modules.structure import (
     symbol,
 )
 from kernellab.compiler.targets import has_tensor_memory
+from kernellab.records.analyses import TENSOR_MEMORY_COLUMNS, TensorBuffer, TensorMemory
 from kernellab.records.compilations import TENSOR_MEMORY
-from kernellab.records.shared_memory import TENSOR_MEMORY_COLUMNS, TensorBuffer, TensorMemory
 from kernellab.triton_api.analyses import tensor_memory_places
 
 COLUMN = "tensor_memory_col_offset"

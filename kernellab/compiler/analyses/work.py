@@ -21,8 +21,8 @@ from kernellab.compiler.modules.structure import (
 from kernellab.ir.locations import argument_name, locate
 from kernellab.ir.operations import DotLike, GlobalAccess, global_effect, has, trait_of
 from kernellab.ir.types import PointerType, TensorDescType, bit_width, element_type, shape
+from kernellab.records.analyses import Work, WorkItem
 from kernellab.records.compilations import WORK
-from kernellab.records.work import Work, WorkItem
 
 _FLOAT_OPERATIONS = frozenset(
     {

@@ -15,9 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.common.escapes import string_of_ir
-from kernellab.common.saved_files import BadFile, file_bytes, json_in, text_in
-from kernellab.common.saved_json import Misfit, SavedData, value_of
+from kernellab.common.saved_files import (
+    BadFile,
+    Misfit,
+    SavedData,
+    file_bytes,
+    json_in,
+    text_in,
+    value_of,
+)
+from kernellab.common.text import string_of_ir
 from kernellab.compiler.compilations import LANGUAGES, make_stages
 from kernellab.compiler.files.format import BINARY
 from kernellab.compiler.machine_code.resources import resource_reader

@@ -11,9 +11,9 @@ from kernellab.common.saved_files import (
     file_bytes,
     gunzipped,
     json_in,
+    saved_path,
     text_in,
 )
-from kernellab.common.saved_json import saved_path
 from kernellab.compiler.files.importers import read_cache_folder, read_dump
 from kernellab.compiler.files.restore import from_json
 from kernellab.errors import ArchiveError

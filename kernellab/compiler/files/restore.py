@@ -7,9 +7,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, get_args
 
-from kernellab.common.saved_files import check_version
-from kernellab.common.saved_json import Misfit, SavedData, pairs_of, value_of
-from kernellab.common.saved_records import MOST_LINES, Line, RecordReader, Size
+from kernellab.common.saved_files import (
+    MOST_LINES,
+    Line,
+    Misfit,
+    RecordReader,
+    SavedData,
+    Size,
+    check_version,
+    pairs_of,
+    value_of,
+)
 from kernellab.compiler.files.format import BINARY, FORMAT, VERSION
 from kernellab.compiler.providers import RecordProvider
 from kernellab.compiler.remarks.catalog import explained
@@ -26,8 +34,8 @@ from kernellab.records import (
     StoredText,
     Target,
 )
+from kernellab.records.compilations import Remark
 from kernellab.records.launches import Origin, Path, is_architecture
-from kernellab.records.remarks import Remark
 
 
 def from_json(data: Any, name: str = "the record") -> Compilation:

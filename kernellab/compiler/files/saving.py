@@ -13,7 +13,7 @@ from typing import Any
 
 import triton
 
-from kernellab.common.saved_json import (
+from kernellab.common.saved_files import (
     kernellab_version,
     pairs_to_json,
     save_whole,
@@ -23,7 +23,7 @@ from kernellab.common.saved_json import (
 from kernellab.compiler.files.format import FORMAT, VERSION
 from kernellab.errors import ArchiveError, KernelLabError, SourcePosition
 from kernellab.records import Capability, Compilation, PassRun, Specialization, Stage, StoredText
-from kernellab.records.remarks import Remark
+from kernellab.records.compilations import Remark
 
 _COMPRESSION = 6
 

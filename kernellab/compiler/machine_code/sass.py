@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernellab import triton_api
-from kernellab.common.temporary import temporary_folder
+from kernellab.common.system import temporary_folder
 from kernellab.errors import CompileError, MachineError
 
 

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.common.formatting import joined_sizes
+from kernellab.common.text import joined_sizes
 from kernellab.compiler.source_map import module_frames
 
 _ALLOCATION = re.compile(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kernellab.common import worker
+from kernellab.common import processes
 from kernellab.errors import WorkerError, WorkerLost
 
 Query = Callable[..., Any]
@@ -23,7 +23,7 @@ def query_worker(function: Callable[..., Any], *arguments: Any) -> Any:
     into something that crashes MLIR.
     """
     try:
-        return worker.call(f"{function.__module__}:{function.__name__}", *arguments)
+        return processes.call(f"{function.__module__}:{function.__name__}", *arguments)
     except WorkerLost:
         raise
     except WorkerError as death:

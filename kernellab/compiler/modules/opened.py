@@ -9,7 +9,7 @@ from xdsl.dialects import builtin
 from xdsl.ir import Operation
 
 from kernellab import triton_api
-from kernellab.common.escapes import string_of_ir, value_name
+from kernellab.common.text import string_of_ir, value_name
 from kernellab.compiler.modules.mlir_queries import Query
 from kernellab.compiler.modules.structure import users_line
 from kernellab.errors import LayoutError, SourcePosition

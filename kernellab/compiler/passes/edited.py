@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.common.argument_checks import is_one_of, plain_scalar
-from kernellab.common.formatting import shown
-from kernellab.common.python_texts import remember_source
-from kernellab.common.saved_files import BadFile, regular_bytes
-from kernellab.common.saved_json import saved_path, why_unreadable
+from kernellab.common.arguments import is_one_of, plain_scalar
+from kernellab.common.saved_files import BadFile, regular_bytes, saved_path, why_unreadable
+from kernellab.common.text import remember_source, shown
 from kernellab.compiler.compilations import compilation_of, compilation_of_text
 from kernellab.compiler.passes import steering
 from kernellab.compiler.specialization.binding import BoundCall

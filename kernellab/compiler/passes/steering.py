@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.common import worker
-from kernellab.common.argument_checks import listed
-from kernellab.common.formatting import shown
+from kernellab.common import processes
+from kernellab.common.arguments import listed
+from kernellab.common.text import shown
 from kernellab.compiler.passes.recorder import PassRecorder
 from kernellab.errors import (
     CompileError,
@@ -236,7 +236,7 @@ def compile_in_worker(
     """
     arguments = (given, target, dict(options), plan)
     try:
-        outcome: Outcome = worker.call(f"{__name__}:run_plan", *arguments, seconds=seconds)
+        outcome: Outcome = processes.call(f"{__name__}:run_plan", *arguments, seconds=seconds)
     except WorkerError as death:
         if not death.last_words or isinstance(death, WorkerLost):
             raise
@@ -266,7 +266,7 @@ def _diagnostic_of_dead(
     if running is not None:
         until = replace(plan, stop_before=running)
         with contextlib.suppress(CompileError, WorkerError):
-            again: Outcome = worker.call(
+            again: Outcome = processes.call(
                 f"{__name__}:run_plan", given, target, options, until, seconds=seconds
             )
             error.passes = again.passes

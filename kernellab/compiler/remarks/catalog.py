@@ -10,7 +10,7 @@ import functools
 import re
 from dataclasses import dataclass, replace
 
-from kernellab.records.remarks import Remark, RemarkOrigin
+from kernellab.records.compilations import Remark, RemarkOrigin
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from kernellab.compiler.modules.structure import users_line
 from kernellab.compiler.remarks.catalog import explained
 from kernellab.errors import CompileError, Severity, SourcePosition
 from kernellab.records import Compilation
-from kernellab.records.remarks import Remark
+from kernellab.records.compilations import Remark
 from kernellab.triton_api.analyses import Diagnosis, PTXASError, PythonWarning, assembler_log
 from kernellab.triton_api.diagnostics import diagnostic_file
 

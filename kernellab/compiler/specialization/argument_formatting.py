@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import torch
 
-from kernellab.common.formatting import shown
+from kernellab.common.text import shown
 
 
 def format_argument(value: Any) -> str:

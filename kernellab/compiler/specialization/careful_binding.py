@@ -9,7 +9,7 @@ import numpy
 import torch
 
 from kernellab import triton_api
-from kernellab.common.formatting import counted, shown
+from kernellab.common.text import counted, shown
 from kernellab.compiler.specialization.argument_values import plain_value, tensor_of
 from kernellab.compiler.specialization.known_kernels import BoundCall, KnownKernel
 from kernellab.compiler.specialization.type_strings import StatedType, annotated_type, parse_type

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.common.argument_checks import plain_scalar
+from kernellab.common.arguments import plain_scalar
 from kernellab.compiler.specialization.argument_values import plain_value
 from kernellab.errors import ArgumentError, OptionError, nearest
 from kernellab.records import Origin, Specialization, Target

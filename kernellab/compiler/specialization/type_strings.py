@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.common.formatting import shown
+from kernellab.common.text import shown
 from kernellab.errors import ArgumentError, nearest
 from kernellab.records import Origin
 

@@ -9,7 +9,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.common.formatting import shown
+from kernellab.common.text import shown
 from kernellab.compiler.specialization.inductor_kernels import InductorKernel, as_triton_kernel
 from kernellab.errors import ArgumentError
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy
 from xdsl.ir import Operation
 
-from kernellab.common.formatting import counted
+from kernellab.common.text import counted
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import (
     Deadlock,

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from kernellab.common.argument_checks import at_most, is_whole, listed, plain_scalar
-from kernellab.common.formatting import shown
+from kernellab.common.arguments import at_most, is_whole, listed, plain_scalar
+from kernellab.common.text import shown
 from kernellab.errors import GridError, OptionError
 
 Grid = tuple[int, int, int]

@@ -44,7 +44,7 @@ from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.descriptors import Descriptor
 from kernellab.interpreter.memory.observers import RunObserver
 from kernellab.records import Launch, Run, Target
-from kernellab.records.run_options import DEFAULT, RunOptions
+from kernellab.records.launches import DEFAULT, RunOptions
 from kernellab.triton_api import definition_of
 
 

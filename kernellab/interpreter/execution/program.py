@@ -27,9 +27,9 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab import triton_api
-from kernellab.common.cache_folders import cache_folder
-from kernellab.common.latest import Latest
-from kernellab.common.saved_json import write_whole
+from kernellab.common.containers import Latest
+from kernellab.common.saved_files import write_whole
+from kernellab.common.system import cache_folder
 from kernellab.compiler.passes.snapshots import module_after
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import UnsupportedOperation

@@ -20,7 +20,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from kernellab import triton_api
-from kernellab.common.latest import Latest
+from kernellab.common.containers import Latest
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter.codegen.analyses import ADDRESS, underlying_objects

@@ -22,7 +22,7 @@ from typing import Any
 import numpy
 import torch
 
-from kernellab.common.formatting import shown
+from kernellab.common.text import shown
 from kernellab.compiler.specialization.argument_values import tensor_of
 from kernellab.errors import ArgumentError
 from kernellab.interpreter.affine import AffineTile, as_array, base_of

@@ -74,8 +74,8 @@ from kernellab.profiling.accesses.shared_memory import (
     shared_costs,
 )
 from kernellab.records import BoundLaunch, Target
+from kernellab.records.launches import DEFAULT
 from kernellab.records.layouts import Numbers
-from kernellab.records.run_options import DEFAULT
 from kernellab.triton_api.layouts import layouts_of
 
 # Programs of a batch whose accesses cost the same: what one of them costs is found out once.

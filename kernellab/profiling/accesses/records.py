@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from kernellab.errors import Diagnostic, SourcePosition
 from kernellab.records import BoundLaunch, Subject
-from kernellab.records.showing import HasCard
-from kernellab.records.tables import data_frame
+from kernellab.records.display import HasCard, data_frame
 
 # What the accesses of a launch to shared memory cost, as plain facts.
 

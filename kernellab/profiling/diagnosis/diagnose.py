@@ -13,9 +13,9 @@ import torch
 from xdsl.ir import Block, Operation
 
 from kernellab.common import upcalls
-from kernellab.common.formatting import shown
-from kernellab.common.own_options import parameters_first
-from kernellab.common.time_limits import OutOfTime, limited
+from kernellab.common.arguments import parameters_first
+from kernellab.common.system import OutOfTime, limited
+from kernellab.common.text import shown
 from kernellab.compiler.kept import compile_kept
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.specialization.unwrapping import parameter_names

@@ -40,9 +40,9 @@ from kernellab.profiling.diagnosis.traffic import (
 from kernellab.profiling.estimates.estimate import Estimate
 from kernellab.profiling.estimates.model import gpu_of
 from kernellab.records import Compilation, Occupancy, Resources
-from kernellab.records.axis_info import PointerFacts
-from kernellab.records.conversions import Conversion
+from kernellab.records.analyses import PointerFacts
 from kernellab.records.layouts import RegisterLayout
+from kernellab.records.tile_layouts import Conversion
 
 ASSUMED_TURNS = 16
 """Iterations of a loop whose length is unknown."""

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernellab.common.formatting import counted
+from kernellab.common.text import counted
 from kernellab.errors import Diagnostic
 from kernellab.profiling.estimates.estimate import Estimate
 from kernellab.records import BoundLaunch, Compilation
-from kernellab.records.showing import HasCard
-from kernellab.records.tables import RowSequence, data_frame
+from kernellab.records.display import HasCard, RowSequence, data_frame
 
 SEVERE = 0.15
 """From this share of the time on a finding is a warning."""
@@ -157,7 +156,7 @@ class Diagnoses(HasCard):
 
     def table(self) -> Any:
         """One row a finding, with its kernel, as a pandas DataFrame."""
-        from kernellab.common.whole_imports import pandas
+        from kernellab.common.pandas_import import pandas
 
         frames = [diagnosis.table().assign(kernel=diagnosis.kernel) for diagnosis in self.diagnoses]
         return pandas.concat(frames, ignore_index=True) if frames else pandas.DataFrame()

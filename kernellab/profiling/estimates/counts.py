@@ -15,7 +15,7 @@ import torch
 from xdsl.dialects import builtin
 from xdsl.ir import Block, Operation
 
-from kernellab.common.sparse import sparse_zeros
+from kernellab.common.containers import sparse_zeros
 from kernellab.compiler.gpus import usual_gpu
 from kernellab.compiler.machine_code.decoding import padding_of
 from kernellab.compiler.modules.pointers import pointers_of, underlying_argument

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from kernellab.common.argument_checks import check_duration
-from kernellab.common.formatting import joined_sizes
+from kernellab.common.arguments import check_duration
+from kernellab.common.text import joined_sizes
 from kernellab.compiler.gpus import GPUS, Gpu
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import BoundCall, bind
@@ -28,8 +28,7 @@ from kernellab.profiling.estimates.model import (
     notes_on,
 )
 from kernellab.records import Compilation
-from kernellab.records.showing import HasCard, plot
-from kernellab.records.tables import data_frame
+from kernellab.records.display import HasCard, data_frame, plot
 
 # What a launch takes, as plain facts: an estimate of its time, and its place under the roofs of
 # a GPU. Nothing here was measured, unless it says so.

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from kernellab.common.argument_checks import check_choice
+from kernellab.common.arguments import check_choice
 from kernellab.compiler.gpus import GPUS, Gpu, usual_gpu
 from kernellab.errors import OptionError, TargetError
 from kernellab.profiling.estimates.counts import LATENCIES, SECTOR, LaunchCounts

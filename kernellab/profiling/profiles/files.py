@@ -18,9 +18,17 @@ from typing import Any, Literal, cast
 
 import numpy
 
-from kernellab.common.saved_files import BadFile, check_version, gunzipped, json_in, text_in
-from kernellab.common.saved_json import Misfit, SavedData
-from kernellab.common.saved_records import Count, RecordReader
+from kernellab.common.saved_files import (
+    BadFile,
+    Count,
+    Misfit,
+    RecordReader,
+    SavedData,
+    check_version,
+    gunzipped,
+    json_in,
+    text_in,
+)
 from kernellab.errors import ArchiveError
 from kernellab.profiling.profiles.profile import COLUMNS, FORMAT, VERSION, Profile
 from kernellab.profiling.profiles.records import (

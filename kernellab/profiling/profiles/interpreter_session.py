@@ -22,7 +22,7 @@ import numpy
 import triton
 from xdsl.ir import Operation
 
-from kernellab.common.saved_json import kernellab_version
+from kernellab.common.saved_files import kernellab_version
 from kernellab.compiler.analyses.work import count
 from kernellab.compiler.modules.pointers import pointers_of
 from kernellab.compiler.modules.structure import kind, position_of
@@ -52,7 +52,7 @@ from kernellab.profiling.profiles.records import (
     ProfiledLine,
 )
 from kernellab.records import Run, Target
-from kernellab.records.run_options import RunOptions
+from kernellab.records.launches import RunOptions
 from kernellab.triton_api import JITFunction, definition_of, is_in_library, options_of_launch
 from kernellab.triton_api.proton import scopes_reported
 from kernellab.triton_api.targets import backend_options

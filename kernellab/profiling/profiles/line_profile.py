@@ -17,8 +17,8 @@ import triton
 from triton.testing import do_bench_cudagraph
 
 from kernellab import triton_api
-from kernellab.common.formatting import counted
-from kernellab.common.gpu_faults import gpu_fault
+from kernellab.common.system import gpu_fault
+from kernellab.common.text import counted
 from kernellab.compiler.targets import local_target
 from kernellab.errors import GpuFault, NoGpu, ProfileError, UnsupportedOperation
 from kernellab.launch.argument_copies import tensors_in
@@ -46,7 +46,7 @@ from kernellab.profiling.profiles.records import (
     Scope,
     code_hash,
 )
-from kernellab.records.run_options import RUN_OPTION_NAMES
+from kernellab.records.launches import RUN_OPTION_NAMES
 from kernellab.triton_api import definition_of, load
 from kernellab.triton_api.marked_kernels import (
     HEADER_WORDS,

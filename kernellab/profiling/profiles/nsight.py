@@ -18,13 +18,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kernellab.common.formatting import counted, joined_sizes, shown
-from kernellab.common.saved_files import file_bytes
-from kernellab.common.saved_json import saved_path, why_unreadable
+from kernellab.common.saved_files import file_bytes, saved_path, why_unreadable
+from kernellab.common.text import counted, joined_sizes, shown
 from kernellab.errors import ArgumentError, NotRecorded, ProfileError, suggestion
 from kernellab.records import Compilation, Instruction
-from kernellab.records.showing import HasCard
-from kernellab.records.tables import data_frame
+from kernellab.records.display import HasCard, data_frame
 
 # A profile of one launch, as plain facts: what Nsight Compute sampled and counted of each
 # instruction.

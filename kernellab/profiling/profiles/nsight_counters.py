@@ -20,7 +20,7 @@ from typing import Any
 import torch
 import triton
 
-from kernellab.common.argument_checks import check_duration, listed
+from kernellab.common.arguments import check_duration, listed
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import OptionError, ProfileError, TargetError

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy
 
-from kernellab.common.formatting import visible
-from kernellab.common.saved_json import kernellab_version, save_whole, saved_path
+from kernellab.common.saved_files import kernellab_version, save_whole, saved_path
+from kernellab.common.text import visible
 from kernellab.errors import ArchiveError, ArgumentError
 from kernellab.profiling.profiles import trees
 from kernellab.profiling.profiles.records import (
@@ -32,8 +32,7 @@ from kernellab.profiling.profiles.records import (
 )
 from kernellab.profiling.profiles.trees import SECONDS, Filter, Metric, base
 from kernellab.profiling.profiles.trees import rows as rows_of
-from kernellab.records.showing import PrintsAsCard, described, plot, show
-from kernellab.records.tables import frame_of
+from kernellab.records.display import PrintsAsCard, described, frame_of, plot, show
 
 # Profiles to files: all of one in our own form, its tree in Proton's and in speedscope's.
 

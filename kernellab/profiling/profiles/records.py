@@ -13,14 +13,12 @@ from typing import Annotated, Any, Literal
 
 import numpy
 
-from kernellab.common.argument_checks import check_whole
-from kernellab.common.formatting import counted
-from kernellab.common.saved_json import save_whole, saved_path
-from kernellab.common.saved_records import Amount, Count, Limits
+from kernellab.common.arguments import check_whole
+from kernellab.common.saved_files import Amount, Count, Limits, save_whole, saved_path
+from kernellab.common.text import counted
 from kernellab.compiler.machine_code.cubin import sections
 from kernellab.errors import ArchiveError, CompileError, OptionError, ProfileError
-from kernellab.records.showing import plot
-from kernellab.records.tables import frame_of
+from kernellab.records.display import frame_of, plot
 
 # A profile, as plain facts: a tree of scopes with metrics, lines of kernels, events.
 #

@@ -17,17 +17,16 @@ from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast
 import torch
 import triton
 
-from kernellab.common.argument_checks import (
+from kernellab.common.arguments import (
     check_choice,
     check_flags,
     check_whole,
     is_one_of,
     is_real,
+    parameters_first,
 )
-from kernellab.common.formatting import shown
-from kernellab.common.own_options import parameters_first
-from kernellab.common.saved_files import BadFile
-from kernellab.common.saved_json import Misfit, kernellab_version
+from kernellab.common.saved_files import BadFile, Misfit, kernellab_version
+from kernellab.common.text import shown
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.specialization.inductor_kernels import as_triton_kernel

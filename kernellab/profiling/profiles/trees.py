@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kernellab.common.argument_checks import check_whole, is_real, listed
-from kernellab.common.formatting import shown, visible
+from kernellab.common.arguments import check_whole, is_real, listed
+from kernellab.common.text import shown, visible
 from kernellab.errors import OptionError, nearest
 from kernellab.profiling.profiles.records import COUNT, Device, ProfileRecord, Scope
-from kernellab.records.showing import plot
+from kernellab.records.display import plot
 
 # Metrics by expression, as proton-viewer has them: `time/ms`, `avg_time/us`, `tflop16/s`,
 # `gbyte/s`, `time/%`, `util`, or the name of one that was measured.

@@ -11,7 +11,7 @@ from typing import Any
 import triton.language as tl
 from triton.compiler.code_generator import CodeGenerator
 
-from kernellab.common.formatting import shown
+from kernellab.common.text import shown
 
 
 @dataclass(frozen=True)

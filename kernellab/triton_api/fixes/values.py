@@ -10,7 +10,7 @@ from functools import partial
 import triton
 import triton.language as tl
 
-from kernellab.common.formatting import shown
+from kernellab.common.text import shown
 from kernellab.errors.suggestions import nearest
 from kernellab.triton_api.fixes.foreign_functions import foreign_call, instead_of, is_form
 from kernellab.triton_api.fixes.refusal import Fix, Refusal, is_pointer, is_tile, kind_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernellab.common.formatting import joined_sizes
+from kernellab.common.text import joined_sizes
 from kernellab.errors import SourcePosition, source_line
 from kernellab.profiling.accesses.records import Accesses, GlobalAccess, SharedAccess
 from kernellab.viz.kit.card import Card, Table, card_of

@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from kernellab.common.formatting import counted
+from kernellab.common.text import counted
 from kernellab.errors import SourcePosition
-from kernellab.records.shared_memory import SharedBuffer, SharedMemory, TensorBuffer, TensorMemory
+from kernellab.records.analyses import SharedBuffer, SharedMemory, TensorBuffer, TensorMemory
 from kernellab.viz.kit.figure import FigurePicture, figure_of, sheet
 from kernellab.viz.kit.palette import BLIND_SAFE, INK, VERMILION, ink_on
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernellab.common.formatting import counted
+from kernellab.common.text import counted
 from kernellab.errors import SourcePosition, source_line
-from kernellab.records.bisections import Bisection, Difference
+from kernellab.records.comparisons import Bisection, Difference
 from kernellab.viz.kit.card import Card, Table, card_of
 
 _MOST_LINES = 12

@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from kernellab.checker.records import Finding, Findings
-from kernellab.common.formatting import counted, joined_sizes
+from kernellab.common.text import counted, joined_sizes
 from kernellab.errors import Diagnostic, KernelFault, KernelLabError, source_line
 from kernellab.profiling.accesses.records import AccessFinding
 from kernellab.profiling.diagnosis.records import CostFinding, Diagnoses, Diagnosis
 from kernellab.records import BoundLaunch
-from kernellab.records.remarks import Remark
+from kernellab.records.compilations import Remark
 from kernellab.viz.kit.card import Card, Table, card_of
 from kernellab.viz.kit.data import At, Link
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernellab.common.formatting import counted, joined_sizes
+from kernellab.common.text import counted, joined_sizes
 from kernellab.profiling.estimates.estimate import Estimate, Roofline
 from kernellab.profiling.profiles.nsight import Counters
 from kernellab.viz.kit.card import Card, Table, card_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kernellab.checker.records import Finding
-from kernellab.common.formatting import counted, number_text, number_texts
+from kernellab.common.text import counted, number_text, number_texts
 from kernellab.errors import Diagnostic
 from kernellab.viz.diagnostics.card import diagnostic_table, facts_table, finding_links
 from kernellab.viz.kit.card import Card, Table, card_of

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 
-from kernellab.common.formatting import counted
+from kernellab.common.text import counted
 from kernellab.viz.kit.report import Html, escape, join, page
 from kernellab.workshop.grading import Grade, Grades
 

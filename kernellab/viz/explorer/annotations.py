@@ -16,7 +16,7 @@ from functools import singledispatch
 from typing import Any
 
 from kernellab.checker.records import Findings
-from kernellab.common.formatting import joined_sizes
+from kernellab.common.text import joined_sizes
 from kernellab.compiler.comparison import Comparison
 from kernellab.compiler.modules.structure import lines_of_operations
 from kernellab.compiler.subjects import differences, is_defined_alike

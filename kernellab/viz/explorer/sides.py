@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernellab.common.formatting import joined_sizes
+from kernellab.common.text import joined_sizes
 from kernellab.compiler.comparison import Comparison, remarks_of
 from kernellab.compiler.machine_code.decoding import padding_of
 from kernellab.compiler.modules.structure import lines_of_operations
@@ -32,7 +32,7 @@ from kernellab.records import (
     Resources,
     SourceMap,
 )
-from kernellab.records.remarks import Remark
+from kernellab.records.compilations import Remark
 from kernellab.records.tile_layouts import TileLayout
 from kernellab.viz.explorer.data import (
     ControlData,

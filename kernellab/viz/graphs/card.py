@@ -6,12 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kernellab.common.formatting import counted
+from kernellab.common.text import counted
 from kernellab.errors.positions import SourcePosition
-from kernellab.graphs.comparison import GraphComparison
+from kernellab.graphs.kernels import GraphComparison
 from kernellab.graphs.report import GraphReport, ReportGraph
-from kernellab.records.graph_results import Ablation, AblationRow, Difference, ModeTime, Speedups
-from kernellab.records.graphs import GraphCapture, Level
+from kernellab.records.graphs import (
+    Ablation,
+    AblationRow,
+    Difference,
+    GraphCapture,
+    Level,
+    ModeTime,
+    Speedups,
+)
 from kernellab.viz.kit.card import Card, Table, card_of
 
 _MOST_ROWS = 12

@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from kernellab.common.formatting import counted
+from kernellab.common.text import counted
 from kernellab.viz.graphs.data import GraphLevel
 from kernellab.viz.kit.figure import FigurePicture, label, sheet
 from kernellab.viz.kit.palette import INK

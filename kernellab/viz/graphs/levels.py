@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from string import digits
 
-from kernellab.common.formatting import counted
+from kernellab.common.text import counted
 from kernellab.errors.positions import SourcePosition, label_file
 from kernellab.graphs.report import GraphReport, ReportGraph
 from kernellab.records.graphs import GraphLaunch, GraphNode, Level, LoopBuffer

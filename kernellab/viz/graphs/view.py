@@ -12,7 +12,7 @@ from typing import Any
 
 from kernellab.common import upcalls
 from kernellab.errors import KernelLabError
-from kernellab.graphs.generated import GeneratedKernel
+from kernellab.graphs.kernels import GeneratedKernel
 from kernellab.graphs.report import GraphReport
 from kernellab.viz.graphs.card import graph_card
 from kernellab.viz.graphs.data import GraphView

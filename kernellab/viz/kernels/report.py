@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernellab.common.whole_imports import pandas
+from kernellab.common.pandas_import import pandas
 from kernellab.compiler.stage_sizes import size_of
 from kernellab.records import Compilation, Stage
 from kernellab.viz.explorer.view import compilation_view

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from kernellab.common.formatting import counted
 from kernellab.common.progress import Bar
+from kernellab.common.text import counted
 from kernellab.viz.kit.place import in_notebook
 
 

@@ -10,7 +10,7 @@ import html
 from collections.abc import Iterable
 from typing import NewType
 
-from kernellab.common.whole_imports import pandas
+from kernellab.common.pandas_import import pandas
 
 Html = NewType("Html", str)
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kernellab.common.argument_checks import listed
-from kernellab.common.formatting import shown
+from kernellab.common.arguments import listed
+from kernellab.common.text import shown
 from kernellab.errors import KernelLabError, OptionError, suggestion
 from kernellab.viz.kit.data import At, Tab, as_json
 from kernellab.viz.kit.requests import Answer, Handler, answer

@@ -14,9 +14,9 @@ from functools import cached_property, singledispatch
 from pathlib import Path
 from typing import Any
 
-from kernellab.common.saved_json import check_place, save_whole
+from kernellab.common.saved_files import check_place, save_whole
 from kernellab.errors import ArgumentError
-from kernellab.records.showing import described
+from kernellab.records.display import described
 from kernellab.viz.kit.card import Card, card_of
 from kernellab.viz.kit.data import ViewData, packed
 from kernellab.viz.kit.place import in_notebook

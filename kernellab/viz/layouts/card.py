@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from kernellab.common.formatting import counted
-from kernellab.records.conversions import Conversion, Conversions
+from kernellab.common.text import counted
 from kernellab.records.layouts import Layout, Move, RegisterLayout, SharedLayout, sizes
-from kernellab.records.tile_layouts import Layouts, TileLayout
+from kernellab.records.tile_layouts import Conversion, Conversions, Layouts, TileLayout
 from kernellab.viz.kit.card import Card, Table, card_of
 
 _MOST_ROWS = 16

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kernellab.common.argument_checks import is_one_of
-from kernellab.common.formatting import shown
+from kernellab.common.arguments import is_one_of
+from kernellab.common.text import shown
 from kernellab.errors import ArgumentError, LayoutError, suggestion
 from kernellab.records.layouts import (
     Layout,

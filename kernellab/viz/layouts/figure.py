@@ -16,8 +16,8 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from kernellab.common.argument_checks import at_most, check_flags, check_whole, is_whole
-from kernellab.common.formatting import shown
+from kernellab.common.arguments import at_most, check_flags, check_whole, is_whole
+from kernellab.common.text import shown
 from kernellab.errors import LayoutError
 from kernellab.records.layouts import Layout, RegisterLayout, SharedLayout, sizes
 from kernellab.records.tile_layouts import TileLayout

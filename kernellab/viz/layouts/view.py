@@ -8,9 +8,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from kernellab.errors import LayoutError
-from kernellab.records.conversions import Conversion
 from kernellab.records.layouts import Layout, RegisterLayout, sizes
-from kernellab.records.tile_layouts import Layouts, TileLayout
+from kernellab.records.tile_layouts import Conversion, Layouts, TileLayout
 from kernellab.viz.kit.card import Card
 from kernellab.viz.kit.view import View, view_of
 from kernellab.viz.layouts.card import (

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernellab.common.formatting import counted, percent, visible
+from kernellab.common.text import counted, percent, visible
 from kernellab.errors import source_line
 from kernellab.profiling.profiles import trees
 from kernellab.profiling.profiles.profile import Profile, ProfileDifference

@@ -10,7 +10,7 @@ from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from kernellab.common.formatting import counted
+from kernellab.common.text import counted
 from kernellab.errors import OptionError
 from kernellab.profiling.profiles import trees
 from kernellab.profiling.profiles.profile import Profile

@@ -7,8 +7,8 @@ import math
 import numpy
 from numpy.typing import DTypeLike
 
-from kernellab.common.distinct import distinct
-from kernellab.tracing.summaries import (
+from kernellab.common.containers import distinct
+from kernellab.tracing.values import (
     Summary,
     joined_summaries,
     picture_edges,

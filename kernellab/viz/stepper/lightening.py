@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy
 
-from kernellab.tracing.summaries import thumbnail_of
+from kernellab.tracing.values import thumbnail_of
 from kernellab.viz.kit.data import packed
 from kernellab.viz.stepper.bytes import (
     SMALL,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 
 from kernellab.tracing.steps import Program
-from kernellab.tracing.summaries import summarize, thumbnail_of
+from kernellab.tracing.values import summarize, thumbnail_of
 from kernellab.viz.kit.data import as_json
 from kernellab.viz.kit.pictures import TOUCHED, codes_of, colored
 from kernellab.viz.stepper.bytes import (

@@ -8,12 +8,11 @@ from typing import Literal
 
 import numpy
 
-from kernellab.common.formatting import counted, number_texts
+from kernellab.common.text import counted, number_texts
 from kernellab.errors import NotRecorded, label_file
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Access, Frame, Step, TracedArgument
-from kernellab.tracing.summaries import summarize, thumbnail_of
-from kernellab.tracing.values import StoredValue, dtype_named
+from kernellab.tracing.values import StoredValue, dtype_named, summarize, thumbnail_of
 from kernellab.viz.stepper.bytes import (
     SMALL,
     SMALL_TENSOR,

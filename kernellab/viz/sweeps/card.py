@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kernellab.common.formatting import counted, percent
+from kernellab.common.text import counted, percent
 from kernellab.profiling.estimates.model import MEDIAN_ERROR
 from kernellab.tuning.plot_data import varying_parameters
 from kernellab.tuning.records import (

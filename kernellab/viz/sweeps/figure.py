@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogFormatter, PercentFormatter, StrMethodFormatter
 
-from kernellab.common.argument_checks import is_one_of
-from kernellab.common.formatting import percent, shown
+from kernellab.common.arguments import is_one_of
+from kernellab.common.text import percent, shown
 from kernellab.errors import ArgumentError
 from kernellab.tuning.plot_data import (
     AGAINST,

@@ -10,9 +10,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kernellab.common.argument_checks import at_most, is_whole
-from kernellab.common.formatting import shown
+from kernellab.common.arguments import at_most, is_whole
 from kernellab.common.progress import ProgressBar
+from kernellab.common.text import shown
 from kernellab.compiler.comparison import compare
 from kernellab.errors import ArgumentError, CompileError
 from kernellab.records import Compilation

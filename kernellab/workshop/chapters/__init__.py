@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernellab.common.formatting import shown
+from kernellab.common.text import shown
 from kernellab.errors import ArgumentError, suggestion
 from kernellab.workshop.chapters import attention, norms, products, reductions, tables, vectors
 from kernellab.workshop.exercise import Exercise

@@ -14,7 +14,7 @@ from kernellab.profiling.diagnosis.evidence import Evidence, Loop
 from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
 from kernellab.profiling.diagnosis.traffic import Traffic
-from kernellab.records.conversions import Conversion
+from kernellab.records.tile_layouts import Conversion
 
 # Loops that wait for their loads: not pipelined, with too few stages, or with little to load
 # each time; and loads that belong in front of the loop.

@@ -1,0 +1,380 @@
+"""The arguments of public functions, and the options of magics and of the command line: checks of
+their values, keywords that a kernel's parameters share with options, and the reading of text.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import itertools
+import math
+import numbers
+import pkgutil
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from inspect import Parameter
+from typing import Any, TypeVar
+
+from kernellab.common.text import shown
+from kernellab.errors import MissingArguments, OptionError, nearest
+
+# Check the arguments of public functions: one function per kind of argument.
+#
+# Each check raises an OptionError that names the argument, the value and what is accepted, and
+# returns the value in its plain form, so that NumPy's scalars and arrays with one element and no
+# axes become Python's numbers at the entry point.
+
+
+def plain_scalar(value: Any) -> Any:
+    """Return the Python number in a NumPy scalar or in an array or tensor without axes; any other
+    value as it is.
+    """
+    if getattr(value, "shape", None) != () or not hasattr(value, "dtype"):
+        return value
+    try:
+        return value.item()
+    except (RuntimeError, TypeError):  # a tensor on the meta device, a dtype
+        return value
+
+
+def is_whole(value: Any) -> bool:
+    """Return whether a value is an integer: Python's, NumPy's or an array's without axes, but not
+    a bool.
+    """
+    number = plain_scalar(value)
+    return isinstance(number, numbers.Integral) and not isinstance(number, bool)
+
+
+def is_flag(value: Any) -> bool:
+    """Return whether a value is a bool of Python or NumPy, or 0 or 1."""
+    value = plain_scalar(value)
+    return isinstance(value, bool) or (is_whole(value) and value in (0, 1))
+
+
+def check_flags(**values: Any) -> None:
+    """Raise OptionError unless each value, given by its argument's name, is True or False."""
+    for name, value in values.items():
+        if not is_flag(value):
+            raise OptionError(
+                f"{name} must be True or False, got {shown(value)}.", advice=f"Write {name}=True."
+            )
+
+
+def check_whole(
+    name: str, value: Any, least: int = 0, most: int | None = None, meaning: str = ""
+) -> int:
+    """Return an integer from `least` to `most`, both included; raise OptionError for any other
+    value. `meaning` describes the integer in the message: "number of bytes".
+    """
+    if is_whole(value):
+        number = int(value)
+        if least <= number and (most is None or number <= most):
+            return number
+    what = f"{meaning}, an integer" if meaning else "an integer"
+    limits = f"from {least:,}" if most is None else f"from {least:,} to {most:,}"
+    raise OptionError(
+        f"{name} must be {_with_article(what)} {limits}, got {shown(value)}.",
+        advice=f"Write {name}={max(least, 1)}, for example.",
+    )
+
+
+def _with_article(words: str) -> str:
+    return words if words.startswith("an ") else f"a {words}"
+
+
+def check_duration(
+    name: str, value: Any, example: float = 30.0, meaning: str = "time in seconds"
+) -> float:
+    """Return a finite number above 0, at most LONGEST_SECONDS; raise OptionError for any other
+    value. `meaning` describes the number and its unit in the message.
+    """
+    number = plain_scalar(value)
+    if not is_real(number) or not 0 < number <= LONGEST_SECONDS:
+        raise OptionError(
+            f"{name} must be a {meaning} above 0, up to {LONGEST_SECONDS:,}, got {shown(value)}.",
+            advice=f"Write {name}={example:g}, for example.",
+        )
+    return float(number)
+
+
+LONGEST_SECONDS = 1_000_000
+"""Operating systems refuse to wait much longer."""
+
+
+def check_tolerance(name: str, value: Any) -> float | None:
+    """Return a finite number from 0, or None; raise OptionError for any other value."""
+    number = plain_scalar(value)
+    # torch compares with no integer of more than 64 bits.
+    most = math.inf if isinstance(number, float) else 1 << 63
+    if number is not None and not (is_real(number) and 0 <= number < most):
+        raise OptionError(
+            f"{name} must be a finite number, 0 or greater, got {shown(value)}.",
+            advice=f"Write {name}=1e-3, for example.",
+        )
+    return None if number is None else float(number)
+
+
+def is_real(number: Any) -> bool:
+    """Return whether a value is a real number; True and False are not."""
+    return isinstance(number, numbers.Real) and not isinstance(number, bool)
+
+
+def is_one_of(value: object, known: Collection[str]) -> bool:
+    """Return whether a value is a string, and one of the known ones."""
+    return isinstance(value, str) and value in known
+
+
+def check_choice(name: str, value: Any, known: Collection[str], word: str | None = None) -> None:
+    """Raise OptionError unless a value is one of the known strings; `word` is the part of it that
+    is compared, where that is not the whole value.
+    """
+    if not is_one_of(value if word is None else word, known) or not isinstance(value, str):
+        choices = ", ".join(f'"{choice}"' for choice in known)
+        raise OptionError(
+            f"{name} must be one of {choices}, got {shown(value)}.",
+            advice=nearest(value, known) or f"Use one of {choices}.",
+        )
+
+
+MOST_ITEMS = 100_000
+"""The most items that a list given as an argument may have."""
+
+
+def at_most(items: object, most: int = MOST_ITEMS) -> list[Any] | None:
+    """Return the items of an iterable that may be endless; None if there are more than `most`, or
+    the value is not iterable.
+    """
+    iterator = _iterator(items)
+    first = None if iterator is None else list(itertools.islice(iterator, most + 1))
+    return None if first is None or len(first) > most else first
+
+
+def _iterator(value: Any) -> Iterator[Any] | None:
+    try:
+        iterator: Iterator[Any] = iter(value)
+    except TypeError:  # also of an array without axes, which is an Iterable by its class
+        return None
+    return iterator
+
+
+def listed(name: str, values: object, most: int = MOST_ITEMS) -> list[Any]:
+    """Return the items of an argument, which may be an iterator.
+
+    Raises:
+        OptionError: the argument is not iterable, has more than `most` items, or has no end.
+    """
+    items = at_most(values, most)
+    if items is None and _iterator(values) is None:
+        raise OptionError(
+            f"{name} must be a list, got {shown(values)}.", advice=f"Write {name}=[...]."
+        )
+    if items is None:
+        raise OptionError(
+            f"{name} must have at most {most:,} items, got {shown(values)}.",
+            advice=f"Pass the items that you need as a list: {name}=[...].",
+        )
+    return items
+
+
+def check_mapping(name: str, value: Any, example: str) -> None:
+    """Raise OptionError unless a value is a mapping whose keys are strings."""
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise OptionError(
+            f"{name} must be a dict whose keys are names, got {shown(value)}.",
+            advice=f"Write {name}={example}.",
+        )
+
+
+# Public functions that take a kernel's arguments and their own options: a keyword that is both
+# is the kernel's parameter.
+
+
+R = TypeVar("R")
+
+NamesOf = Callable[[Any], Sequence[str]]
+"""The names of the parameters that a function's first argument (a kernel, a compilation) has."""
+
+
+def keyword_only(function: Callable[..., Any]) -> list[Parameter]:
+    """Return the keyword-only parameters of a function."""
+    parameters = inspect.signature(function).parameters.values()
+    return [parameter for parameter in parameters if parameter.kind is Parameter.KEYWORD_ONLY]
+
+
+def parameters_first(
+    names_of: NamesOf, options: Sequence[Parameter] | None = None
+) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Decorate a function of `(subject, ..., args, keywords, *, OPTIONS)`, which is then called as
+    `function(subject, ..., *args, OPTIONS, **keywords)`. `options` are the options of a function
+    that takes them as `**options`.
+
+    A keyword is an option where the subject has no parameter of that name, or where that parameter
+    is given by position; any other keyword is among `keywords`, whatever its value.
+    """
+
+    def decorate(function: Callable[..., R]) -> Callable[..., R]:
+        signature = inspect.signature(function)
+        leading = list(signature.parameters.values())
+        leading = leading[: [parameter.name for parameter in leading].index("args")]
+        own_options = keyword_only(function) if options is None else options
+        option_names = frozenset(option.name for option in own_options)
+
+        @functools.wraps(function)
+        def called(*given: Any, **keywords: Any) -> R:
+            __tracebackhide__ = True
+            count = len(leading)
+            first = list(given[:count])
+            for parameter in leading[len(first) :]:
+                if parameter.name not in keywords and parameter.default is Parameter.empty:
+                    raise TypeError(
+                        f"{function.__name__}() is missing its argument {parameter.name!r}"
+                    )
+                first.append(keywords.pop(parameter.name, parameter.default))
+            args = given[count:]
+            if option_names.isdisjoint(keywords):
+                return function(*first, args, keywords)
+            parameters = names_of(first[0])[len(args) :]
+            names = [name for name in keywords if name in option_names and name not in parameters]
+            own = {name: keywords.pop(name) for name in names}
+            return function(*first, args, keywords, **own)
+
+        called.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [
+                *leading,
+                Parameter("args", Parameter.VAR_POSITIONAL, annotation="Any"),
+                *own_options,
+                Parameter("keywords", Parameter.VAR_KEYWORD, annotation="Any"),
+            ],
+            return_annotation=signature.return_annotation,
+        )
+        return called
+
+    return decorate
+
+
+# How the text of an option becomes its value, for the magics and the command line alike.
+#
+# Each reader raises ValueError with words for the person who typed the text.
+
+
+def later(place: str) -> Callable[..., Any]:
+    """Return a function of the package, as "module:name", that is imported when it is called: torch
+    and Triton take longer than reading a line.
+    """
+    return lambda *arguments: pkgutil.resolve_name(place)(*arguments)
+
+
+def names_in(place: str) -> Callable[[], list[str]]:
+    """Return what lists the names in a constant of the package, as "module:name", imported then."""
+    return lambda: [getattr(item, "name", item) for item in pkgutil.resolve_name(place)]
+
+
+def read_names(text: str) -> list[str]:
+    """ "x_ptr, y_ptr" as ["x_ptr", "y_ptr"]."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def read_constexpr(text: str) -> tuple[str, Any]:
+    """ "BLOCK=1024" as ("BLOCK", 1024).
+
+    The value is a Python literal, a type of Triton's ("tl.float16"), or else the text itself.
+    """
+    name, equals, value = text.strip().partition("=")
+    if not equals or not name.isidentifier():
+        raise ValueError("write NAME=VALUE, as in --constexpr BLOCK=1024")
+    if re.fullmatch(r"tl\.\w+", value):
+        return name, _triton_type(value)
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value
+
+
+def read_constexprs(text: str) -> list[tuple[str, Any]]:
+    """ "BM=64,BN=32" as [("BM", 64), ("BN", 32)];
+    a comma inside a value that Python can read is the value's own.
+    """
+    _, _, value = text.partition("=")
+    try:
+        ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return [read_constexpr(part) for part in _NEXT_CONSTEXPR.split(text)]
+    return [read_constexpr(text)]
+
+
+_NEXT_CONSTEXPR = re.compile(r",\s*(?=[^\W\d]\w*=)")
+_CONSTEXPR = re.compile(r"[^\W\d]\w*=")
+
+
+def spread_constexprs(words: Sequence[str]) -> list[str]:
+    """Command-line words with the option repeated where "--constexpr BM=64 BN=32" gives
+    it several values.
+    """
+    spread: list[str] = []
+    follows = False
+    for number, word in enumerate(words):
+        if follows and _CONSTEXPR.match(word):
+            spread.append("--constexpr")
+        spread.append(word)
+        is_value = number > 0 and words[number - 1] == "--constexpr"
+        follows = is_value or (follows and _CONSTEXPR.match(word) is not None)
+    return spread
+
+
+def stated_by_options(missing: MissingArguments) -> str:
+    """Advice for a line that compiles: the options that say what a kernel was not given."""
+    options = []
+    if missing.constexprs:
+        options.append(f"--constexpr {','.join(f'{name}=VALUE' for name in missing.constexprs)}")
+    if missing.others:
+        options.append(f'--sig "..., {", ".join(f"{name}=TYPE" for name in missing.others)}"')
+    words = f"Say {' and '.join(options)}"
+    return f'{words}; a TYPE is "*fp32:16", "i32" or the like.' if missing.others else f"{words}."
+
+
+def _triton_type(text: str) -> Any:
+    import triton.language as tl
+
+    value = getattr(tl, text.removeprefix("tl."), None)
+    if not isinstance(value, tl.dtype):
+        raise ValueError(f"triton.language has no type {text.removeprefix('tl.')!r}")
+    return value
+
+
+def read_warps(text: str) -> int:
+    """ "4" as 4: a number of warps, which is a power of two."""
+    number = read_whole_number(text)
+    if number & (number - 1):
+        raise ValueError("a power of two is needed: 1, 2, 4, 8, 16 or 32")
+    return number
+
+
+def read_whole_number(text: str) -> int:
+    """ "3" as 3: a whole number from 1."""
+    if not text.isdecimal() or int(text) == 0:
+        raise ValueError("a whole number from 1 is needed")
+    return int(text)
+
+
+def read_tolerance(text: str) -> float:
+    """ "2e-3" as 0.002: how far numbers may be apart, from 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise ValueError("a number from 0 is needed, such as 1e-3")
+    return number
+
+
+def read_program(text: str) -> tuple[int, ...]:
+    """ "2,1,0" as (2, 1, 0), "96" as (96,): a program's id."""
+    try:
+        value = ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        value = None
+    numbers = value if isinstance(value, tuple) else (value,)
+    if not all(isinstance(number, int) for number in numbers):
+        raise ValueError("a program's id must be one to three numbers: 96, or 2,1,0")
+    return numbers

@@ -1,0 +1,458 @@
+"""What the operating system gives to this process, and what it refuses: temporary files, the
+folder of caches, cores, standard streams, Ctrl-C, time limits.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import errno
+import fcntl
+import functools
+import io
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, BinaryIO, cast
+
+from kernellab.errors import MachineError
+
+# What the operating system refuses, as this machine's fault: space on disks, folders, memory,
+# processes, open files.
+
+
+MEMORY_ADVICE = "Look at this machine's memory, and at its limits (ulimit -a, or the container's)."
+DISK_ADVICE = (
+    "Free disk space, or set TRITON_CACHE_DIR (the compiler's cache) and TMPDIR (its temporary "
+    "files) to writable folders with free space; ulimit -f limits the size of files."
+)
+LIMITS_ADVICE = "Look at this process's limits of open files and of processes: ulimit -a."
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FOLDERS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST)
+_NO_THREAD = "can't start new thread"
+"""Python's words of a RuntimeError."""
+
+
+_NO_MEMORY = re.compile(r"failed to map segment|[Cc]annot allocate memory")
+"""The dynamic loader's of an ImportError."""
+
+
+def system_fault(error: BaseException, lead: str) -> MachineError | None:
+    """What an error of Python's says of this machine; None where it may be anything else.
+
+    Args:
+        lead: what cannot be done: "The compiler cannot run".
+    """
+    if isinstance(error, MemoryError):
+        return MachineError(f"{lead}: memory is exhausted.", advice=MEMORY_ADVICE)
+    if isinstance(error, RuntimeError) and _NO_THREAD in str(error):
+        return MachineError(f"{lead}: no thread can be started.", advice=LIMITS_ADVICE)
+    if isinstance(error, ImportError) and _NO_MEMORY.search(str(error)):
+        return MachineError(f"{lead}: {error}.", advice=MEMORY_ADVICE)
+    if isinstance(error, OSError) and error.errno is not None:
+        return _refused(error, lead)
+    return None
+
+
+@contextmanager
+def translated_system_faults(lead: str) -> Iterator[None]:
+    """Turn what the system refuses to our own work into a MachineError; all else goes on."""
+    try:
+        yield
+    except (OSError, RuntimeError, MemoryError, ImportError) as error:
+        fault = system_fault(error, lead)
+        if fault is None:
+            raise
+        raise fault from error
+
+
+def is_full(error: OSError) -> bool:
+    """Return whether there is no space for what was to be written."""
+    return error.errno in _FULL
+
+
+def _refused(error: OSError, lead: str) -> MachineError:
+    """What the system refuses, with the file, and what to do about it."""
+    words = error.strerror or str(error)
+    named = f" ({error.filename})" if error.filename else ""
+    advice = ""
+    if error.errno == errno.ENOMEM:
+        advice = MEMORY_ADVICE
+    elif error.errno in (errno.EMFILE, errno.ENFILE, errno.EAGAIN):
+        advice = LIMITS_ADVICE
+    elif is_full(error):
+        advice = DISK_ADVICE
+    elif error.errno in _FOLDERS:
+        advice = (
+            "Let TRITON_CACHE_DIR (the compiler's cache) and TMPDIR (what it writes for a moment, "
+            f"now {temporary_place()}) name folders that can be written."
+        )
+    return MachineError(f"{lead}: {words}{named}.", advice=advice)
+
+
+def temporary_place() -> str:
+    """The folder for temporary files, in words where there is none that can be written."""
+    try:
+        return tempfile.gettempdir()
+    except OSError:
+        return "none that can be written"
+
+
+# What CUDA says of a kernel that died: from then on the process cannot use the GPU.
+
+
+_DEAD_CONTEXT = re.compile(
+    r"illegal memory access|illegal instruction|misaligned address|unspecified launch failure|"
+    r"device-side assert|hardware stack error|invalid program counter|CUDA_ERROR_(?:LAUNCH|ILLEGAL|"
+    r"ASSERT|MISALIGNED)",
+    re.IGNORECASE,
+)
+
+
+def gpu_fault(error: BaseException) -> str | None:
+    """What a launch died of on the GPU, in CUDA's words; None where it is another error."""
+    match = _DEAD_CONTEXT.search(str(error))
+    return None if match is None else match[0].lower()
+
+
+# Files and folders for a while, of which nothing stays, however the process ends.
+#
+# Files that other processes of this machine read have no name: their memory goes when the last
+# process that has them open does. Folders have one, since compilers want paths; what a process
+# that was killed left of them is removed when the next one makes its first.
+
+
+_PREFIX = "kernellab-tmp-"
+_FOLDER = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
+"""The names that `tempfile` makes of the prefix: no folder of anybody else's."""
+_YOUNG = 10.0
+"""Seconds within which a folder without a lock may be one that is just being made."""
+
+
+def nameless_file(size: int, buffering: int = -1) -> BinaryIO:
+    """An empty file without a name for so many bytes: in memory where four times that is free,
+    else in the usual place for temporary files. `path_of` names it to other processes.
+
+    Raises:
+        MachineError: none can be made.
+    """
+    remove_leftovers()
+    with translated_system_faults("No temporary file can be made"):
+        if hasattr(os, "memfd_create") and _free_memory() > 4 * size:
+            made = os.memfd_create(_PREFIX + "arguments")
+            return open(made, "w+b", buffering)
+        return cast(BinaryIO, tempfile.TemporaryFile(buffering=buffering, prefix=_PREFIX))
+
+
+def path_of(file: BinaryIO) -> str:
+    """Where processes of the same user open a nameless file, as long as this one holds it."""
+    return f"/proc/{os.getpid()}/fd/{file.fileno()}"
+
+
+def _free_memory() -> int:
+    """In bytes; 0 where the system does not say."""
+    with contextlib.suppress(OSError, ValueError), open("/proc/meminfo", encoding="ascii") as lines:
+        for line in lines:
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
+    return 0
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[str]:
+    """A folder that goes with the context; a later process removes what a killed one left.
+
+    Raises:
+        MachineError: no folder for temporary files can be written, or the system refuses what
+            is done in it.
+    """
+    remove_leftovers()
+    with translated_system_faults("No temporary folder can be made"):
+        made = tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True)
+    with made as folder, _own_faults_translated(folder):
+        lock = os.open(folder, os.O_RDONLY)
+        try:
+            # Whoever removes leftovers asks for this lock, which ends with the process.
+            with contextlib.suppress(OSError):
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            yield folder
+        finally:
+            os.close(lock)
+
+
+@contextlib.contextmanager
+def _own_faults_translated(folder: str) -> Iterator[None]:
+    """Turn what the system refuses to a folder's files into a MachineError; what it says of other
+    files, and of programs that cannot be started, goes on.
+    """
+    try:
+        yield
+    except OSError as error:
+        if not is_full(error) and not str(error.filename).startswith(folder):
+            raise
+        with translated_system_faults("Temporary files cannot be written"):
+            raise
+
+
+@functools.cache
+def remove_leftovers() -> None:
+    """Remove this user's folders whose process has gone, once in a process."""
+    with contextlib.suppress(OSError):
+        for entry in Path(tempfile.gettempdir()).iterdir():
+            if _FOLDER.fullmatch(entry.name):
+                with contextlib.suppress(OSError):
+                    _remove_if_left(entry)
+
+
+def _remove_if_left(folder: Path) -> None:
+    status = folder.lstat()
+    is_ours = status.st_uid == os.getuid() and folder.is_dir() and not folder.is_symlink()
+    if not is_ours or time.time() - status.st_mtime < _YOUNG:
+        return
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # OSError: somebody works there
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(lock)
+
+
+# Where the package keeps what it may need again: one folder of the user's caches.
+
+
+def cache_folder(name: str) -> Path:
+    """Return the folder for one kind of cached data, which need not exist yet: below
+    KERNELLAB_CACHE_DIR, or below kernellab/ in the user's caches.
+
+    Raises:
+        RuntimeError: the user has no home folder.
+    """
+    given = os.environ.get("KERNELLAB_CACHE_DIR")
+    if given:
+        return Path(given, name)
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(caches, "kernellab", name)
+
+
+# How much of the machine is this process's.
+
+
+def usable_cores() -> int:
+    """CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+# A process's standard streams, which may be closed, full, cut off, or of a narrow encoding.
+
+
+def hold_standard_descriptors() -> None:
+    """Lead the closed ones of the descriptors 0, 1 and 2 nowhere: the next file that is opened
+    would take such a number, and get what compilers and other processes print.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest free number is the one that opens.
+            os.open(os.devnull, os.O_RDWR)
+
+
+def flush_errors() -> None:
+    """Have what was printed to stderr written, where it can be."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            sys.stderr.flush()
+
+
+def print_as_far_as_possible(text: str) -> None:
+    """Print a text as far as possible: without letters that the encoding does not have, and not at
+    all if nothing can be written.
+    """
+    stream = sys.stdout
+    if stream is None:
+        return
+    with contextlib.suppress(OSError, ValueError):
+        encoding = getattr(stream, "encoding", None) or "utf-8"
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def escape_unknown_letters() -> None:
+    """Have letters that a stream's encoding does not have appear as escapes, not as an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def abandon_output() -> None:
+    """Let Python end in peace though its output cannot be written."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+# Ctrl-C at a moment when it would leave something half done: it counts when that is done.
+
+
+@contextmanager
+def interrupted_afterwards() -> Iterator[None]:
+    """Let a Ctrl-C within the block count at its end."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    noted: list[Any] = []
+    signal.signal(signal.SIGINT, lambda number, frame: noted.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if noted:
+            before(*noted[0])
+
+
+_A_MOMENT = 1e-3
+"""Seconds in which what is half done is likely done."""
+
+
+class InterruptsBetween:
+    """While active, a Ctrl-C counts as soon as no function runs that must not be left half done.
+
+    Python calls a signal's handler between two instructions of any function, also of one that puts
+    something back. The handler here looks at the frames: if one of these functions runs, it has the
+    signal sent again a moment later.
+
+    Args:
+        whole: these functions, with all that they call.
+        modules: modules all of whose functions are such, while they do not call others. A name
+            with a dot at its end stands for all modules of a package.
+    """
+
+    def __init__(self, whole: tuple[CodeType, ...], modules: tuple[str, ...]) -> None:
+        self._whole = frozenset(whole)
+        self._modules = modules
+        self._before: Any = None
+        self._entered = 0
+        self._waiting = False
+
+    def begin(self) -> bool:
+        """Begin, on the main thread, which alone gets signals; return whether an `end` is due."""
+        if threading.current_thread() is not threading.main_thread():
+            return False
+        if not self._entered:
+            before = signal.getsignal(signal.SIGINT)
+            if not callable(before):  # it ends the process, or does nothing
+                return False
+            self._before = before
+            signal.signal(signal.SIGINT, self._handle)
+        self._entered += 1
+        return True
+
+    def end(self) -> None:
+        """End it, and let a Ctrl-C count that has waited; a handler that others have set meanwhile
+        stays.
+        """
+        self._entered -= 1
+        if not self._entered and signal.getsignal(signal.SIGINT) == self._handle:
+            signal.signal(signal.SIGINT, self._before)
+            if self._waiting:
+                self._waiting = False
+                self._before(signal.SIGINT, None)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if not self._is_half_done(frame):
+            self._before(number, frame)
+        elif not self._waiting:
+            self._waiting = True
+            _thread.start_new_thread(self._send_again, ())
+
+    def _send_again(self) -> None:
+        time.sleep(_A_MOMENT)
+        if not self._waiting:
+            return
+        self._waiting = False
+        main = threading.main_thread().ident
+        if hasattr(signal, "pthread_kill") and main is not None:
+            signal.pthread_kill(main, signal.SIGINT)
+        else:
+            _thread.interrupt_main()
+
+    def _is_half_done(self, frame: FrameType | None) -> bool:
+        module = str(frame.f_globals.get("__name__")) if frame is not None else ""
+        if any(
+            module.startswith(name) if name.endswith(".") else module == name
+            for name in self._modules
+        ):
+            return True
+        while frame is not None:
+            if frame.f_code in self._whole:
+                return True
+            frame = frame.f_back
+        return False
+
+
+# Work that is stopped from within when it takes too long, so that what it has done is not lost.
+
+
+_AGAIN = 10.0
+"""Seconds until work that went on nevertheless, having caught the error, is stopped again."""
+
+_SOON = 1e-3
+"""Seconds until work is stopped again if the error was lost: Python prints the errors of
+finalizers, of callbacks of weak references and of the collector's callbacks, and goes on.
+"""
+
+
+class OutOfTime(Exception):
+    """Work took longer than it may."""
+
+
+class StoppedForGood(BaseException):
+    """The same, of work that takes every error for its own: no Exception, as Ctrl-C is none."""
+
+
+@contextmanager
+def limited(
+    seconds: float | None, stopped_by: type[OutOfTime | StoppedForGood] = OutOfTime
+) -> Iterator[None]:
+    """While active, Python code of the main thread that takes longer is stopped: `stopped_by` is
+    raised wherever it is. In other threads, and with None, nothing is. A clock that was set before
+    goes on afterwards.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    if seconds is None or not in_main or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise stopped_by(f"it took longer than {seconds:g} seconds, and was stopped here")
+
+    def unraisable(error: sys.UnraisableHookArgs) -> None:
+        if isinstance(error.exc_value, stopped_by):
+            signal.setitimer(signal.ITIMER_REAL, _SOON, _AGAIN)
+        else:
+            hook_before(error)
+
+    begun = time.monotonic()
+    hook_before, sys.unraisablehook = sys.unraisablehook, unraisable
+    before = signal.signal(signal.SIGALRM, stop)
+    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        sys.unraisablehook = hook_before
+        if left:
+            rest = left - (time.monotonic() - begun)
+            signal.setitimer(signal.ITIMER_REAL, max(rest, 1e-3), interval)

@@ -1,0 +1,161 @@
+"""Text: how values are written in messages, strings as compilers write them, and sources that are
+in no file.
+"""
+
+from __future__ import annotations
+
+import io
+import linecache
+import re
+from collections.abc import Iterable
+from decimal import ROUND_HALF_UP, Context
+from typing import Any
+
+# Words that messages, cards and figures have in common.
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: "1 config", "1,024 configs"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def number_text(value: Any, digits: int = 6) -> str:
+    """A number as messages show it: a float with at most this many significant digits.
+
+    Six are enough to recognize a value, and leave out the digits of a float32 in which processors
+    differ. `value` may be a Python, NumPy or torch number.
+    """
+    number = value.item() if hasattr(value, "item") else value
+    return f"{number:.{digits}g}" if isinstance(number, float) else str(number)
+
+
+def number_texts(first: Any, second: Any) -> tuple[str, str]:
+    """Two numbers as a message compares them: with as many digits as it takes to see that they
+    differ, and at least six. Equal numbers have the same text.
+    """
+    for digits in range(6, 18):
+        texts = number_text(first, digits), number_text(second, digits)
+        if texts[0] != texts[1]:
+            return texts
+    return number_text(first), number_text(second)
+
+
+_THREE_DIGITS = Context(prec=3, rounding=ROUND_HALF_UP)
+
+
+def percent(share: float) -> str:
+    """A share in percent, of three digits: 0.5625 is "56.3 %".
+    Halves go up, as in the views' `toPrecision`.
+    """
+    return f"{_THREE_DIGITS.create_decimal_from_float(100 * share).normalize():f} %"
+
+
+def format_seconds(seconds: float) -> str:
+    """ "30 seconds", "1 second", "0.5 seconds"."""
+    return f"{seconds:g} second{'' if seconds == 1 else 's'}"
+
+
+def format_bytes(number: int) -> str:
+    """Return a number of bytes in a decimal unit: "512 bytes", "12.6 MB", "3.2 GB"."""
+    size = float(number)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 999.5 or unit == "GB":
+            break
+        size /= 1000
+    return f"{number:,} bytes" if unit == "bytes" else f"{size:.3g} {unit}"
+
+
+def joined_sizes(sizes: Iterable[int]) -> str:
+    """A shape or a grid: "128x64"; "" without dimensions."""
+    return "x".join(map(str, sizes))
+
+
+def visible(text: str) -> str:
+    """Return a text from an untrusted file as a terminal or a page can show it: characters that
+    move the cursor, change the direction or are invisible are escaped.
+    """
+    return "\n".join(
+        line if line.isprintable() else "".join(map(_visible, line)) for line in text.split("\n")
+    )
+
+
+def _visible(character: str) -> str:
+    if character.isprintable() or character == "\t":
+        return character
+    return character.encode("unicode_escape").decode()
+
+
+_LONGEST_SHOWN = 200
+
+
+def shown(value: object) -> str:
+    """Return the `repr` of a value that a user gave, shortened to 200 characters."""
+    try:
+        storage = None if isinstance(value, type) else getattr(value, "untyped_storage", None)
+        if storage is not None and storage().nbytes() == 0:
+            return f"a {type(value).__name__} without memory"  # its repr would read it all the same
+        words = repr(value)
+    except (ValueError, RuntimeError):  # a tensor without a storage, an int of too many digits
+        return f"a {type(value).__name__}"
+    return words if len(words) <= _LONGEST_SHOWN else f"{words[:_LONGEST_SHOWN]}..."
+
+
+# Strings as compilers write them: bytes that are not ASCII as escapes, of which a path or a name
+# in Greek has many.
+
+
+_IN_IR = re.compile(rb"\\([0-9A-Fa-f]{2}|[\\\"nt])")
+_IN_ASSEMBLY = re.compile(rb"\\([0-7]{3}|[\\\"nrtbf])")
+_LETTERS = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}
+
+
+def string_of_ir(written: str) -> str:
+    """Read a string literal of MLIR or LLVM IR without its quotes: `caf\\C3\\A9` is "café".
+
+    Bytes that are not UTF-8 become U+FFFD.
+    """
+    return _read(written, _IN_IR, 16)
+
+
+def string_of_assembly(written: str) -> str:
+    """Read a string literal of PTX, AMD assembly or nvdisasm's listing without its quotes:
+    `caf\\303\\251` is "café".
+
+    Bytes that are not UTF-8 become U+FFFD.
+    """
+    return _read(written, _IN_ASSEMBLY, 8)
+
+
+def _read(written: str, escape: re.Pattern[bytes], base: int) -> str:
+    if "\\" not in written:
+        return written
+
+    def byte(match: re.Match[bytes]) -> bytes:
+        text = match[1]
+        if len(text) > 1:
+            return bytes([int(text, base) & 0xFF])
+        return _LETTERS.get(text, text)
+
+    raw = written.encode("utf-8", "surrogatepass")
+    return escape.sub(byte, raw).decode("utf-8", "replace")
+
+
+def value_name(name: str) -> str:
+    """How MLIR spells a name in front of a value's number: of "α" it is "_CEB1", for `%_CEB1_4`."""
+    kept = "".join(
+        c if c.isascii() and (c.isalnum() or c in "_$.-") else c.encode().hex().upper()
+        for c in name
+    )
+    return kept if re.match("[A-Za-z_]", name) else f"_{kept}"
+
+
+# Texts, of Python and of other languages, that are in no file, by the name of a file.
+
+
+def remember_source(file: str, text: str) -> None:
+    """Let tracebacks, `inspect` and Triton find the text under that name.
+
+    Lines end where Python's parser ends them: not at a form feed or U+2028, as `splitlines` does.
+    """
+    lines = io.StringIO(text, newline=None).readlines()
+    linecache.cache[file] = (len(text), None, lines, file)

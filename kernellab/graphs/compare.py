@@ -1,0 +1,634 @@
+"""Find where eager torch and a compiled call differ (`report.compare()`), in the process that
+captures.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.fx
+
+from kernellab.errors import ArgumentError
+from kernellab.graphs.captures import gpu_named
+from kernellab.graphs.kernels import GraphComparison, launch
+from kernellab.graphs.processes import GivenCall
+from kernellab.launch.interception import interpreted
+from kernellab.records.graphs import ComparedGraph, Difference, KernelCode, WrongLaunch
+from kernellab.torch_api.called_tensors import tensors_restored
+from kernellab.torch_api.capturing import Backend, Made, Run, call_once, mode_options
+from kernellab.torch_api.fx_graphs import (
+    copied,
+    is_random,
+    is_unset,
+    move_graph,
+    node_of,
+    operation_named,
+)
+from kernellab.torch_api.generated_modules import callable_in
+from kernellab.torch_api.gpu_attention import is_seed, written_out
+from kernellab.torch_api.gpu_calls import without_gpu
+from kernellab.torch_api.value_marks import marks_of, on_gradient, values_marked
+from kernellab.torch_api.virtual_gpu import CPU, DEVICE
+from kernellab.torch_api.watched_code import SEEN, launched, watched
+
+# Run a graph node by node, each on the expected values of its inputs, and measure differences.
+
+
+_ROUNDING = {
+    torch.float64: 2.0**-53,
+    torch.float32: 2.0**-24,
+    torch.bfloat16: 2.0**-9,
+    torch.float16: 2.0**-12,
+}
+"""Half a unit in the last place of 1.0."""
+
+TOLERANCES = {
+    torch.float64: 1e-9,
+    torch.float32: 1e-5,
+    torch.bfloat16: 1.6e-2,
+    torch.float16: 1e-3,
+}
+"""Tolerances by dtype, relative to an element plus the largest expected element, since the rounding
+of a sum depends on its terms. Those of half precision are torch.testing's. Its 1.3e-6 for single
+precision is too small, as the interpreter's functions are not bit for bit torch's.
+"""
+
+_NOISE = 32.0
+"""Differences up to this many times the effect of one rounding per operation count as rounding."""
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far values are from the expected ones, if that exceeds the tolerance."""
+
+    index: tuple[int, ...]
+    computed: float
+    right: float
+    largest: float
+    allowed: float
+    wrong: int
+    size: int
+
+
+def distance(value: torch.Tensor, right: torch.Tensor, noise: float = 0.0) -> Distance | None:
+    """Return how far a value is from the expected one, or None within the tolerance.
+
+    Args:
+        value, right: tensors of one shape.
+        noise: the largest difference that rounding causes.
+    """
+    wide = torch.complex128 if right.is_complex() else torch.float64
+    actual, expected = value.detach().to(wide), right.detach().to(wide)
+    finite = expected[torch.isfinite(expected)].abs()
+    largest_right = float(finite.max()) if finite.numel() else 0.0
+    relative = TOLERANCES.get(right.dtype, 0.0)
+    allowed = relative * (expected.abs().nan_to_num(0, 0, 0) + largest_right) + _NOISE * noise
+    away = (actual - expected).abs()
+    same = (actual == expected) | (actual.isnan() & expected.isnan())
+    off = ~same & ~(away <= allowed)
+    if not bool(off.any()):
+        return None
+    place = off.flatten().nonzero()[0].item()
+    index = tuple(int(part) for part in torch.unravel_index(torch.tensor(place), off.shape))
+    return Distance(
+        index=index,
+        computed=float(actual[index].real),
+        right=float(expected[index].real),
+        largest=float(away[off].nan_to_num(float("inf")).max()),
+        allowed=float(allowed[index]),
+        wrong=int(off.sum()),
+        size=off.numel(),
+    )
+
+
+class NodeRun(torch.fx.Interpreter):
+    """Runs a graph node by node."""
+
+    def __init__(
+        self,
+        module: torch.fx.GraphModule,
+        settled: Callable[[torch.fx.Node, torch.Tensor], torch.Tensor],
+        *,
+        dithered: bool = False,
+    ) -> None:
+        """Prepare to run. Afterwards `computed` has each node's result, and `values` has the
+        tensors that its users received.
+
+        Args:
+            module: a graph on the CPU.
+            settled: a function from a node and its result to the tensor that its users receive.
+            dithered: whether to change every value by one rounding, at random.
+        """
+        super().__init__(module, garbage_collect_values=True)
+        self._settled, self._dithered = settled, dithered
+        self.values: dict[str, torch.Tensor] = {}
+        self.computed: dict[str, torch.Tensor] = {}
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        """Run one node."""
+        result = super().run_node(n)
+        if n.op == "output" or not isinstance(result, torch.Tensor):
+            return result
+        if n.op != "placeholder":
+            self.computed[n.name] = result.detach().clone()
+            result = self._settled(n, result)
+        if self._dithered and result.is_floating_point():
+            result = _dithered(result)
+        self.values[n.name] = result.detach().clone()
+        return result
+
+
+def _dithered(value: torch.Tensor) -> torch.Tensor:
+    """Return the value changed by one rounding, randomly up or down."""
+    unit = _ROUNDING.get(value.dtype, 0.0)
+    wide = value.detach().to(torch.float64)
+    signs = torch.randint(0, 2, wide.shape, generator=_GENERATOR).to(torch.float64) * 2 - 1
+    moved = (wide * (1 + 2 * unit * signs)).to(value.dtype)
+    return torch.empty_like(value).copy_(moved)
+
+
+_GENERATOR = torch.Generator().manual_seed(7)
+"""A separate generator, so that a graph draws the same random numbers as without dithering."""
+
+
+def right_instead(value: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Return the expected value with the strides of `value`; `value` itself if it is equal."""
+    if torch.equal(value, right) or 0 in value.stride():
+        return value
+    made = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype)
+    return made.copy_(right)
+
+
+def noises(
+    module: torch.fx.GraphModule, args: list[Any], run: NodeRun, kept: Collection[str]
+) -> dict[str, float]:
+    """Return how far each node's value changes if every value before it changes by one rounding.
+
+    Args:
+        module, args: the graph on the CPU, and its inputs.
+        run: the run without that change.
+        kept: the nodes whose values are restored, except for their own rounding; errors only add up
+            between two of them.
+    """
+
+    def settled(node: torch.fx.Node, value: torch.Tensor) -> torch.Tensor:
+        known = run.values.get(node.name)
+        if node.name not in kept or known is None or known.shape != value.shape:
+            return value
+        return right_instead(value, known)
+
+    off = NodeRun(module, settled, dithered=True)
+    off.run(*args)
+    changes = {}
+    for name, value in off.computed.items():
+        known = run.computed[name]
+        if known.shape == value.shape and value.is_floating_point():
+            away = (value.double() - known.double()).abs().nan_to_num(0, 0, 0)
+            changes[name] = float(away.max()) if away.numel() else 0.0
+    return changes
+
+
+# Find where eager torch and a compiled call differ (`report.compare()`), in the process that
+# captures.
+#
+# Eager torch runs first, and every value and gradient of an FX node is kept. Then the same call
+# is compiled, and each of its graphs runs at three levels, each compared with the one before:
+# its ATen operations with eager's values, the graph after Inductor's passes with the ATen graph,
+# and the generated code with that. After a value was compared, the expected value replaces it,
+# so that each node is judged separately and rounding errors do not add up. If a value differs by
+# more than the tolerance of its dtype, the graph runs again with every value changed by one
+# rounding; a difference that this explains is not reported.
+
+
+Key = tuple[int, str, str]
+"""Number of the Dynamo graph, "value" or "gradient", name of the FX node."""
+
+_SEED = 0
+
+
+def compare(
+    call: GivenCall,
+    run: str,
+    kernels: Mapping[str, str],
+    decompositions: Mapping[str, Callable[..., Any]],
+) -> GraphComparison:
+    """Compare a call with the same call compiled.
+
+    Args:
+        call: the call.
+        run: "triton", or "aten" to leave the generated code out.
+        kernels: name -> the source that replaces Inductor's.
+        decompositions: operation's name -> the function that decomposes it.
+    """
+    request = call.request
+    options = {name: request[name] for name in ("backward", "dynamic", "fullgraph")}
+    eager = _Eager()
+    gpu = gpu_named(request["gpu"])
+    with gpu.answering(), interpreted(), tensors_restored(call.function, call.args, call.keywords):
+        torch.manual_seed(_SEED)
+        error = call_once(call.function, call.args, call.keywords, eager, **options)
+    comparing = _Comparing(eager, run, kernels)
+    if not error:
+        # Random numbers are drawn as eager torch draws them, or all values after them differ.
+        config = {**mode_options(request["mode"]), **request["options"], "fallback_random": True}
+        backend = Backend(
+            gpu.answering,
+            config=config,
+            levels=False,
+            runner=comparing.runner,
+            decompositions={operation_named(name): f for name, f in decompositions.items()},
+        )
+        torch.manual_seed(_SEED)
+        with gpu.answering(), interpreted(), values_marked():
+            error = call_once(call.function, call.args, call.keywords, backend, **options)
+        comparing.note_errors(backend)
+        _check_edited(kernels, backend)
+    return GraphComparison(
+        name=request["name"],
+        target=gpu.target.name,
+        run=run,
+        graphs=tuple(comparing.graphs),
+        differences=tuple(comparing.differences),
+        launch=comparing.launch,
+        error=error,
+    )
+
+
+def _check_edited(kernels: Mapping[str, str], backend: Backend) -> None:
+    written = {kernel.name for graph in backend.captured.lowered for kernel in graph.kernels}
+    for name in kernels:
+        if name not in written:
+            raise ArgumentError(
+                f"kernel {name!r} did not run: compare draws random numbers as eager torch does, "
+                "for which Inductor writes other kernels",
+                advice=f"Edit one of these: {', '.join(sorted(written))}.",
+            )
+
+
+class _Eager:
+    """A backend that runs FX graphs unchanged and keeps the values that they compute."""
+
+    def __init__(self) -> None:
+        self.values: dict[Key, torch.Tensor] = {}
+        self.nodes: dict[tuple[int, str], Any] = {}
+        self.random_states: dict[int, torch.Tensor] = {}
+        self._count = 0
+
+    def __call__(self, module: torch.fx.GraphModule, _inputs: Any, **_options: Any) -> Any:
+        number, self._count = self._count, self._count + 1
+        without_gpu(module, CPU)
+        for node in module.graph.nodes:
+            self.nodes[number, node.name] = node_of(node)
+
+        def called(*args: Any) -> Any:
+            if number in self.random_states:  # only the first call is compared
+                return module(*args)
+            self.random_states[number] = torch.get_rng_state()
+            return _Kept(module, number, self.values).run(*args)
+
+        return called
+
+
+class _Kept(torch.fx.Interpreter):
+    def __init__(
+        self, module: torch.fx.GraphModule, number: int, values: dict[Key, torch.Tensor]
+    ) -> None:
+        super().__init__(module)
+        self._number, self._values = number, values
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        result = super().run_node(n)
+        if isinstance(result, torch.Tensor) and n.op not in ("placeholder", "output"):
+            self._values[self._number, "value", n.name] = result.detach().clone()
+        if isinstance(result, torch.Tensor) and result.requires_grad:
+            key = (self._number, "gradient", n.name)
+            on_gradient(result, lambda gradient: self._keep(key, gradient))
+        return result
+
+    def _keep(self, key: Key, gradient: torch.Tensor) -> None:
+        self._values.setdefault(key, gradient.detach().clone())
+
+
+class _Comparing:
+    """The graphs that were compared so far, and their differences."""
+
+    def __init__(self, eager: _Eager, run: str, kernels: Mapping[str, str]) -> None:
+        self._eager, self._run, self._kernels = eager, run, kernels
+        self.graphs: list[ComparedGraph] = []
+        self.differences: list[Difference] = []
+        self.launch: WrongLaunch | None = None
+
+    def runner(self, made: Made) -> Run:
+        """Return a function that runs one of AOTAutograd's graphs and compares its first call."""
+        aten = written_out(copied(made.aten))
+        was_called = False
+
+        def called(args: list[Any]) -> Any:
+            nonlocal was_called
+            if was_called:
+                return aten(*args)
+            was_called = True
+            return self._compared(made, aten, args)
+
+        return called
+
+    def note_errors(self, backend: Backend) -> None:
+        """Record the graphs that were not compared, because Inductor did not lower them."""
+        for graph in backend.captured.lowered:
+            if graph.error:
+                compared = ComparedGraph(graph.direction, graph.number, 0, 0, 0, graph.error)
+                self.graphs.append(compared)
+
+    def _compared(self, made: Made, aten: torch.fx.GraphModule, args: list[Any]) -> Any:
+        comparison = _OfGraph(made, self._eager)
+        if made.direction != "backward" and made.number in self._eager.random_states:
+            torch.set_rng_state(self._eager.random_states[made.number])
+        before = _copied(args)
+        result = comparison.operations(aten, args)  # which may write to the arguments
+        obstacle = ""
+        try:
+            module = comparison.passes(before)
+            if self._run == "triton":
+                comparison.code(module, before, self._kernels)
+        except Exception as error:  # from torch, or from an edited kernel
+            obstacle = f"{type(error).__name__}: {error}"
+        self.differences += comparison.differences
+        self.launch = self.launch or comparison.launch
+        counts = comparison.counts
+        self.graphs.append(
+            ComparedGraph(
+                made.direction,
+                made.number,
+                counts["fx"],
+                counts["passes"],
+                counts["kernel"],
+                obstacle,
+            )
+        )
+        return result
+
+
+def _is_drawn(node: torch.fx.Node) -> bool:
+    """Whether a node's value is random, or what was in its memory."""
+    return is_random(node) or is_seed(node) or is_unset(node)
+
+
+def _copied(args: Sequence[Any]) -> list[Any]:
+    return [_copy(value) if isinstance(value, torch.Tensor) else value for value in args]
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy with the same strides, on which generated code relies."""
+    whole: Any = tensor.detach().untyped_storage()
+    made = torch.empty(0, dtype=tensor.dtype)
+    return made.set_(whole.clone(), tensor.storage_offset(), tensor.size(), tensor.stride())
+
+
+class _OfGraph:
+    """One graph at its three levels."""
+
+    def __init__(self, made: Made, eager: _Eager) -> None:
+        self._made, self._eager = made, eager
+        self.differences: list[Difference] = []
+        self.counts = {"fx": 0, "passes": 0, "kernel": 0}
+        self.launch: WrongLaunch | None = None
+        self._right: dict[str, torch.Tensor] = {}
+        self._computed: dict[str, torch.Tensor] = {}
+
+    # The ATen graph compared with eager torch
+
+    def operations(self, module: torch.fx.GraphModule, args: list[Any]) -> Any:
+        """Run the ATen graph, compare each value with eager's, and return its results."""
+        far: list[tuple[torch.fx.Node, str, str, torch.Tensor, torch.Tensor]] = []
+
+        def settled(node: torch.fx.Node, value: torch.Tensor) -> torch.Tensor:
+            for kind, name in marks_of(node):
+                right = self._eager.values.get((self._made.number, kind, name))
+                if right is None or right.shape != value.shape or is_unset(node):
+                    continue
+                self.counts["fx"] += 1
+                right = right.to(value.dtype)
+                if distance(value, right) is not None:
+                    far.append((node, kind, name, value.detach().clone(), right))
+                value = right_instead(value, right)
+            return value
+
+        inputs = _copied(args)
+        run = NodeRun(module, settled)
+        result = run.run(*args)
+        self._right, self._computed = run.values, run.computed
+        forced = {node.name for node in module.graph.nodes if marks_of(node)}
+        noise = noises(module, inputs, run, forced) if far else {}
+        for node, kind, name, value, right in far:
+            excess = distance(value, right, noise.get(node.name, 0.0))
+            if excess is not None:
+                its = self._eager.nodes.get((self._made.number, name))
+                kernel = self._kernel_with(node.name)
+                self._note(
+                    excess,
+                    level="fx",
+                    node=name,
+                    is_gradient=kind == "gradient",
+                    target=its.target if its else "",
+                    aten=node.name,
+                    kernel=kernel.name if kernel else "",
+                    position=its.position if its else None,
+                    dtype=right.dtype,
+                )
+        return result
+
+    # The graph after Inductor's passes compared with the ATen graph
+
+    def passes(self, args: list[Any]) -> torch.fx.GraphModule:
+        """Run the graph that Inductor lowers, and compare it with AOTAutograd's; return it."""
+        far: list[tuple[torch.fx.Node, torch.Tensor, torch.Tensor]] = []
+        right, computed = self._right, self._computed
+
+        def settled(node: torch.fx.Node, value: torch.Tensor) -> torch.Tensor:
+            known = computed.get(node.name)
+            if known is None or known.shape != value.shape or known.dtype != value.dtype:
+                return value
+            if not _is_drawn(node):
+                self.counts["passes"] += 1
+                if distance(value, known) is not None:
+                    far.append((node, value.detach().clone(), known))
+            return right_instead(value, right[node.name])
+
+        assert self._made.lowering.module is not None
+        module = written_out(move_graph(copied(self._made.lowering.module), DEVICE, CPU))
+        run = NodeRun(module, settled)
+        run.run(*_copied(args))
+        self._right = run.values
+        noise = noises(module, _copied(args), run, right) if far else {}
+        for node, value, known in far:
+            excess = distance(value, known, noise.get(node.name, 0.0))
+            if excess is not None:
+                self._note_node(excess, "passes", node, known, self._kernel_with(node.name))
+        return module
+
+    # The generated code compared with that graph
+
+    def code(
+        self, module: torch.fx.GraphModule, args: list[Any], kernels: Mapping[str, str]
+    ) -> None:
+        """Run the generated code, and compare each buffer with the node whose value it holds.
+
+        The nodes between two buffers are computed in a row, as a kernel does, without replacing
+        their values.
+        """
+        lowering = self._made.lowering
+        nodes = {node.name: node for node in module.graph.nodes}
+        codes = {
+            code.name: replace(code, source=kernels.get(code.name, code.source))
+            for code in lowering.kernels
+        }
+        parameters = {name: _parameters_of(code.source, name) for name, code in codes.items()}
+        text, statements, names = watched(lowering.wrapper, kernels, parameters)
+        stored = {lowering.values[name] for name in names if name in lowering.values}
+        run = NodeRun(module, functools.partial(self._right_in, stored))
+        run.run(*_copied(args))
+        far: list[_FarBuffer] = []
+        last: list[Any] = []
+
+        def launching(kernel: Any, given: Sequence[Any]) -> None:
+            last[:] = _copied(given)
+            launch(kernel, given)
+
+        def note(number: int, values: Mapping[str, Any]) -> None:
+            for name, value in values.items():
+                node = nodes.get(lowering.values.get(name, ""))
+                if node is None or node.name not in run.computed:
+                    continue
+                computed = run.computed[node.name]
+                if not isinstance(value, torch.Tensor) or computed.shape != value.shape:
+                    continue
+                if not _is_drawn(node):
+                    self.counts["kernel"] += 1
+                    if distance(value, computed) is not None:
+                        called = launched(statements[number])
+                        kept = value.detach().clone()
+                        far.append(_FarBuffer(name, node, kept, computed, called, [*last]))
+                value.copy_(run.values[node.name])
+
+        callable_in(text, launching, {SEEN: note})(_copied(args))
+        noise = noises(module, _copied(args), run, stored) if far else {}
+        for buffer in far:
+            excess = distance(buffer.value, buffer.right, noise.get(buffer.node.name, 0.0))
+            if excess is not None:
+                self._note_buffer(excess, buffer, codes)
+
+    def _right_in(
+        self, stored: Collection[str], node: torch.fx.Node, value: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the expected value of a node that is stored, and other values unchanged."""
+        right = self._right.get(node.name) if node.name in stored else None
+        is_like = right is not None and right.shape == value.shape
+        return right_instead(value, right) if right is not None and is_like else value
+
+    def _note_buffer(
+        self, excess: Distance, far: _FarBuffer, codes: Mapping[str, KernelCode]
+    ) -> None:
+        name, names = far.called or ("", ())
+        code = codes.get(name)
+        if code is None:
+            self._note_node(excess, "kernel", far.node, far.right, None)
+            return
+        parameter = _parameters_of(code.source, name)[names.index(far.buffer)]
+        line, text = _storing_line(code.source, name, parameter)
+        self._note_node(excess, "kernel", far.node, far.right, code, line, text)
+        if self.launch is None:
+            self.launch = WrongLaunch(code, tuple(far.arguments), {parameter: far.right})
+
+    def _note_node(
+        self,
+        excess: Distance,
+        level: str,
+        node: torch.fx.Node,
+        right: torch.Tensor,
+        kernel: KernelCode | None,
+        line: int | None = None,
+        line_text: str = "",
+    ) -> None:
+        its = node_of(node)
+        self._note(
+            excess,
+            level=level,
+            node=node.name,
+            is_gradient=False,
+            target=its.target,
+            aten=node.name,
+            kernel=kernel.name if kernel else "",
+            position=its.position,
+            dtype=right.dtype,
+            line=line,
+            line_text=line_text,
+        )
+
+    def _note(self, excess: Distance, *, dtype: torch.dtype, **facts: Any) -> None:
+        self.differences.append(
+            Difference(
+                direction=self._made.direction,
+                number=self._made.number,
+                dtype=str(dtype).removeprefix("torch."),
+                index=excess.index,
+                actual=excess.computed,
+                right=excess.right,
+                distance=excess.largest,
+                allowed=excess.allowed,
+                wrong=excess.wrong,
+                size=excess.size,
+                **{"line": None, "line_text": "", **facts},
+            )
+        )
+
+    def _kernel_with(self, name: str) -> KernelCode | None:
+        """Return the kernel that computes a node, if it is known."""
+        kernels = self._made.lowering.kernels
+        return next((kernel for kernel in kernels if name in kernel.origins), None)
+
+
+@dataclass(frozen=True, eq=False)
+class _FarBuffer:
+    """A buffer with a wrong value, and the statement that computed it."""
+
+    buffer: str
+    node: torch.fx.Node
+    value: torch.Tensor
+    right: torch.Tensor
+    called: tuple[str, tuple[str, ...]] | None
+    arguments: list[Any]
+
+
+def _parameters_of(source: str, kernel: str) -> tuple[str, ...]:
+    """Return the names of a kernel's parameters."""
+    return tuple(argument.arg for argument in _function(source, kernel).args.args)
+
+
+def _storing_line(source: str, kernel: str, parameter: str) -> tuple[int | None, str]:
+    """Return number, from 1, and text of the last line that stores to a parameter, or None, ""."""
+    lines = [
+        node.lineno
+        for node in ast.walk(_function(source, kernel))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).startswith(("tl.store", "tl.atomic", "tl.device"))
+        and node.args
+        and any(
+            isinstance(name, ast.Name) and name.id == parameter for name in ast.walk(node.args[0])
+        )
+    ]
+    if not lines:
+        return None, ""
+    return max(lines), source.splitlines()[max(lines) - 1]
+
+
+def _function(source: str, kernel: str) -> ast.FunctionDef:
+    return next(
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef) and node.name == kernel
+    )

@@ -1,0 +1,225 @@
+"""The kernels that Inductor writes: as kernels of KernelLab, the candidates of max-autotune, how
+they run on the CPU, and the comparison of their values with eager torch.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kernellab.common.progress import ProgressBar
+from kernellab.errors import KernelLabError, NotRecorded, OptionError
+from kernellab.records.display import PrintsAsCard, column_names, data_frame
+from kernellab.records.graphs import (
+    Candidate,
+    ComparedGraph,
+    Difference,
+    KernelCode,
+    LoweredGraph,
+    WrongLaunch,
+)
+
+if TYPE_CHECKING:
+    import pandas
+
+    from kernellab.records import Compilation
+    from kernellab.torch_api.capturing import Made, Run
+    from kernellab.tracing.records import Trace
+
+# The kernels of a report: as Inductor writes them, and as kernels of KernelLab.
+
+
+@dataclass(frozen=True, eq=False)
+class GeneratedKernel:
+    """A kernel that Inductor wrote: in Triton, or in C++ in the log of a run on a CPU.
+
+    Attributes:
+        code: the record of the kernel.
+        target: the GPU that it was written for: "sm_90".
+    """
+
+    code: KernelCode
+    target: str
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.code.name
+
+    @property
+    def source(self) -> str:
+        """The module as Inductor writes it, decorators included."""
+        return self.code.source
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """The nodes of the post-grad graph that it computes."""
+        return self.code.origins
+
+    @functools.cached_property
+    def tuner(self) -> Any:
+        """Inductor's own object, a `CachingAutotuner`, which every function of KernelLab accepts as
+        a kernel. The first access executes its module.
+
+        Raises:
+            OptionError: it is not a Triton kernel; a log also has a CPU's kernels.
+        """
+        if not self.code.is_triton:
+            raise OptionError(
+                f"{self.name} is C++ for a CPU, not a Triton kernel",
+                advice="Read its text in kernel.source. The log of a GPU's run has Triton kernels.",
+            )
+        from kernellab.torch_api.generated_modules import kernel_in
+
+        return kernel_in(self.source, self.name)
+
+    @functools.cached_property
+    def kernel(self) -> Any:
+        """The kernel as a `TileKernel`: compile, run, trace, check, tune it."""
+        from kernellab.launch.tile_kernel import TileKernel
+
+        return TileKernel(self.tuner.fn.fn)
+
+    @functools.cached_property
+    def compilation(self) -> Compilation:
+        """The kernel, compiled for its GPU with the first config that Inductor would try."""
+        from kernellab.compiler.pipeline import compile as compile_kernel
+
+        compilation = compile_kernel(self.tuner, target=self.target)
+        assert not isinstance(compilation, dict)
+        return compilation
+
+    def __repr__(self) -> str:
+        return f"GeneratedKernel({self.name})"
+
+
+# The candidates of max-autotune, compiled for a GPU that this machine need not have.
+
+
+_CHOICE = ("operation", "place", "name", "config", "is_template", "is_taken")
+_MEASURED = ("registers", "spills", "shared_bytes", "occupancy", "error")
+
+
+def candidate_kernels(graph: LoweredGraph, target: str) -> tuple[GeneratedKernel, ...]:
+    """Return the templates among a graph's candidates as kernels of KernelLab."""
+    return tuple(
+        GeneratedKernel(KernelCode(candidate.name, candidate.source, (), (), ()), target)
+        for candidate in graph.candidates
+        if candidate.is_template
+    )
+
+
+def table_of(
+    candidates: Sequence[Candidate], kernels: Sequence[GeneratedKernel]
+) -> pandas.DataFrame:
+    """Return one row per candidate, and compile the templates.
+
+    Args:
+        candidates: the candidates of a graph.
+        kernels: the templates among them, in order.
+    """
+    import pandas
+
+    rows, remaining = [], iter(kernels)
+    with ProgressBar("candidates", len(candidates), "kernels") as work:
+        for candidate in candidates:
+            facts: dict[str, Any] = {name: getattr(candidate, name) for name in _CHOICE}
+            rows.append(facts | (_measured(next(remaining)) if candidate.is_template else {}))
+            work.advance()
+    return pandas.DataFrame(rows, columns=[*_CHOICE, *_MEASURED])
+
+
+def _measured(kernel: GeneratedKernel) -> dict[str, Any]:
+    """Return the resources of a template's machine code, or why it does not compile; Inductor
+    leaves such templates out too.
+    """
+    try:
+        resources, occupancy = kernel.compilation.resources, kernel.compilation.occupancy()
+    except KernelLabError as error:
+        return {"error": str(error).partition("\n")[0]}
+    return {
+        "registers": resources.registers,
+        "spills": resources.spills,
+        "shared_bytes": resources.shared_bytes,
+        "occupancy": occupancy.warps / occupancy.most_warps,
+        "error": "",
+    }
+
+
+# Inductor's generated code on the CPU, its Triton kernels on the interpreter.
+
+
+def run_code(made: Made) -> Run:
+    """What runs the generated code of a graph, on CPU tensors."""
+    from kernellab.torch_api.generated_modules import callable_in
+
+    return callable_in(made.lowering.wrapper, launch)
+
+
+def launch(kernel: Any, args: Sequence[Any]) -> None:
+    """One launch of one of Inductor's kernels, with what the generated code gives."""
+    from kernellab.launch.tile_kernel import run
+    from kernellab.torch_api.inductor import parted
+
+    grid, values = parted(kernel, args)
+    run(kernel, grid, *values)
+
+
+# The result of `report.compare()`: where eager torch and the compiled call differ.
+
+
+@dataclass(frozen=True, eq=False)
+class GraphComparison(PrintsAsCard):
+    """A comparison of a call, eager and compiled, node by node.
+
+    Attributes:
+        name: the name of the function or module.
+        target: the GPU that the code is for: "sm_90".
+        run: "triton" for generated kernels on the interpreter; "aten" for the graphs' operations
+            alone.
+        graphs: the graphs that were compared.
+        differences: the differences in the order in which the graphs run; for each graph, first
+            those of FX, then of the passes, then of the kernels.
+        launch: the launch of the first kernel with a wrong value, or None.
+        error: the error that ended the comparison, or "".
+    """
+
+    name: str
+    target: str
+    run: str
+    graphs: tuple[ComparedGraph, ...]
+    differences: tuple[Difference, ...]
+    launch: WrongLaunch | None
+    error: str = ""
+
+    @property
+    def first(self) -> Difference | None:
+        """The first difference, or None."""
+        return self.differences[0] if self.differences else None
+
+    def table(self) -> Any:
+        """Return one row per difference, as a pandas DataFrame."""
+        return data_frame(self.differences, column_names(Difference))
+
+    def trace(self, **options: Any) -> Trace:
+        """Trace the launch of the first kernel that computed a wrong value; the stepper opens where
+        the first wrong element was written.
+
+        Args:
+            options: those of `kernellab.trace`.
+
+        Raises:
+            NotRecorded: no kernel computed a wrong value.
+        """
+        if self.launch is None:
+            raise NotRecorded(
+                "no generated kernel computed a wrong value, so there is no launch to trace",
+                advice="comparison.differences shows the other differences and their nodes.",
+            )
+        from kernellab.tracing.launches import trace
+
+        kernel = GeneratedKernel(self.launch.kernel, self.target)
+        given = {"expect": dict(self.launch.expected), "target": self.target, **options}
+        return trace(kernel.tuner, None, *self.launch.arguments, **given)

@@ -1,0 +1,164 @@
+"""What comparisons of computations give: the first pass that changes a result, and whether two
+computations are the same for all inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from kernellab.errors import SourcePosition
+from kernellab.records.display import PrintsAsCard
+
+# The first pass after which a kernel computes something else.
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far an argument is from what it should hold."""
+
+    argument: str
+    elements: int
+    """How many elements are off by more than they may be."""
+    size: int
+    """How many elements the tensor has."""
+    largest: float
+    """The largest distance; NaN where one of the two is NaN, or both are infinite."""
+    index: tuple[int, ...]
+    """The element that is farthest off."""
+    expected: Any
+    actual: Any
+
+
+@dataclass(frozen=True)
+class Bisection(PrintsAsCard):
+    """The first pass after which a kernel computes something else,
+    as `kernellab.bisect` finds it.
+    """
+
+    kernel: str
+    target: str
+    label: str | None
+    """The pass, "ttgir.pipeline"; None where no pass changes a result."""
+    lines: tuple[SourcePosition, ...]
+    """The lines whose operations the pass rewrote."""
+    differences: tuple[Difference, ...]
+    """The arguments that differ."""
+    failure: str
+    """The fault that the module after the pass has, "" where it runs to its end."""
+    compared_with: str
+    """The pass whose module gave what is expected: the first that the interpreter can run."""
+    modules: int
+    """How many modules ran, each another than the one before."""
+    not_run: Mapping[str, str]
+    """Pass -> why the interpreter cannot run the module after it."""
+    notes: tuple[str, ...] = ()
+    """Sentences to know: that the modules ran on copies of tensors on a GPU."""
+
+    @property
+    def position(self) -> SourcePosition | None:
+        """The first of the rewritten lines; None where there is none."""
+        return self.lines[0] if self.lines else None
+
+
+# Whether two computations are the same for all inputs.
+
+
+FloatPair = tuple[tuple[int, ...], float, float]
+"""The index of an element, and its value in the first and in the second computation."""
+
+Verdict = Literal["equal", "different", "not decided"]
+
+
+@dataclass(frozen=True)
+class UnequalElement:
+    """An element that two computations disagree on.
+
+    Attributes:
+        tensor: the argument, or the result, of the first computation.
+        index: the first such element.
+        count, size: how many elements of the tensor are such, and how many it has.
+        floats: an element of the tensor after a run with floats, if the two differ by more than
+            rounding explains.
+    """
+
+    tensor: str
+    index: tuple[int, ...]
+    count: int
+    size: int
+    floats: FloatPair | None = None
+
+
+@dataclass(frozen=True)
+class Equality(PrintsAsCard):
+    """Whether two computations are the same for all inputs, as `kernellab.equal` finds it."""
+
+    first: str
+    second: str
+    """What was compared: names of kernels or functions."""
+    verdict: Verdict
+    seeds: int
+    """How many sets of random inputs both ran with."""
+    compared: Mapping[str, int]
+    """The tensors that were compared, and how many elements each has."""
+    difference: UnequalElement | None = None
+    reason: str = ""
+    """Why it is not decided."""
+    position: SourcePosition | None = None
+    """The line that keeps it from being decided, or that stores the first unequal element."""
+    uninterpreted: tuple[str, ...] = ()
+    """Functions that have no law here: only equal arguments are known to give equal results."""
+    notes: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """True only for "equal"."""
+        return self.verdict == "equal"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {"schema": 1, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class ValidatedPass:
+    """One pass of the compiler that changed the module.
+
+    Attributes:
+        label: "ttgir.pipeline".
+        verdict: whether the module computes what the first one does.
+        seconds: of the run with residues.
+        reason: why it is not decided.
+    """
+
+    label: str
+    verdict: Verdict
+    seconds: float
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Validation(PrintsAsCard):
+    """Whether the compiler's passes keep what a kernel computes, as `kernellab.validate` finds
+    it.
+    """
+
+    kernel: str
+    target: str
+    compared_with: str
+    """The pass whose module the others are compared with."""
+    passes: tuple[ValidatedPass, ...]
+    difference: UnequalElement | None = None
+    """The first element that the first different pass changes."""
+    lines: tuple[SourcePosition, ...] = ()
+    """The lines whose operations that pass rewrote."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def wrong(self) -> ValidatedPass | None:
+        """The first pass that changes a result; None if no pass does."""
+        return next((each for each in self.passes if each.verdict == "different"), None)
+
+    def __bool__(self) -> bool:
+        """Whether every pass is known to keep all results."""
+        return all(each.verdict == "equal" for each in self.passes)

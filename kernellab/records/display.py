@@ -1,0 +1,135 @@
+"""How records are displayed: the way up to their views and cards, and their tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, TypeVar, overload
+
+from kernellab.common import upcalls
+from kernellab.errors import SourcePosition
+
+# The way up from a record to the views, of which nothing is imported before it is needed.
+
+
+def show(record: Any, *annotations: Any, **options: Any) -> Any:
+    """The view of a record: as the last expression of a cell it is displayed.
+
+    Args:
+        record: a `Compilation`, a `Comparison`, a `CompileError`, a `Trace`, a `Layout`, a tile's
+            or all of a compilation's, a `Conversion`, a `Tuning`, `Tunings`.
+        annotations: of a compilation, or two: what `kernellab.check`, `kernellab.accesses`
+            and `kernellab.read_ncu` give. The explorer shows findings in its margin and
+            numbers as bars.
+        options: what the view of such a record takes.
+
+    A record without a view, such as the findings of a check, is shown as its card.
+
+    Raises:
+        ArgumentError: nothing shows it, or evidence is of something else.
+        OptionError: its view takes no such option.
+        ProfileError: a profile is of other machine code.
+    """
+    return upcalls.views().show(record, *annotations, **options)
+
+
+def can_show(record: Any) -> bool:
+    """Whether `show` has a view, or a card, of such a record."""
+    return bool(upcalls.views().can_show(record))
+
+
+def text_of(record: Any) -> str:
+    """What `print` writes of a record that has a card: the card as text."""
+    return str(upcalls.views().card(record).text())
+
+
+def plot(record: Any, **options: Any) -> Any:
+    """The matplotlib figure of a record that has one: as the last expression of a cell it is
+    displayed.
+
+    Args:
+        record: a `SharedMemory`, a `TensorMemory`, a `Layout` or a tile's, a `Tuning`, `Tunings`.
+        options: what the figure of such a record takes.
+    """
+    return upcalls.views().plot(record, **options)
+
+
+class HasCard:
+    """A record that has a card, which is what a notebook displays of it."""
+
+    __slots__ = ()
+
+    def _ipython_display_(self) -> None:
+        view = upcalls.views().displayed(self)
+        if view is None:
+            raise NotImplementedError  # IPython then calls `_repr_mimebundle_`
+        view._ipython_display_()
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        del include, exclude  # IPython picks from what is given
+        card = upcalls.views().card(self)
+        return {"text/plain": card.text(), "text/html": card.html()}
+
+
+class PrintsAsCard(HasCard):
+    """A record that `print` shows as its card, too."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return text_of(self)
+
+
+def described(thing: Any) -> str:
+    """What something is, by its class: "a Tensor", "an int"."""
+    name = type(thing).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
+# Records as tables.
+
+
+def data_frame(rows: Sequence[Any], columns: Sequence[str]) -> Any:
+    """A pandas DataFrame of data classes; positions become text."""
+    from kernellab.common.pandas_import import pandas
+
+    def cell(value: Any) -> Any:
+        return str(value) if isinstance(value, SourcePosition) else value
+
+    data = [[cell(getattr(row, name)) for name in columns] for row in rows]
+    return pandas.DataFrame(data, columns=list(columns))
+
+
+def frame_of(rows: Sequence[Sequence[Any]], columns: Sequence[str]) -> Any:
+    """A pandas DataFrame of rows of cells."""
+    from kernellab.common.pandas_import import pandas
+
+    return pandas.DataFrame(list(rows), columns=list(columns))
+
+
+def column_names(kind: type) -> list[str]:
+    """The names of a data class's fields, as columns of its table."""
+    return [field.name for field in dataclasses.fields(kind)]
+
+
+Row = TypeVar("Row", covariant=True)
+
+
+class RowSequence(Sequence[Row]):
+    """A record that is a sequence of the rows in one of its fields."""
+
+    _rows: ClassVar[str]
+    """The field's name."""
+
+    @overload
+    def __getitem__(self, place: int) -> Row: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Row, ...]: ...
+    def __getitem__(self, place: int | slice) -> Any:
+        return getattr(self, self._rows)[place]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(getattr(self, self._rows))
+
+    def __len__(self) -> int:
+        return len(getattr(self, self._rows))

@@ -1,0 +1,675 @@
+"""From events of a running program to steps: the hooks that stepping code calls while it is
+traced, and the recorder that they notify.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from types import FrameType
+from typing import Any
+
+import numpy
+from xdsl.ir import Operation
+
+from kernellab import triton_api
+from kernellab.compiler.modules.structure import kind
+from kernellab.interpreter.affine import AffineTile
+from kernellab.interpreter.codegen.code_writer import located_at
+from kernellab.interpreter.execution.grid import Programs
+from kernellab.interpreter.execution.inspection import Fields, Pointer, shown
+from kernellab.interpreter.execution.stepping_code import SteppingCode
+from kernellab.interpreter.memory.buffers import Addressed, Buffer
+from kernellab.interpreter.memory.global_memory import (
+    Load,
+    Memory,
+    MemoryAccess,
+    MemoryLayer,
+    Store,
+)
+from kernellab.interpreter.memory.observers import AccessObserver
+from kernellab.interpreter.tiles import Active, Value
+from kernellab.ir import tt
+from kernellab.ir.locations import locate
+from kernellab.ir.types import shape
+from kernellab.tracing.sources import Loop, loops_of, source_of_function
+from kernellab.tracing.steps import (
+    Access,
+    AccessKind,
+    AffineLanes,
+    Frame,
+    LoopIteration,
+    Program,
+    SourceText,
+    Step,
+)
+from kernellab.tracing.values import TilePointer, ValueStore
+
+# From events of a running program to steps: what the stepping code calls.
+
+
+MOST_STEPS = 200_000
+"""A trace ends after so many steps; the run goes on."""
+
+
+@dataclass
+class OpenStep:
+    """A line that has begun and not ended."""
+
+    line: int
+    turns: tuple[LoopIteration, ...]
+    operation: str = ""
+    changed: dict[str, Any] = field(default_factory=dict)
+    accesses: list[_SeenAccess] = field(default_factory=list)
+
+    @property
+    def is_empty_line(self) -> bool:
+        """Whether it is a line that did nothing."""
+        return not (self.operation or self.changed or self.accesses)
+
+
+@dataclass
+class _SeenAccess:
+    kind: AccessKind
+    buffer: Buffer | None
+    argument: str
+    itemsize: int
+    offsets: Any
+    mask: Any
+
+
+class OpenFrame:
+    """A call that has not returned; `running` is what stands for it where it runs."""
+
+    def __init__(self, frame: Frame, loops: tuple[Loop, ...], running: object) -> None:
+        self.frame = frame
+        self.running = running
+        self.step: OpenStep | None = None
+        self._loops = loops
+        self._iterations: tuple[LoopIteration, ...] = ()
+        self._headers = {loop.line: loop for loop in loops}
+        self._inside: tuple[Loop, ...] = ()
+        """The loops around the last line."""
+        self._around: dict[int, tuple[Loop, ...]] = {}
+        """Line -> the loops around it."""
+
+    def iterations_at(self, line: int) -> tuple[LoopIteration, ...]:
+        """Which iteration of each loop around it a line begins;
+        a loop's header begins the next one.
+        """
+        if line not in self._around:
+            self._around[line] = tuple(loop for loop in self._loops if loop.holds(line))
+        inside = self._around[line]
+        if inside != self._inside or line in self._headers:
+            self._inside = inside
+            numbers = {iteration.line: iteration.number for iteration in self._iterations}
+            kept = []
+            for loop in inside:
+                number = numbers.get(loop.line, -1)
+                begins = number < 0 or line == loop.line
+                kept.append(LoopIteration(loop.line, loop.header, number + 1 if begins else number))
+            self._iterations = tuple(kept)
+        return self._iterations
+
+    def goes_on_at(self, line: int | None) -> None:
+        """The step that is open has been followed by that line, or by the function's end:
+        a loop whose header it is may be over.
+        """
+        step = self.step
+        loop = None if step is None else self._headers.get(step.line)
+        if step is None or loop is None or (line is not None and loop.holds(line)):
+            return
+        step.turns = tuple(
+            replace(iteration, is_over=True) if iteration.line == loop.line else iteration
+            for iteration in step.turns
+        )
+
+
+class Recorder:
+    """Hears what programs do, in order, and keeps it as steps.
+
+    A step is closed, and gets its number, when its line is done:
+    the lines of a helper come before the line that called it.
+
+    Attributes:
+        open: the calls of the current program that have not returned, the innermost last.
+        values: what variables held.
+        steps, frames: what was recorded.
+        left_out: how many steps came after the trace was full.
+        is_stopped: whether an error has ended the run: what is open then has not come to its end.
+    """
+
+    def __init__(
+        self,
+        values: ValueStore,
+        most_steps: int = MOST_STEPS,
+        compiled: Mapping[tuple[str, int], SourceText] | None = None,
+    ) -> None:
+        """`compiled` has the lines of functions by file and line of the `def`; of others, files are
+        read.
+        """
+        self.values = values
+        self._compiled = compiled or {}
+        self.steps: list[Step] = []
+        self.frames: list[Frame] = []
+        self.left_out = 0
+        self.is_stopped = False
+        self._most = most_steps
+        self._program: Program = (0, 0, 0)
+        self.open: list[OpenFrame] = []
+        self._of_programs: dict[Program, list[OpenFrame]] = {}
+        self._known: dict[tuple[str, int], tuple[SourceText | None, tuple[Loop, ...]]] = {}
+
+    @property
+    def sources(self) -> list[SourceText]:
+        """The functions that ran."""
+        return [source for source, _ in self._known.values() if source is not None]
+
+    def turn_of(self, program: Program) -> None:
+        """From here on that program runs, for the first time or again:
+        programs that wait for each other take turns.
+        """
+        self._program = program
+        self.open = self._of_programs.setdefault(program, [])
+
+    def end(self) -> None:
+        """All programs have ended, or stopped: what is open is closed."""
+        for program in list(self._of_programs):
+            self.turn_of(program)
+            self.end_program()
+
+    def end_program(self) -> None:
+        """The current program has ended, or stopped."""
+        while self.open:
+            self.leave()
+
+    def enter(
+        self,
+        function: str,
+        file: str,
+        line: int,
+        given: Mapping[str, Any],
+        running: object = None,
+    ) -> None:
+        """A function begins.
+
+        Args:
+            function, file, line: its name, and the position of its `def`.
+            given: what has a value already: its parameters, and constants.
+            running: what stands for the call where it runs.
+        """
+        caller = self.open[-1] if self.open else None
+        call_line = caller.step.line if caller is not None and caller.step is not None else 0
+        frame = Frame(
+            len(self.frames),
+            function,
+            file,
+            self._program,
+            None if caller is None else caller.frame,
+            call_line,
+            self._kept_of_frame(len(self.frames), given),
+        )
+        self.frames.append(frame)
+        self.open.append(OpenFrame(frame, self._loops(function, file, line), running))
+
+    def leave(self) -> None:
+        """The innermost function returns."""
+        if not self.is_stopped:
+            self.open[-1].goes_on_at(None)
+        self._close(self.open[-1])
+        self.open.pop()
+        if not self.open:
+            del self._of_programs[self._program]
+            self.open = []
+
+    def line(self, line: int) -> None:
+        """A line of the innermost function begins; whatever came before is done."""
+        frame = self.open[-1]
+        frame.goes_on_at(line)
+        self._close(frame)
+        outer = self.open[-2].step if len(self.open) > 1 else None
+        turns = frame.iterations_at(line)
+        frame.step = OpenStep(line, turns if outer is None else (*outer.turns, *turns))
+
+    def operation(self, line: int, name: str, accesses: int) -> None:
+        """An operation of the IR was done on a line of the innermost function.
+
+        Args:
+            line, name: where, and which one.
+            accesses: how many of the accesses heard of last were its own.
+        """
+        frame = self.open[-1]
+        before = frame.step
+        turns = () if before is None else before.turns
+        own: list[_SeenAccess] = []
+        if before is not None and accesses:
+            before.accesses, own = before.accesses[:-accesses], before.accesses[-accesses:]
+        if before is not None and before.is_empty_line:
+            frame.step = None
+        self._close(frame)
+        frame.step = OpenStep(line, turns, name, accesses=own)
+
+    def bound(self, names: Mapping[str, Any]) -> None:
+        """Variables of the innermost function were given these values."""
+        step = self.open[-1].step
+        if step is not None:
+            step.changed.update(names)
+
+    def access(
+        self,
+        kind: AccessKind,
+        buffer: Buffer | None,
+        argument: str,
+        itemsize: int,
+        offsets: Any,
+        mask: Any,
+    ) -> None:
+        """The line that runs is about to access memory.
+
+        Args:
+            kind: what it does.
+            buffer: the argument's; None where the memory belongs to none.
+            argument: its name, "" for none.
+            itemsize: bytes of an element.
+            offsets: elements from the tensor's first to each that is accessed, without a program
+                axis; addresses in bytes where there is no argument.
+            mask: which lanes take part; None for all.
+        """
+        for frame in reversed(self.open):
+            if frame.step is not None:  # the innermost function may not have reached a line yet
+                seen = _SeenAccess(kind, buffer, argument, itemsize, offsets, mask)
+                frame.step.accesses.append(seen)
+                return
+
+    @property
+    def current_step(self) -> int | None:
+        """The number that the step which runs now has if it ends now; None where none runs."""
+        runs = bool(self.open) and self.open[-1].step is not None
+        return self._count if runs and len(self.steps) < self._most else None
+
+    @property
+    def _count(self) -> int:
+        return len(self.steps)
+
+    def _close(self, opened: OpenFrame) -> None:
+        step, opened.step = opened.step, None
+        if step is None:
+            return
+        if len(self.steps) >= self._most:
+            self.left_out += 1
+        else:
+            self._keep(opened.frame, step)
+
+    def _keep(self, frame: Frame, step: OpenStep) -> None:
+        """A step is done."""
+        add = self.values.add
+        self.steps.append(
+            Step(
+                len(self.steps),
+                frame,
+                step.line,
+                step.turns,
+                {name: add(value) for name, value in step.changed.items()},
+                tuple([self._kept(seen) for seen in step.accesses]),
+                self.values,
+                step.operation,
+            )
+        )
+
+    def _kept_of_frame(self, frame: int, given: Mapping[str, Any]) -> dict[str, int]:
+        """The numbers of the values that frame number `frame` begins with."""
+        del frame  # all are kept alike
+        return {name: self.values.add(value) for name, value in given.items()}
+
+    def _kept(self, seen: _SeenAccess) -> Access:
+        """An access, with all that is needed to know what memory holds after it."""
+        add = functools.partial(self.values.add, whole=True)
+        lanes: AffineLanes | int
+        offsets, mask = seen.offsets, _partial(seen.mask)
+        if isinstance(offsets, AffineTile) and isinstance(offsets.base, int):
+            lanes = AffineLanes(offsets.base, offsets.strides, offsets.extents)
+        else:
+            lanes = add(numpy.asarray(offsets, numpy.int64))
+        written = None
+        if seen.kind != "load" and seen.buffer is not None:
+            indices = lanes.indices() if isinstance(lanes, AffineLanes) else numpy.asarray(offsets)
+            written = add(_held(seen.buffer, indices, mask))
+        mask_number = None if mask is None else add(mask)
+        return Access(
+            seen.kind, seen.argument, seen.itemsize, lanes, mask_number, written, self.values
+        )
+
+    def _loops(self, function: str, file: str, line: int) -> tuple[Loop, ...]:
+        key = file, line
+        if key not in self._known:
+            source = self._compiled.get(key) or source_of_function(file, function, line)
+            self._known[key] = source, () if source is None else loops_of(source)
+        return self._known[key][1]
+
+
+def _partial(mask: Any) -> numpy.ndarray | None:
+    """The mask as an array; None where every lane is on."""
+    if mask is None or mask.all():  # a mask that is symbolic knows without its elements
+        return None
+    return numpy.asarray(mask)
+
+
+def _held(buffer: Buffer, indices: numpy.ndarray, mask: numpy.ndarray | None) -> numpy.ndarray:
+    """What memory holds now, lane by lane; a lane that is off reads whatever is nearest."""
+    if mask is not None:
+        indices = numpy.broadcast_to(indices, numpy.broadcast_shapes(indices.shape, mask.shape))
+    if not buffer.elements.size:  # of a store that leaves a tensor without elements
+        return numpy.zeros(numpy.shape(indices), buffer.elements.dtype)
+    held: numpy.ndarray = buffer.elements.take(indices + buffer.origin, mode="clip")
+    return held
+
+
+class Enough(Exception):
+    """All that was wanted has been heard."""
+
+
+class SecondRecorder(Recorder):
+    """Hears the same run again, keeps no step, and catches the values that are wanted.
+
+    Attributes:
+        caught: (number of the step, name) -> value; for what a frame began with, -1 - its number
+            stands for the step.
+    """
+
+    def __init__(self, wanted: Mapping[int, set[str]]) -> None:
+        super().__init__(ValueStore(largest=0))
+        self.caught: dict[tuple[int, str], Any] = {}
+        self._wanted = wanted
+        self._missing = sum(map(len, wanted.values()))
+        self._closed = 0
+
+    @property
+    def _count(self) -> int:
+        return self._closed
+
+    def _keep(self, frame: Frame, step: OpenStep) -> None:
+        del frame
+        self._catch(self._closed, step.changed)
+        self._closed += 1
+
+    def _kept_of_frame(self, frame: int, given: Mapping[str, Any]) -> dict[str, int]:
+        self._catch(-1 - frame, given)
+        return {}
+
+    def _catch(self, place: int, values: Mapping[str, Any]) -> None:
+        for name in self._wanted.get(place, ()):
+            self.caught[place, name] = values[name]
+            self._missing -= 1
+        if not self._missing:
+            raise Enough
+
+
+# What stepping code calls while it is traced: a recorder is notified of lines, operations and
+# every access.
+
+
+class TracingHook:
+    """Notifies a recorder of each line and its frame, and of each value that a variable is given.
+
+    Functions of Triton's own library are not looked into:
+    what they do belongs to the line that called them.
+    """
+
+    def __init__(self, recorder: Recorder, code: SteppingCode) -> None:
+        self._recorder = recorder
+        self._lines = [line.line for line in code.lines]
+        self._operations = code.program.operations
+        self._functions = {
+            id(function.code): function  # hashing a code object takes as long as it is large
+            for function in code.functions.values()
+            if not triton_api.is_in_library(function.source.file)
+        }
+        self.accesses_of_operation = 0
+        """How many accesses were heard of since the last operation."""
+
+    # What stepping code calls
+
+    def line(self, number: int) -> None:
+        """A line is about to run."""
+        frame = sys._getframe(1)
+        if id(frame.f_code) in self._functions:
+            self._go_to(frame)
+            self._recorder.line(self._lines[number])
+
+    def bound(self, names: Sequence[str], values: Sequence[Any]) -> None:
+        """Names were given values."""
+        frame = sys._getframe(1)
+        if id(frame.f_code) in self._functions:
+            self._go_to(frame)
+            self._recorder.bound(_as_kept(names, values))
+
+    def operation(self, number: int, results: Sequence[Value]) -> None:
+        """An operation has run."""
+        frame = sys._getframe(1)
+        if id(frame.f_code) not in self._functions or not self._recorder.open:
+            return
+        self._go_to(frame)
+        operation = self._operations[number]
+        if isinstance(operation, tt.ReturnOp):
+            return
+        location = locate(operation.location)
+        line = location.frames[0].line if location.frames else frame.f_lineno
+        self._recorder.operation(line, kind(operation), self.accesses_of_operation)
+        self.accesses_of_operation = 0
+        named = {
+            _result_name(operation, location.name, place): shown(value, shape(result.type))
+            for place, (result, value) in enumerate(zip(operation.results, results))
+            if value is not None
+        }
+        self._recorder.bound(named)
+
+    # Who runs
+
+    @contextmanager
+    def program(self, programs: Programs, ends: bool) -> Iterator[None]:
+        """While active, that program runs; with `ends` it has ended afterwards."""
+        self._recorder.turn_of(programs.id(0))
+        yield
+        if ends:
+            self._recorder.end_program()
+
+    def stopped(self, error: BaseException) -> None:
+        """An error ended the run: the innermost frame of its traceback is where."""
+        entry, last = error.__traceback__, None
+        while entry is not None:
+            last = entry.tb_frame if id(entry.tb_frame.f_code) in self._functions else last
+            entry = entry.tb_next
+        self.back_to(last)
+        self._recorder.is_stopped = True
+
+    def forget(self) -> None:
+        """Let go of the recorder: the globals of stepping code, which Python collects late,
+        hold on to their hook.
+        """
+        vars(self).clear()
+
+    def _go_to(self, frame: FrameType) -> None:
+        """Make `frame` the innermost one: leave those that have returned, enter it if it is new."""
+        opened = self._recorder.open
+        if opened and opened[-1].running is frame:
+            return
+        self.back_to(frame)
+        if opened and opened[-1].running is frame:
+            return
+        function = self._functions[id(frame.f_code)]
+        variables = frame.f_locals
+        given = [name for name in variables if name in function.names]
+        source = function.source
+        self._recorder.enter(
+            source.name,
+            source.file,
+            source.line,
+            _as_kept(given, [variables[name] for name in given]),
+            frame,
+        )
+
+    def back_to(self, frame: FrameType | None) -> None:
+        """Code of `frame` goes on, which may be the library's:
+        helpers that it called have returned.
+        """
+        recorder = self._recorder
+        running = [opened.running for opened in recorder.open]
+        while frame is not None and frame not in running:
+            frame = frame.f_back
+        while frame is not None and recorder.open[-1].running is not frame:
+            recorder.leave()
+
+
+_KEPT_AS_THEY_ARE = (numpy.ndarray, numpy.generic, int, float, str)
+
+
+def _as_kept(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+    """Values by name: pointers as TilePointers, tuples and objects with fields taken apart."""
+    kept: dict[str, Any] = {}
+    for name, value in zip(names, values):
+        if isinstance(value, _KEPT_AS_THEY_ARE):
+            kept[name] = value
+        elif isinstance(value, Pointer):
+            kept[name] = TilePointer(value.argument, numpy.asarray(value.offsets))
+        elif isinstance(value, tuple):
+            kept |= _as_kept([f"{name}[{place}]" for place in range(len(value))], value)
+        elif isinstance(value, Fields):
+            parts = {
+                part: part_value
+                for part, part_value in vars(value).items()
+                if not part.startswith("_")
+            }
+            kept |= _as_kept([f"{name}.{part}" for part in parts], list(parts.values()))
+        else:
+            kept[name] = value
+    return kept
+
+
+def _result_name(operation: Operation, name: str | None, place: int) -> str:
+    """The kernel's name for what an operation gives, else the operation's own: "%addi"."""
+    chosen = name or f"%{kind(operation).rpartition('.')[2]}"
+    return chosen if len(operation.results) == 1 else f"{chosen}#{place}"
+
+
+# --------------------------------------------------------------------------------------------------
+# Memory
+# --------------------------------------------------------------------------------------------------
+
+
+class TracingObserver(AccessObserver):
+    """Notifies a recorder of every access of the traced programs, and of the programs that run.
+
+    Attributes:
+        hook: what hears of lines.
+        programs: those that run now.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        hook: TracingHook,
+        buffers: Mapping[str, Buffer],
+        on_batch: Callable[[Programs], None],
+    ) -> None:
+        """As above.
+
+        Args:
+            buffers: the arguments' memory, by name.
+            on_batch: is called with every batch before it runs.
+        """
+        super().__init__(lambda _: None)
+        self._recorder = recorder
+        self.hook = hook
+        self._buffers = buffers
+        self._on_batch = on_batch
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "programs":
+            self._on_batch(value)
+
+    def forget(self) -> None:
+        """Let go of everything; see `TracingHook.forget`."""
+        vars(self).clear()
+
+    def modules(self, memory: Memory) -> Mapping[str, Any]:
+        """As `RunObserver.modules`."""
+        return {**super().modules(memory), "memory": _TracedMemory(memory, self)}
+
+    def access(
+        self,
+        frame: FrameType,
+        buffer: Buffer | Addressed,
+        offsets: Value,
+        mask: Value | None,
+        active: Active,
+        shape: tuple[int, ...] | None = None,
+    ) -> None:
+        """An access through a descriptor, by the one program that runs."""
+        del active, shape
+        self.hook.back_to(frame)
+        operation = located_at(frame.f_code, frame.f_lasti, self.operations)
+        self.record_access(_kind_of(operation), buffer, offsets, mask)
+
+    def record_access(
+        self, what: AccessKind, buffer: Buffer | Addressed, offsets: Value, mask: Value | None
+    ) -> None:
+        """Notify the recorder, after finding out whose memory it is."""
+        self.hook.accesses_of_operation += 1
+        if isinstance(buffer, Buffer):
+            known = self._buffers.get(buffer.name)
+            if known is not None and known.itemsize == buffer.itemsize:
+                self._recorder.access(what, known, known.name, known.itemsize, offsets, mask)
+                return
+        self._record_addresses(what, buffer, numpy.asarray(buffer.addresses(offsets)), mask)
+
+    def _record_addresses(
+        self,
+        what: AccessKind,
+        buffer: Buffer | Addressed,
+        addresses: numpy.ndarray,
+        mask: Value | None,
+    ) -> None:
+        on = addresses
+        if mask is not None:
+            everywhere, lanes = numpy.broadcast_arrays(addresses, numpy.asarray(mask))
+            on = everywhere[lanes]
+        size = buffer.itemsize
+        for known in self._buffers.values():
+            start = int(known.addresses(numpy.int64(0)))
+            low, high = (start + (end - known.origin) * size for end in (0, len(known.elements)))
+            if known.itemsize == size and on.size and low <= on.min() and on.max() < high:
+                offsets = (addresses - start) // size
+                self._recorder.access(what, known, known.name, size, offsets, mask)
+                return
+        self._recorder.access(what, None, "", size, addresses, mask)
+
+
+class _TracedMemory(MemoryLayer):
+    """Replaces the module `memory` in generated code."""
+
+    def __init__(self, inner: Memory, observer: TracingObserver) -> None:
+        self._inner = inner
+        self._observer = observer
+
+    def around(self, access: MemoryAccess) -> Value | None:
+        """Report the access, then make it."""
+        what: AccessKind = "atomic"
+        if isinstance(access, Load):
+            what = "load"
+        elif isinstance(access, Store):
+            what = "store"
+        self._observer.hook.back_to(sys._getframe(2))
+        self._observer.record_access(what, access.buffer, access.offsets, access.mask)
+        return access.made_by(self._inner)
+
+
+def _kind_of(operation: Operation | None) -> AccessKind:
+    """What an operation on a descriptor does."""
+    name = "" if operation is None else operation.name
+    if "load" in name or "gather" in name:
+        return "load"
+    return "atomic" if "reduce" in name else "store"
