@@ -22,8 +22,8 @@ from triton.compiler import ASTSource
 
 from benchmarks.harness import Comparison, print_report, take_turns, timed
 from kernellab.cli.demo import kernels
+from kernellab.compiler.binding import bind
 from kernellab.compiler.pipeline import compile
-from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import parse_target
 from kernellab.records import Compilation, Target
 

@@ -28,8 +28,8 @@ from benchmarks.estimate_fit import BEGIN, Recorded, Verdict, left_out, verdicts
 from benchmarks.fidelity_outputs import DATA
 from benchmarks.harness import ROOT
 from benchmarks.tuning_cases import FULL, TuningCase, all_cases
+from kernellab.compiler.binding import bind
 from kernellab.compiler.pipeline import compile_bound
-from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import parse_target
 from kernellab.interpreter.execution.grid import check_grid
 from kernellab.profiling.estimates.counts import Asked, LaunchCounts, count, with_memory

@@ -30,8 +30,8 @@ from benchmarks.fidelity_outputs import machine
 from benchmarks.harness import ROOT, print_report
 from benchmarks.memory_cases import MEMORY_CASES, MemoryCase
 from kernellab import triton_api
+from kernellab.compiler.binding import bind
 from kernellab.compiler.pipeline import compile_bound
-from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import parse_target
 from kernellab.profiling.accesses.counts import accesses_of_text
 from kernellab.profiling.accesses.records import Accesses, SharedKind

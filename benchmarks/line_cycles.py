@@ -50,8 +50,8 @@ from kernellab.cli.demo.cases import (
     softmax_case,
     vector_add_case,
 )
+from kernellab.compiler.binding import bind
 from kernellab.compiler.pipeline import compile_bound
-from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import local_target, parse_target
 from kernellab.profiling.profiles.nsight import lines_of
 from kernellab.records import Compilation

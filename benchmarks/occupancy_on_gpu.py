@@ -19,8 +19,7 @@ import pandas
 
 from benchmarks.harness import print_report
 from kernellab import triton_api
-from kernellab.compiler.machine_code.occupancy import NVIDIA_LIMITS, occupancy
-from kernellab.compiler.machine_code.resources import read_nvidia
+from kernellab.compiler.machine_code.resources import NVIDIA_LIMITS, occupancy, read_nvidia
 from kernellab.compiler.targets import local_target
 from kernellab.records import Resources, Target
 

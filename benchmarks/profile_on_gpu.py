@@ -34,9 +34,9 @@ import kernellab
 from benchmarks.fidelity_outputs import machine
 from benchmarks.harness import ROOT
 from benchmarks.tuning_cases import FULL, SMALL, Sizes, TuningCase, matmul_case, softmax_case
+from kernellab.compiler.binding import bind
 from kernellab.compiler.machine_code.cubin import sections
 from kernellab.compiler.pipeline import compile_bound
-from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import local_target
 
 FACTS = "profile_h200.json"

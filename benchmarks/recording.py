@@ -18,8 +18,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from benchmarks.harness import Comparison, print_report, take_turns, timed
+from kernellab.compiler.binding import BoundCall, bind
 from kernellab.compiler.pipeline import compile, compile_bound
-from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.compiler.targets import SUPPORTED_TARGETS, parse_target
 from kernellab.records import Compilation, Target
 from tests.corpus.entries import Entry

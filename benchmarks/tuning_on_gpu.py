@@ -40,7 +40,7 @@ from benchmarks.tuning_cases import (
 )
 from kernellab import triton_api
 from kernellab.common.system import usable_cores
-from kernellab.compiler.specialization.binding import bind
+from kernellab.compiler.binding import bind
 from kernellab.compiler.targets import local_target
 from kernellab.tuning.descriptions import type_strings
 from kernellab.tuning.pools import close_pools

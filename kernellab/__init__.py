@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         check as check,
         guarded_launches as guarded_launches,
     )
-    from kernellab.compiler.comparison import compare as compare
+    from kernellab.compiler.compare import compare as compare
     from kernellab.compiler.pipeline import compile as compile
     from kernellab.debugger.debug import debug as debug
     from kernellab.equality.equal import equal as equal
@@ -131,7 +131,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "checker.arguments": "uninitialized",
     "checker.check": "check guarded_launches",
-    "compiler.comparison": "compare",
+    "compiler.compare": "compare",
     "compiler.pipeline": "compile",
     "debugger.debug": "debug",
     "equality.equal": "equal",
@@ -180,7 +180,7 @@ __all__ = [*_HOMES, "__version__", "load_ipython_extension", "unload_ipython_ext
 def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
-        from kernellab.errors.suggestions import nearest
+        from kernellab.errors.exceptions import nearest
 
         meant = nearest(name, __all__) if not name.startswith("_") else ""
         raise AttributeError(f"module 'kernellab' has no attribute {name!r}. {meant}".rstrip())

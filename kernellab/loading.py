@@ -48,7 +48,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     file = saved_path(path, ArchiveError)
     if os.path.isdir(file):  # which raises nothing, as Path.is_dir may
-        from kernellab.compiler.files.importers import read_cache_folder
+        from kernellab.compiler.files import read_cache_folder
         from kernellab.graphs.torch_logs import capture_in_folder
 
         capture = capture_in_folder(file)
@@ -84,7 +84,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         from kernellab.graphs.torch_logs import capture_in_log
 
         return _report(capture_in_log(content, file))
-    from kernellab.compiler.files.loading import compilation_in
+    from kernellab.compiler.files import compilation_in
 
     return compilation_in(content, file)
 

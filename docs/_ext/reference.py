@@ -202,7 +202,7 @@ class Passes(MarkdownDirective):
     final_argument_whitespace = True
 
     def markdown(self) -> str:
-        from kernellab.compiler.passes.pass_notes import PASS_NOTES
+        from kernellab.compiler.pass_notes import PASS_NOTES
 
         notes = [note for note in PASS_NOTES.values() if note.topic == self.arguments[0]]
         return "\n".join(f"**`{note.name}`.** {escaped(note.text)}\n" for note in notes)

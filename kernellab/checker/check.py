@@ -26,8 +26,8 @@ from kernellab.common.arguments import check_tolerance, check_whole, listed
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.common.system import gpu_fault
 from kernellab.common.text import joined_sizes, shown
-from kernellab.compiler.specialization.binding import BoundCall
-from kernellab.compiler.subjects import subject_of
+from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.compare import subject_of
 from kernellab.errors import ArgumentError, GpuFault, KernelLabError, suggestion
 from kernellab.interpreter.execution.program import program_code
 from kernellab.launch.argument_copies import copied, tensors_in

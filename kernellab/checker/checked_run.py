@@ -14,8 +14,8 @@ from xdsl.ir import Operation
 
 from kernellab.checker.arguments import LazyCopies
 from kernellab.checker.compare import Results
-from kernellab.compiler.modules.structure import users_line
-from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.modules import users_line
 from kernellab.errors import SourcePosition
 from kernellab.interpreter.affine import AffineTile
 from kernellab.interpreter.execution.faults import calls_at, index_provenance

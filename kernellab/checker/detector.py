@@ -20,7 +20,7 @@ from xdsl.ir import Operation
 from kernellab.checker.checked_run import Access, CheckedRun, Computed, Event
 from kernellab.checker.numerics.integer_types import Values, unsigned_values
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
-from kernellab.errors.kinds import clipped
+from kernellab.errors.exceptions import clipped
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.buffers import Buffer

@@ -246,8 +246,8 @@ def _nvidia_tools() -> Iterator[Line]:
 def _compiles() -> Iterator[Line]:
     """Take a small kernel all the way to SASS."""
     from kernellab.cli.demo.kernels import vector_add
+    from kernellab.compiler.binding import bind
     from kernellab.compiler.pipeline import compile_bound
-    from kernellab.compiler.specialization.binding import bind
     from kernellab.compiler.targets import DEFAULT_TARGET
 
     types = ["*fp32", "*fp32", "*fp32", "i32"]

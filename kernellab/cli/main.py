@@ -348,12 +348,10 @@ def _report_of_failure(error: CompileError) -> str:
 def _compilations(options: argparse.Namespace) -> list[Compilation]:
     """Compile the kernel that the options name, for each target that they name."""
     from kernellab.cli.kernel_files import load_kernel
+    from kernellab.compiler.arguments import parse_signature
+    from kernellab.compiler.binding import bind
+    from kernellab.compiler.kernels import InductorKernel, assume, unwrap_kernel
     from kernellab.compiler.pipeline import compile_bound
-    from kernellab.compiler.specialization.assumed_types import assume
-    from kernellab.compiler.specialization.binding import bind
-    from kernellab.compiler.specialization.inductor_kernels import InductorKernel
-    from kernellab.compiler.specialization.type_strings import parse_signature
-    from kernellab.compiler.specialization.unwrapping import unwrap_kernel
     from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_targets
 
     constants = _constants(options)

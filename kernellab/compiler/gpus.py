@@ -1,5 +1,5 @@
 """The numbers of each GPU, with the source of every one: the only table of hardware rates in
-KernelLab. Occupancy's rules and limits are per architecture, in `machine_code/occupancy.py`.
+KernelLab. Occupancy's rules and limits are per architecture, in `machine_code/resources.py`.
 """
 
 from __future__ import annotations

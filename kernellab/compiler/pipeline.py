@@ -1,34 +1,169 @@
-"""Triton's pipeline, driven and kept: `kernellab.compile`."""
+"""Triton's pipeline, driven: `kernellab.compile`, with edits too, and the cache of its results."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 from kernellab import triton_api
 from kernellab.common import processes
-from kernellab.common.arguments import check_duration, check_mapping, parameters_first
-from kernellab.common.progress import ProgressBar
-from kernellab.common.text import shown
-from kernellab.compiler.compilations import compilation_of
-from kernellab.compiler.passes import steering
-from kernellab.compiler.passes.edited import (
-    Edits,
-    compile_edited,
-    compile_given,
-    given_text,
+from kernellab.common.arguments import (
+    check_duration,
+    check_mapping,
+    is_one_of,
+    parameters_first,
+    plain_scalar,
 )
-from kernellab.compiler.passes.recorder import PassRecorder
+from kernellab.common.progress import ProgressBar
+from kernellab.common.saved_files import BadFile, regular_bytes, saved_path, why_unreadable
+from kernellab.common.text import remember_source, shown
+from kernellab.compiler import passes
+from kernellab.compiler.binding import BoundCall, bind
+from kernellab.compiler.compilations import compilation_of, compilation_of_text
+from kernellab.compiler.kernels import InductorKernel, assume, parameter_names, unwrap_kernel
+from kernellab.compiler.passes import PassRecorder
 from kernellab.compiler.source_map import module_frames
-from kernellab.compiler.specialization.assumed_types import assume
-from kernellab.compiler.specialization.binding import BoundCall, bind
-from kernellab.compiler.specialization.inductor_kernels import InductorKernel
-from kernellab.compiler.specialization.unwrapping import parameter_names, unwrap_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_targets
-from kernellab.errors import ArgumentError, CompileError, OptionError, SourcePosition, nearest
+from kernellab.errors import (
+    ArgumentError,
+    CompileError,
+    OptionError,
+    SourcePosition,
+    nearest,
+    suggestion,
+)
 from kernellab.records import Compilation, PassRun, Target
+from kernellab.triton_api import IrText
 from kernellab.triton_api import pipeline as triton_pipeline
+from kernellab.triton_api.kernel_contents import content_of
+from kernellab.triton_api.pipeline import list_passes
+
+# Pipelines with edits, and IR texts: what is compiled in the worker process, because it may
+# abort.
+
+
+@dataclass(frozen=True)
+class Edits:
+    """What the caller wants to run otherwise, as given."""
+
+    skip: str | Sequence[str]
+    stop_after: str | None
+    pipeline: Sequence[passes.Item] | None
+    seconds: float
+    """How long the compilation may take."""
+
+    @property
+    def any(self) -> bool:
+        """Whether there are any: else the target's own pipeline runs, in this process."""
+        return not _is_empty(self.skip) or self.stop_after is not None or self.pipeline is not None
+
+    def plan(self, target: Target, options: Mapping[str, Any], gluon: bool) -> passes.Plan:
+        """These options against the passes that the target has."""
+        listed = list_passes(target, options, gluon)
+        stages = triton_api.stage_names(target, gluon)
+        return passes.make_plan(
+            listed, stages, self.skip, self.stop_after, self.pipeline, target.backend
+        )
+
+
+def _is_empty(skip: Any) -> bool:
+    """Whether no pass at all is named; wrong names are refused where the passes are known."""
+    return isinstance(skip, str | list | tuple | set | frozenset) and not skip
+
+
+def compile_edited(kernel: Any, call: BoundCall, target: Target, edits: Edits) -> Compilation:
+    """A kernel through an edited pipeline: the front end here, all passes in the worker process.
+
+    Raises:
+        CompileError: the compiler refused the kernel, or died; its position is in
+            the kernel's file.
+        OptionError: an edit, or an option's value, that does not fit the target.
+        WorkerError: it took longer than `edits.seconds`.
+    """
+    options = triton_api.options_of_launch(kernel, call.options)
+    plan = edits.plan(target, options, bool(kernel.is_gluon()))
+    given = triton_pipeline.front_end_text(kernel, call.specialization, target, call.options)
+    try:
+        outcome = passes.compile_in_worker(given, target, options, plan, edits.seconds)
+    except CompileError as error:
+        if error.position is not None:
+            place = error.position
+            error.position = triton_api.native_position(
+                kernel, place.file, place.line, place.column
+            )
+        raise
+    compiled = triton_api.CompiledKernel(outcome.stages, outcome.metadata)
+    return compilation_of(kernel, call, target, compiled, outcome.passes)
+
+
+def given_text(given: str | os.PathLike[str], language: str | None) -> IrText:
+    """An IR text, or the file that holds one.
+
+    Raises:
+        ArgumentError: there is no such file.
+        OptionError: there is no such language, or the text does not show its language.
+    """
+    text, file, suffix = str(given), "", ""
+    if isinstance(given, os.PathLike) or "\n" not in given:
+        path = saved_path(given, ArgumentError)
+        try:
+            text = regular_bytes(path).decode()
+        except (OSError, BadFile) as error:
+            why = why_unreadable(path, error) if isinstance(error, OSError) else f"It {error}."
+            raise ArgumentError(
+                f"{str(given)!r} is not a kernel, an IR text, or a file with an IR text. {why}",
+                advice=(
+                    "Give the kernel itself, a TTIR, TTGIR, LLVM IR, PTX or AMDGCN text, or "
+                    "the path of a file with such a text."
+                ),
+            ) from error
+        except UnicodeDecodeError as error:
+            raise ArgumentError(f"{str(given)!r} holds no text: it is a binary file.") from error
+        file, suffix = str(path), path.suffix
+    if language is None:
+        language = passes.guess_language(text, suffix)
+    elif not is_one_of(language, passes.LANGUAGES):
+        raise OptionError(
+            f"language must name an IR that can be compiled, got {shown(language)}.",
+            advice=suggestion(language, passes.LANGUAGES, "There are"),
+        )
+    return IrText(text, language, file=file or f"<{language} text>")
+
+
+def compile_given(
+    given: IrText, target: Target, options: Mapping[str, Any], edits: Edits
+) -> Compilation:
+    """An IR text, compiled on to the end in the worker process.
+
+    Raises:
+        CompileError: the compiler refused the text, or died; its position is in the text
+            where that is known.
+        OptionError: an edit, or an option, that does not fit the target.
+        WorkerError: it took longer than `edits.seconds`.
+    """
+    known = triton_api.option_names(target)
+    for name in options:
+        if name not in known:
+            raise OptionError(
+                f"{target} has no option {name!r}.", advice=suggestion(name, known, "There are")
+            )
+    options = {name: plain_scalar(value) for name, value in options.items()}
+    triton_api.check_options(options, target)
+    plan = edits.plan(target, options, given.gluon)
+    try:
+        outcome = passes.compile_in_worker(given, target, options, plan, edits.seconds)
+    except CompileError:
+        remember_source(given.file, given.text)  # for the error's excerpt
+        raise
+    compiled = triton_api.CompiledKernel(outcome.stages, outcome.metadata)
+    return compilation_of_text(given, target, compiled, outcome.passes)
+
+
+# Triton's pipeline, driven and kept: `kernellab.compile`.
+
 
 _RECORDINGS = ("passes", "stages")
 
@@ -45,7 +180,7 @@ def compile(
     constants: Mapping[str, Any] | None = None,
     skip: str | Sequence[str] = (),
     stop_after: str | None = None,
-    pipeline: Sequence[steering.Item] | None = None,
+    pipeline: Sequence[passes.Item] | None = None,
     language: str | None = None,
     seconds: float = processes.SECONDS,
 ) -> Compilation | dict[str, Compilation]:
@@ -226,7 +361,7 @@ def record_passes(
     target: Target,
     *,
     skip: str | Sequence[str] = (),
-    pipeline: Sequence[steering.Item] | None = None,
+    pipeline: Sequence[passes.Item] | None = None,
     stop_after: str = "ttgir",
 ) -> tuple[PassRun, ...]:
     """What every pass up to a stage did, the front end first;
@@ -237,3 +372,94 @@ def record_passes(
     """
     edits = Edits(skip, stop_after, pipeline, processes.SECONDS)
     return compile_edited(kernel, call, target, edits).passes
+
+
+# The cache: the latest compilations of a kernel, pass by pass; whatever shows one compiles it once.
+
+
+_KEPT = "_kernellab_compilations"
+"""Kept on the kernel itself, which they go with."""
+
+_MOST = 8
+"""Compilations of one kernel that are kept: those that were asked for last."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a compilation depends on, besides the target's name."""
+
+    made_of: Hashable
+    """The kernel, and functions that it is given as constants; or the kernel's file and content."""
+    specialization: Hashable
+    target: Target
+    options: Hashable
+    compiler: str
+
+
+_of_contents: WeakValueDictionary[_Asked, Compilation] = WeakValueDictionary()
+"""Those that are still somewhere, by what the kernel's file and source are: a cell that is run
+again makes another kernel of the same.
+"""
+
+
+def compiled_from(file: str) -> list[Compilation]:
+    """The compilations that are still somewhere of kernels of a file, or of a cell. Who holds them
+    while the cell is run again spares it compiling what has not changed.
+    """
+    known = list(_of_contents.items())
+    return [
+        compilation
+        for key, compilation in known
+        if isinstance(key.made_of, tuple) and key.made_of[0] == file
+    ]
+
+
+def compile_kept(kernel: Any, call: BoundCall, target: Target) -> Compilation:
+    """The compilation of a kernel with its passes recorded: the one that was made before, as long
+    as nothing that it depends on is another.
+
+    Args:
+        kernel: the plain JIT function.
+        call, target: what it is compiled for.
+
+    Raises:
+        CompileError: as `compile_bound`.
+        KernelLabError: a global that the kernel reads has changed since it was compiled.
+    """
+    given = tuple(triton_api.functions_within(call.specialization.constants.values()))
+    key = _Asked(
+        tuple(map(triton_api.check_globals, (kernel, *given))),
+        repr(call.specialization),
+        target,
+        repr(sorted(call.options.items())),
+        triton_api.compiler_key(target),
+    )
+    kept: dict[_Asked, Compilation] = vars(kernel).setdefault(_KEPT, {})
+    compilation = kept.pop(key, None) or _of_same_content(kernel, call, key, bool(given))
+    kept[key] = compilation  # as the latest one
+    while len(kept) > _MOST:
+        del kept[next(iter(kept))]
+    return compilation
+
+
+def _of_same_content(
+    kernel: Any, call: BoundCall, known_by: _Asked, has_functions: bool
+) -> Compilation:
+    """The compilation of another kernel of the same file, source and globals; else a new one."""
+    if has_functions:  # which are constants, and may be others of one name
+        return compile_bound(kernel, call, known_by.target, record="passes")
+    content = content_of(kernel)
+    key = replace(
+        known_by, made_of=(triton_api.definition_of(kernel).file, kernel.__name__, content)
+    )
+    compilation = _of_contents.get(key)
+    if compilation is None:
+        compilation = compile_bound(kernel, call, known_by.target, record="passes")
+        _of_contents[key] = compilation
+    return compilation
+
+
+def keeps(kernel: Any, compilation: Compilation) -> bool:
+    """Whether a compilation is one that `compile_kept` made of this very kernel."""
+    kept: dict[_Asked, Compilation] = vars(kernel).get(_KEPT, {})
+    return any(known is compilation for known in kept.values())

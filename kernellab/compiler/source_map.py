@@ -22,10 +22,14 @@ from typing import Any
 from kernellab import triton_api
 from kernellab.common.text import string_of_assembly, string_of_ir
 from kernellab.compiler.machine_code.cubin import ptx_lines
-from kernellab.compiler.machine_code.sass import INSTRUCTION_LINE, SASS_LOCATION, run_on_cubin
-from kernellab.compiler.modules.mlir_queries import Query, query_here
+from kernellab.compiler.machine_code.instructions import (
+    INSTRUCTION_LINE,
+    SASS_LOCATION,
+    run_on_cubin,
+)
 from kernellab.errors import SourcePosition
 from kernellab.records import Lines, SourceMap, Stages, Target
+from kernellab.triton_api.stages import Query, query_here
 
 Frame = tuple[str, int, int]
 """File, line, column (from 1; 0 where unknown)."""

@@ -13,7 +13,7 @@ from kernellab.common.arguments import listed
 from kernellab.common.text import shown
 from kernellab.compiler.gpus import usual_gpu
 from kernellab.errors import TargetError
-from kernellab.errors.suggestions import nearest
+from kernellab.errors.exceptions import nearest
 from kernellab.records import Target
 
 _KIB = 1024

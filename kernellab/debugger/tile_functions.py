@@ -18,7 +18,7 @@ import triton.language
 
 from kernellab import triton_api
 from kernellab.common.text import remember_source
-from kernellab.compiler.specialization.binding import bind
+from kernellab.compiler.binding import bind
 from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.interpreter.execution.inspection import Pointer
 from kernellab.interpreter.execution.launcher import Stepping, launch_stepped

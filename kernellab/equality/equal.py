@@ -17,7 +17,7 @@ from xdsl.ir import Operation
 
 from kernellab.common.arguments import check_whole, parameters_first
 from kernellab.common.text import counted
-from kernellab.compiler.specialization.unwrapping import parameter_names
+from kernellab.compiler.kernels import parameter_names
 from kernellab.equality import residues
 from kernellab.equality.functions import run_exactly, tensors_returned
 from kernellab.equality.launches import ExactLaunch, ExactTensors

@@ -13,8 +13,7 @@ from kernellab.equality import residues
 from kernellab.equality.launches import ExactTensors
 from kernellab.equality.residues import ONE, ZERO
 from kernellab.errors import UnsupportedOperation
-from kernellab.torch_api.decompositions import changes_an_argument, decomposition_of
-from kernellab.torch_api.emulation import OperationMode
+from kernellab.torch_api.emulation import OperationMode, changes_an_argument, decomposition_of
 
 # torch's operations on residues: by name, functions of arrays of pairs.
 

@@ -11,7 +11,7 @@ import torch
 from kernellab import triton_api
 from kernellab.common.arguments import check_whole
 from kernellab.common.progress import UNTOUCHED, ProgressBar
-from kernellab.compiler.passes import steering
+from kernellab.compiler import passes
 from kernellab.compiler.pipeline import record_passes
 from kernellab.equality.launches import ExactLaunch, ExactTensors
 from kernellab.equality.residues import agreement
@@ -40,7 +40,7 @@ def validate(
     target: str | Target | None = None,
     seeds: int = 1,
     skip: str | Sequence[str] = (),
-    pipeline: Sequence[steering.Item] | None = None,
+    pipeline: Sequence[passes.Item] | None = None,
 ) -> Validation:
     """Decide for each pass of the compiler whether it keeps what a kernel computes.
 

@@ -2,28 +2,17 @@
 KernelLab raises on purpose.
 """
 
-from kernellab.errors.diagnostics import (
-    Change,
-    Diagnostic,
-    Severity,
-    changes_between,
-    json_value,
-)
-from kernellab.errors.faults import (
-    Deadlock,
-    KernelFault,
-    Occurrence,
-    OutOfBounds,
-    ProgramId,
-    WaitingProgram,
-)
-from kernellab.errors.kinds import (
+from kernellab.errors.exceptions import (
     ArchiveError,
     ArgumentError,
+    Change,
     CompilationStopped,
     CompileError,
+    Deadlock,
+    Diagnostic,
     GpuFault,
     GridError,
+    KernelFault,
     KernelLabError,
     LayoutError,
     MachineError,
@@ -33,36 +22,37 @@ from kernellab.errors.kinds import (
     NoSuchStage,
     NoSuchStep,
     NotRecorded,
+    Occurrence,
     OptionError,
+    OutOfBounds,
     ProfileError,
+    ProgramId,
+    Severity,
     TargetError,
     UnsupportedOperation,
+    WaitingProgram,
     WorkerError,
     WorkerLost,
+    changes_between,
     clipped,
-)
-from kernellab.errors.positions import (
-    SourcePosition,
-    label_file,
-    label_files_by,
-)
-from kernellab.errors.sources import (
-    CompiledLines,
-    compiled_at,
-    format_edited,
-    is_edited,
-    keep_compiled,
-    source_line,
-    source_lines,
-)
-from kernellab.errors.suggestions import (
+    json_value,
     nearest,
     suggestion,
 )
-from kernellab.errors.tracebacks import (
+from kernellab.errors.sources import (
+    CompiledLines,
+    SourcePosition,
+    compiled_at,
     file_in_traceback,
+    format_edited,
     frame_at,
+    is_edited,
+    keep_compiled,
+    label_file,
+    label_files_by,
     raise_at,
+    source_line,
+    source_lines,
 )
 
 __all__ = [

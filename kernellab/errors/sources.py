@@ -1,5 +1,6 @@
-"""The lines of source files, and those that the compiler has of them: a file may have changed
-since it was imported.
+"""Source files: their lines, places in them, and tracebacks that point at a place.
+
+A file may have changed since it was imported: the lines that the compiler has of it are kept.
 """
 
 from __future__ import annotations
@@ -7,8 +8,14 @@ from __future__ import annotations
 import contextlib
 import linecache
 import os
+import re
 import stat
+import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from types import TracebackType
+from typing import NoReturn
 
 _MOST_SOURCE = 8 * 1024 * 1024
 """Bytes of a file whose lines are shown."""
@@ -122,3 +129,136 @@ def edited_words(file: str, line: int) -> str:
     if compiled is None or not is_edited(file, compiled):
         return ""
     return format_edited(file, compiled.function)
+
+
+# Places in source files: their names for people, and their text.
+
+
+_label: Callable[[str], str | None] | None = None
+
+
+def label_file(file: str) -> str | None:
+    """A file's name for people, where it has one: the notebook extension names the files
+    of cells ("Cell In[3]").
+    """
+    return None if _label is None else _label(file)
+
+
+def label_files_by(rule: Callable[[str], str | None] | None) -> None:
+    """Have `label_file` call `rule`; with None, files are named by their paths again."""
+    global _label
+    _label = rule
+
+
+@dataclass(frozen=True)
+class SourcePosition:
+    """A place in a file of the user's: line from 1, column from 1 (0 where no column is known),
+    which counts bytes of UTF-8, as Python's own and the compilers' do.
+    """
+
+    file: str
+    line: int
+    column: int = 0
+
+    def __str__(self) -> str:
+        label = label_file(self.file)
+        if label is not None:
+            return f"{label}, line {self.line}"
+        column = f":{self.column}" if self.column else ""
+        # A path may have bytes that are not text, which cannot be printed.
+        file = self.file.encode("utf-8", "backslashreplace").decode()
+        return f"{file}:{self.line}{column}"
+
+    def excerpt(self) -> str:
+        """The line of source, as it was compiled, with a caret under the column, and a notice
+        where the file was edited since; "" where the source cannot be read.
+        """
+        text = source_line(self.file, self.line)
+        if not text:
+            return ""
+        number = f"{self.line:>5} | "
+        lines = [number + text]
+        if self.column:
+            before = text.encode("utf-8", "replace")[: self.column - 1].decode("utf-8", "ignore")
+            lines.append(f"{' ' * len(number)}{_blank(before)}^")
+        if self.notice:
+            lines.append(f"  {self.notice}")
+        return "\n".join(lines)
+
+    @property
+    def notice(self) -> str:
+        """That the file has changed since it was compiled; "" where it does not."""
+        return edited_words(self.file, self.line)
+
+
+def _blank(text: str) -> str:
+    """Blanks as wide as the text is where each character has the same width, or twice that."""
+    widths = {"W": 2, "F": 2}
+    return "".join(
+        "\t"
+        if c == "\t"
+        else ""
+        if unicodedata.combining(c)
+        else " " * widths.get(unicodedata.east_asian_width(c), 1)
+        for c in text
+    )
+
+
+_FRAME = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+)')
+
+
+def frames_in(stack: str) -> Iterator[SourcePosition]:
+    """The places of a stack as Python writes it, the outermost first."""
+    for match in _FRAME.finditer(stack):
+        yield SourcePosition(match["file"], int(match["line"]))
+
+
+# Tracebacks that point at lines of the user's: frames made for a position.
+
+
+def raise_at(
+    error: BaseException, position: SourcePosition, function: str = "<module>"
+) -> NoReturn:
+    """Raise `error` from a frame at `position`, so that a traceback
+    points at that line, as one of `function`.
+
+    The frame is made by compiling a `raise` statement that carries the file's name
+    and the line's number; Jinja2 points tracebacks at template lines in the same way.
+    Of a file that was edited since its import it carries a name that says so, under which Python
+    finds the lines that were compiled.
+    """
+    __tracebackhide__ = True
+    file = file_in_traceback(position)
+    code = compile("\n" * (position.line - 1) + "raise __error__", file, "exec")
+    exec(code.replace(co_name=function), {"__error__": error})  # noqa: S102
+    raise AssertionError("unreachable")
+
+
+def file_in_traceback(position: SourcePosition) -> str:
+    """The name by which Python shows the line of a position as it was compiled: its file's, or
+    one that says that the file has changed.
+    """
+    if not position.notice:
+        return position.file
+    name, lines = f"{position.file} (as it was imported)", lines_as_imported(position.file)
+    # With an mtime of None no one looks for such a file.
+    linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
+    return name
+
+
+def frame_at(position: SourcePosition, function: str = "<module>") -> TracebackType:
+    """Return a traceback entry at `position`, as one of `function`: for code that was inlined and
+    therefore has no frame.
+    """
+    error = _Here()
+    with suppress(_Here):
+        raise_at(error, position, function)
+    entry = error.__traceback__
+    while entry is not None and entry.tb_next is not None:
+        entry = entry.tb_next
+    assert entry is not None
+    return entry
+
+
+class _Here(Exception):
+    """Raised only to have a frame."""

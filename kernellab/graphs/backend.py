@@ -19,10 +19,10 @@ from kernellab.errors import OptionError, suggestion
 from kernellab.graphs.captures import Gpu, capture_of, gpu_named, with_sources
 from kernellab.graphs.report import GraphReport
 from kernellab.graphs.torch_texts import Event, frame_of, is_reported
-from kernellab.torch_api.events import hear_from_now_on
+from kernellab.torch_api.tracers import hear_from_now_on
 
 if TYPE_CHECKING:
-    from kernellab.torch_api.capturing import Backend
+    from kernellab.torch_api.capture import Backend
 
 RUNS = ("aten", "triton")
 
@@ -90,7 +90,7 @@ def _session(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> _Se
     Graphs after a graph break and of other sizes belong to the same session. A frame that torch
     compiles again from the start begins a new one.
     """
-    from kernellab.torch_api.other_backends import compilation_id, compiled_by
+    from kernellab.torch_api.capture import compilation_id, compiled_by
 
     compiled, frame = compiled_by(_callers()), compilation_id()
     known = [s for s in _sessions if compiled is not None and s.compiled() is compiled]
@@ -116,7 +116,7 @@ def _callers() -> Iterator[Any]:
 
 def _backend(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> Backend:
     from kernellab.graphs.kernels import run_code
-    from kernellab.torch_api.capturing import Backend, option_names, run_aten
+    from kernellab.torch_api.capture import Backend, option_names, run_aten
 
     known = option_names()
     for name in config:

@@ -13,8 +13,7 @@ from kernellab import triton_api
 from kernellab.common.text import shown
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import ArgumentError, OptionError, suggestion
-from kernellab.errors.positions import SourcePosition
-from kernellab.errors.sources import source_lines
+from kernellab.errors.sources import SourcePosition, source_lines
 from kernellab.graphs.torch_texts import breaks_in, guards_in, recompilations_in
 from kernellab.launch.torch_cuda import DeviceProperties
 from kernellab.records import Target
@@ -23,7 +22,7 @@ from kernellab.records.graphs import GraphCapture, Level
 if TYPE_CHECKING:
     import pandas
 
-    from kernellab.torch_api.capturing import Captured
+    from kernellab.torch_api.capture import Captured
 
 # The GPUs that code can be generated for by name, and a context that emulates them.
 
@@ -119,7 +118,7 @@ def backends() -> pandas.DataFrame:
 
 def tried() -> list[tuple[str, str, str, str, str]]:
     """In the process that captures: return the rows of `backends`."""
-    from kernellab.torch_api.other_backends import installed
+    from kernellab.torch_api.capture import installed
 
     rows = []
     for name, (package, tags) in installed().items():
@@ -139,8 +138,7 @@ _INDUCTORS = "all levels, down to kernels"
 def _tried(name: str) -> tuple[str, str]:
     import torch
 
-    from kernellab.torch_api.capturing import call_once
-    from kernellab.torch_api.other_backends import WatchedBackend, looked_up
+    from kernellab.torch_api.capture import WatchedBackend, call_once, looked_up
 
     def twice(x: Any) -> Any:
         return x.sin() * 2
@@ -161,7 +159,7 @@ def _tried(name: str) -> tuple[str, str]:
 
 @functools.cache
 def _names() -> tuple[str, ...]:
-    from kernellab.torch_api.other_backends import installed
+    from kernellab.torch_api.capture import installed
 
     return tuple(installed())
 

@@ -19,8 +19,7 @@ from kernellab.graphs.kernels import GraphComparison, launch
 from kernellab.graphs.processes import GivenCall
 from kernellab.launch.interception import interpreted
 from kernellab.records.graphs import ComparedGraph, Difference, KernelCode, WrongLaunch
-from kernellab.torch_api.called_tensors import tensors_restored
-from kernellab.torch_api.capturing import Backend, Made, Run, call_once, mode_options
+from kernellab.torch_api.capture import Backend, Made, Run, call_once, mode_options
 from kernellab.torch_api.fx_graphs import (
     copied,
     is_random,
@@ -28,13 +27,18 @@ from kernellab.torch_api.fx_graphs import (
     move_graph,
     node_of,
     operation_named,
+    tensors_restored,
 )
-from kernellab.torch_api.generated_modules import callable_in
-from kernellab.torch_api.gpu_attention import is_seed, written_out
-from kernellab.torch_api.gpu_calls import without_gpu
-from kernellab.torch_api.value_marks import marks_of, on_gradient, values_marked
-from kernellab.torch_api.virtual_gpu import CPU, DEVICE
-from kernellab.torch_api.watched_code import SEEN, launched, watched
+from kernellab.torch_api.generated_code import (
+    SEEN,
+    callable_in,
+    launched,
+    marks_of,
+    on_gradient,
+    values_marked,
+    watched,
+)
+from kernellab.torch_api.virtual_gpu import CPU, DEVICE, is_seed, without_gpu, written_out
 
 # Run a graph node by node, each on the expected values of its inputs, and measure differences.
 

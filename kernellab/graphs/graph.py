@@ -157,7 +157,7 @@ def _backend(given: Any) -> Any:
 
 def check_options(options: Mapping[str, Any], own: Sequence[str] = ()) -> None:
     """Raise OptionError, with the nearest name, unless Inductor has these options."""
-    from kernellab.torch_api.capturing import option_names
+    from kernellab.torch_api.capture import option_names
 
     known = option_names()
     for name in options:
@@ -172,7 +172,7 @@ def check_tensors(function: Any, args: Sequence[Any], keywords: Mapping[str, Any
     """Raise ArgumentError if a tensor or a parameter with values is on a GPU."""
     import torch
 
-    from kernellab.torch_api.called_tensors import is_empty
+    from kernellab.torch_api.fx_graphs import is_empty
 
     for place, value in _places(args, keywords):
         if not isinstance(value, torch.Tensor) or is_empty(value):

@@ -33,7 +33,7 @@ from kernellab.graphs.torch_texts import breaks_in
 from kernellab.launch.interception import interpreted
 from kernellab.records.graphs import AblationRow, GraphCapture, ModeTime, Speedups
 from kernellab.torch_api.fx_graphs import leaves, with_leaves
-from kernellab.torch_api.optimizations import UNFUSED, caches_off, nothing_inlined
+from kernellab.torch_api.lowering import UNFUSED, caches_off, nothing_inlined
 
 # Capture a call in a copy of the user's process, which stays as it is.
 
@@ -44,8 +44,8 @@ _MOST_SECONDS = 0.6 * SECONDS
 
 def capture(call: GivenCall) -> GraphCapture:
     """Capture one call."""
-    from kernellab.torch_api.capturing import Backend, mode_options
-    from kernellab.torch_api.capturing import capture as capture_with
+    from kernellab.torch_api.capture import Backend, mode_options
+    from kernellab.torch_api.capture import capture as capture_with
 
     start = time.perf_counter()
     options = call.request
@@ -70,7 +70,7 @@ def capture(call: GivenCall) -> GraphCapture:
 
 def _other_backend(options: Mapping[str, Any]) -> Any:
     """Return a backend other than Inductor, given as a name or as a function, watched."""
-    from kernellab.torch_api.other_backends import WatchedBackend, looked_up
+    from kernellab.torch_api.capture import WatchedBackend, looked_up
 
     given = options["backend"]
     if isinstance(given, str):
@@ -614,14 +614,14 @@ def _symbolic_trace(function: Callable[..., Any], args: tuple[Any, ...]) -> _Pro
 
 
 def _lazy(function: Callable[..., Any], args: tuple[Any, ...]) -> _Program:
-    from kernellab.torch_api import lazy_tensors
+    from kernellab.torch_api import tracers
 
     del args
-    lazy_tensors.forget()
+    tracers.forget()
     return _Program(
-        lazy_tensors.lazily(function),
-        lambda: (lazy_tensors.programs_run(), None),
-        lambda: _sent_on(lazy_tensors.operations_sent_on()),
+        tracers.lazily(function),
+        lambda: (tracers.programs_run(), None),
+        lambda: _sent_on(tracers.operations_sent_on()),
     )
 
 
@@ -641,7 +641,7 @@ def _export(function: Callable[..., Any], args: tuple[Any, ...]) -> _Program:
 
 
 def _compile(function: Callable[..., Any], args: tuple[Any, ...]) -> _Program:
-    from kernellab.torch_api.events import Event, events_heard
+    from kernellab.torch_api.tracers import Event, events_heard
 
     del args
     events: list[Event] = []

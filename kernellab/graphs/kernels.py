@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas
 
     from kernellab.records import Compilation
-    from kernellab.torch_api.capturing import Made, Run
+    from kernellab.torch_api.capture import Made, Run
     from kernellab.tracing.records import Trace
 
 # The kernels of a report: as Inductor writes them, and as kernels of KernelLab.
@@ -71,7 +71,7 @@ class GeneratedKernel:
                 f"{self.name} is C++ for a CPU, not a Triton kernel",
                 advice="Read its text in kernel.source. The log of a GPU's run has Triton kernels.",
             )
-        from kernellab.torch_api.generated_modules import kernel_in
+        from kernellab.torch_api.generated_code import kernel_in
 
         return kernel_in(self.source, self.name)
 
@@ -153,7 +153,7 @@ def _measured(kernel: GeneratedKernel) -> dict[str, Any]:
 
 def run_code(made: Made) -> Run:
     """What runs the generated code of a graph, on CPU tensors."""
-    from kernellab.torch_api.generated_modules import callable_in
+    from kernellab.torch_api.generated_code import callable_in
 
     return callable_in(made.lowering.wrapper, launch)
 

@@ -100,7 +100,7 @@ def call_in_copy(function: str, *arguments: Any) -> Any:
 def _alone(function: Callable[..., Any], *arguments: Any) -> Any:
     import torch
 
-    from kernellab.torch_api.gpu_answers import let_operations_be_traced
+    from kernellab.torch_api.emulation import let_operations_be_traced
 
     torch.set_num_threads(1)  # a copy has none of the threads of torch's pool
     let_operations_be_traced(in_copy=True)

@@ -83,7 +83,7 @@ class CapturedCall(GivenCall):
 
     def send(self, function: str, *more: Any) -> Any:
         """Call "module:function" with this call in another process, and return its result."""
-        from kernellab.torch_api.capturing import prepare
+        from kernellab.torch_api.capture import prepare
 
         prepare()
         if can_copy_this_process():

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, cast
 
 from kernellab.common.saved_files import BadFile, json_in
-from kernellab.errors.positions import SourcePosition, frames_in
+from kernellab.errors.sources import SourcePosition, frames_in
 from kernellab.records.graphs import (
     GraphBreak,
     GraphLaunch,

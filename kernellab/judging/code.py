@@ -24,13 +24,13 @@ import torch
 from kernellab import triton_api
 from kernellab.common.system import temporary_folder
 from kernellab.common.text import remember_source
-from kernellab.compiler.specialization.binding import BoundCall, bind
+from kernellab.compiler.binding import BoundCall, bind
 from kernellab.errors import Diagnostic, KernelLabError
 from kernellab.judging.confinement import confine, end_on_process_calls
 from kernellab.launch.tile_kernel import tile_kernels_in
 from kernellab.records import Target
 from kernellab.records.display import described
-from kernellab.triton_api.shipping import unpack
+from kernellab.triton_api.kernel_contents import unpack
 
 # Other people's code, as it is sent to the process that runs it.
 

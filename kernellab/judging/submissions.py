@@ -11,8 +11,8 @@ from typing import Any
 
 from kernellab import triton_api
 from kernellab.common.processes import Worker
-from kernellab.compiler.modules.structure import position_of
-from kernellab.compiler.specialization.binding import bind
+from kernellab.compiler.binding import bind
+from kernellab.compiler.modules import position_of
 from kernellab.errors import Diagnostic, KernelLabError, WorkerError
 from kernellab.ir import tt
 from kernellab.ir.syntax import read_module

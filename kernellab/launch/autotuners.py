@@ -20,9 +20,9 @@ import torch
 
 from kernellab import triton_api
 from kernellab.common.patches import replaced
-from kernellab.compiler.specialization.argument_values import tensor_of
-from kernellab.compiler.specialization.binding import BoundCall, bind
-from kernellab.compiler.specialization.unwrapping import unwrap_kernel
+from kernellab.compiler.arguments import tensor_of
+from kernellab.compiler.binding import BoundCall, bind
+from kernellab.compiler.kernels import unwrap_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target
 from kernellab.errors import ArgumentError, CompileError, KernelLabError
 from kernellab.launch.argument_copies import without_memory

@@ -12,9 +12,9 @@ from xdsl.dialects.builtin import ModuleOp
 from kernellab import triton_api
 from kernellab.common.arguments import check_tolerance
 from kernellab.common.progress import UNTOUCHED, ProgressBar
-from kernellab.compiler.passes import steering
+from kernellab.compiler import passes
+from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.pipeline import record_passes
-from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import KernelFault, SourcePosition, UnsupportedOperation
 from kernellab.interpreter.execution.launcher import launch_text
 from kernellab.ir import ttg
@@ -35,7 +35,7 @@ def bisect(
     rtol: float = 0.0,
     atol: float = 0.0,
     skip: str | Sequence[str] = (),
-    pipeline: Sequence[steering.Item] | None = None,
+    pipeline: Sequence[passes.Item] | None = None,
 ) -> Bisection:
     """Find the first compiler pass that changes a kernel's results.
 

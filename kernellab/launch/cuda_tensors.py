@@ -28,6 +28,7 @@ from kernellab.torch_api.emulation import (
     HigherOrderOperator,
     OperationMode,
     TorchFunctionMode,
+    check_index,
     draws_numbers,
     follows_default_device,
     function_mode_pushed,
@@ -41,7 +42,6 @@ from kernellab.torch_api.emulation import (
     runs_on_gpu_alone,
     unasked,
 )
-from kernellab.torch_api.gpu_answers import check_index
 
 # Who is inside: for which threads and tasks torch answers as a GPU's would, and for which GPU.
 

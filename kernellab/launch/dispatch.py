@@ -18,14 +18,14 @@ from torch import Tensor
 
 from kernellab import interpreter, triton_api
 from kernellab.common.text import shown
-from kernellab.compiler.machine_code.launch_limits import check_needs
-from kernellab.compiler.specialization.argument_formatting import (
+from kernellab.compiler.arguments import (
     NUMBERS,
     ArgumentFacts,
     facts_of,
     in_words,
 )
-from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.machine_code.resources import check_needs
 from kernellab.compiler.targets import shared_limit
 from kernellab.errors import ArgumentError, CompileError, KernelLabError, UnsupportedOperation
 from kernellab.interpreter.execution import program
@@ -36,8 +36,8 @@ from kernellab.launch.preparation import Grid
 from kernellab.records import Launch, Run, Specialization, Target
 from kernellab.records.launches import DEFAULT, RunOptions
 from kernellab.triton_api import JITFunction
-from kernellab.triton_api.launch_watching import GpuLaunches
-from kernellab.triton_api.mlir_stages import shared_bytes
+from kernellab.triton_api.patches import GpuLaunches
+from kernellab.triton_api.pipeline import shared_bytes
 
 # `on_launch`: the user's functions that are called around every launch.
 #

@@ -17,10 +17,10 @@ from kernellab import triton_api
 from kernellab.common.arguments import check_choice
 from kernellab.common.system import InterruptsBetween
 from kernellab.common.text import counted
+from kernellab.compiler.arguments import plain_value
+from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.gpus import usual_gpu
 from kernellab.compiler.machine_code.resources import read_nvidia
-from kernellab.compiler.specialization.argument_values import plain_value
-from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.targets import (
     DEFAULT_TARGET,
     local_target,

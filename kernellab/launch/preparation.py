@@ -19,10 +19,14 @@ import torch
 from kernellab import triton_api
 from kernellab.common.arguments import keyword_only, parameters_first
 from kernellab.common.text import format_bytes, shown
-from kernellab.compiler.specialization.binding import BoundCall
-from kernellab.compiler.specialization.binding import bind as bind_call
-from kernellab.compiler.specialization.inductor_kernels import InductorKernel, as_triton_kernel
-from kernellab.compiler.specialization.unwrapping import parameter_names, unwrap_kernel
+from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.binding import bind as bind_call
+from kernellab.compiler.kernels import (
+    InductorKernel,
+    as_triton_kernel,
+    parameter_names,
+    unwrap_kernel,
+)
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_target
 from kernellab.errors import ArgumentError, GridError, OptionError
 from kernellab.interpreter.execution.grid import check_grid

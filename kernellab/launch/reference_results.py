@@ -11,8 +11,8 @@ import numpy
 import torch
 
 from kernellab import triton_api
-from kernellab.compiler.specialization.argument_values import tensor_of
-from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.compiler.arguments import tensor_of
+from kernellab.compiler.binding import BoundCall
 from kernellab.errors import ArgumentError, suggestion
 from kernellab.interpreter.execution.program import (
     EVERYTHING,

@@ -15,8 +15,8 @@ from torch import Tensor
 from kernellab import triton_api
 from kernellab.common.arguments import check_flags, listed
 from kernellab.common.text import shown
-from kernellab.compiler.specialization.binding import BoundCall
-from kernellab.compiler.specialization.inductor_kernels import as_triton_kernel
+from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.kernels import as_triton_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import ArgumentError, KernelLabError, NoGrid, OptionError, suggestion
 from kernellab.interpreter.execution.grid import check_has_length

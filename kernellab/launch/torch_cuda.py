@@ -20,7 +20,7 @@ import torch
 
 from kernellab import triton_api
 from kernellab.common.patches import Replacement, WhileAnyThread, all_replaced
-from kernellab.compiler.machine_code.occupancy import AMD_LIMITS, NVIDIA_LIMITS
+from kernellab.compiler.machine_code.resources import AMD_LIMITS, NVIDIA_LIMITS
 from kernellab.compiler.targets import (
     cache_size,
     device_name,
@@ -51,10 +51,15 @@ from kernellab.launch.cuda_tensors import (
     session_is,
 )
 from kernellab.records import Target
-from kernellab.torch_api import emulation, gpu_answers
+from kernellab.torch_api import emulation
 from kernellab.torch_api.autocast_kernels import follow_autocast
-from kernellab.torch_api.emulation import push_modes, remove_modes, stated_default_device
-from kernellab.torch_api.gpu_answers import device_index, let_operations_be_traced
+from kernellab.torch_api.emulation import (
+    device_index,
+    let_operations_be_traced,
+    push_modes,
+    remove_modes,
+    stated_default_device,
+)
 
 # What `torch.cuda.get_device_properties` says of a target.
 
@@ -372,7 +377,7 @@ def _is_tf32_supported(session: Session) -> bool:
 
 
 _DEVICE: dict[str, Answer] = {
-    **_of_torch(gpu_answers.OF_CUDA),
+    **_of_torch(emulation.OF_CUDA),
     "_get_device_properties": lambda session, _index: _properties(session.target),
     "is_initialized": _is(True),
     "init": _is(None),
@@ -472,7 +477,7 @@ OF_ACCELERATOR: dict[str, Answer] = {
 """Functions of `torch.accelerator`."""
 
 OF_C: Mapping[str, Answer] = {
-    **_of_torch(gpu_answers.OF_C),
+    **_of_torch(emulation.OF_C),
     "_cuda_canDeviceAccessPeer": _is(False),
     "_cuda_getArchFlags": lambda session: session.target.name,
     "_cuda_getAllocatorBackend": _is("native"),

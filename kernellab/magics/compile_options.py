@@ -10,10 +10,8 @@ from itertools import chain
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.compiler.specialization.assumed_types import assume
-from kernellab.compiler.specialization.binding import BoundCall, bind
-from kernellab.compiler.specialization.inductor_kernels import InductorKernel
-from kernellab.compiler.specialization.unwrapping import unwrap_kernel
+from kernellab.compiler.binding import BoundCall, bind
+from kernellab.compiler.kernels import InductorKernel, assume, unwrap_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.magics.options import stated
 from kernellab.records import Launch, Target

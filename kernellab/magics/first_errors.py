@@ -19,7 +19,7 @@ from typing import Any
 import triton
 
 from kernellab.errors import label_file
-from kernellab.errors.suggestions import nearest
+from kernellab.errors.exceptions import nearest
 from kernellab.records import Compilation
 from kernellab.torch_api.inductor import is_inductor_kernel
 from kernellab.triton_api import JITFunction

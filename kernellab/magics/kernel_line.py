@@ -91,8 +91,8 @@ def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePositi
         CompileError: the kernel does not compile.
         ArgumentError: types or constants do not fit the kernel, or something is missing.
     """
-    from kernellab.compiler.kept import compile_kept
-    from kernellab.compiler.specialization.unwrapping import unwrap_kernel
+    from kernellab.compiler.kernels import unwrap_kernel
+    from kernellab.compiler.pipeline import compile_kept
     from kernellab.compiler.targets import DEFAULT_TARGET
     from kernellab.errors import ArgumentError, MissingArguments
     from kernellab.magics.compile_options import compile_options_of, launched_call, stated_call

@@ -8,8 +8,8 @@ import ast
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kernellab.compiler.kept import compile_kept, compiled_from
-from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.pipeline import compile_kept, compiled_from
 from kernellab.errors import ArgumentError, CompileError, KernelLabError, OptionError, suggestion
 from kernellab.launch.tile_kernel import TileKernel, keep, tile_kernels_in
 from kernellab.magics import ipython_api

@@ -103,7 +103,7 @@ def tileir(shell: Shell, line: str) -> Any:
 
 def _compiled(kernel: Any, given: Mapping[str, Any], position: SourcePosition) -> Any:
     """The compilation of a kernel, or two that are compared."""
-    from kernellab.compiler.comparison import compare
+    from kernellab.compiler.compare import compare
 
     targets = given["target"] or [None]
     compilations = [

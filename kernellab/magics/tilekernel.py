@@ -29,7 +29,7 @@ COMPILING = (
         "TYPES",
         'Argument types for kernels that the cell does not launch: "*fp32:16, *fp32, i32". ":16" '
         'promises that a pointer or integer is divisible by 16. An entry may be named: "n=i32".',
-        later("kernellab.compiler.specialization.type_strings:parse_signature"),
+        later("kernellab.compiler.arguments:parse_signature"),
     ),
     Option(
         "--constexpr",

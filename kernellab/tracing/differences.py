@@ -11,7 +11,7 @@ import numpy
 import torch
 
 from kernellab.common.text import counted, number_texts
-from kernellab.compiler.specialization.argument_values import array_of
+from kernellab.compiler.arguments import array_of
 from kernellab.errors import ArgumentError, suggestion
 from kernellab.tracing.steps import Frame, Program, Step
 from kernellab.tracing.values import TilePointer, dtype_named

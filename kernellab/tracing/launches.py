@@ -17,9 +17,9 @@ import torch
 from kernellab import triton_api
 from kernellab.common.arguments import check_flags, check_whole
 from kernellab.common.progress import UNTOUCHED, ProgressBar
-from kernellab.compiler.modules.pointers import pointers_of
-from kernellab.compiler.specialization.argument_values import array_of
-from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.compiler.arguments import array_of
+from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.modules import pointers_of
 from kernellab.errors import KernelFault
 from kernellab.interpreter.execution.grid import Programs, chosen_programs, linear_ids
 from kernellab.interpreter.execution.launcher import (

@@ -16,7 +16,7 @@ import numpy
 from xdsl.ir import Operation
 
 from kernellab import triton_api
-from kernellab.compiler.modules.structure import kind
+from kernellab.compiler.modules import kind
 from kernellab.interpreter.affine import AffineTile
 from kernellab.interpreter.codegen.code_writer import located_at
 from kernellab.interpreter.execution.grid import Programs

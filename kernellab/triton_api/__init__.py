@@ -5,7 +5,41 @@ Runs on Triton 3.6 to 3.9, on machines with no GPU and no driver.
 
 from __future__ import annotations
 
-from kernellab.triton_api.requirements import refuse_interpreter_mode, require_triton
+import importlib.util
+import sys
+
+
+def require_triton() -> None:
+    """Say kindly why KernelLab cannot start here, before Triton's own import fails obscurely."""
+    if sys.platform != "linux":
+        raise ImportError(
+            f"KernelLab needs Linux, and this is {sys.platform!r}: it drives the Triton compiler, "
+            "whose wheels exist for Linux only. On Windows use WSL; on a Mac use a Linux "
+            "container (amd64 or arm64); anywhere, use Google Colab. No GPU is needed. The README "
+            "has the commands."
+        )
+    if importlib.util.find_spec("triton") is None:
+        raise ImportError(
+            "KernelLab needs the Triton compiler, and this Python has none. Install it with a "
+            "matching torch: pip install torch==2.13.0 triton==3.7.1. No GPU is needed."
+        )
+
+
+def refuse_interpreter_mode() -> None:
+    """With TRITON_INTERPRET=1 Triton replaces its own library by Python functions,
+    which no compiler can read.
+    """
+    import triton.language as tl
+    from triton import knobs
+    from triton.runtime.jit import JITFunction
+
+    if knobs.runtime.interpret or not isinstance(tl.sum, JITFunction):
+        raise ImportError(
+            "TRITON_INTERPRET=1 is set, so Triton has replaced its compiler by its own "
+            "interpreter. KernelLab has its own interpreter and needs the compiler: unset "
+            "TRITON_INTERPRET and restart Python (or the notebook's kernel)."
+        )
+
 
 require_triton()
 
@@ -16,37 +50,29 @@ from triton.runtime.jit import JITCallable, JITFunction
 
 refuse_interpreter_mode()
 
-from kernellab.triton_api.adoption import (
-    AutotunedLaunches,
-    autotuned_launches_offered,
-    kernels_become,
-    offer_autotuned_launches,
-    pruned_configs,
-)
-from kernellab.triton_api.binding import (
-    Binder,
-    binding_error,
-    create_binder,
-    make_specialization,
-)
-from kernellab.triton_api.compiling import (
+from kernellab.triton_api.compilation import (
     CompiledKernel,
     after_location_snapshot,
     compile_kernel,
     compile_natively,
+    front_end_text,
     load,
     locations_name_ttgir,
     make_source,
+    make_ttir,
+    make_ttir_with_debug_info,
     options_of_launch,
     ttgir_naming_ttir_lines,
 )
 from kernellab.triton_api.debug_info import (
     DEBUG_RECORD,
+    Constant,
     DebugRecord,
     DebugRecords,
+    Group,
+    Held,
+    Operand,
     SourceFunction,
-)
-from kernellab.triton_api.debugging_statements import (
     rewrite_debugging_statements,
 )
 from kernellab.triton_api.diagnostics import (
@@ -54,11 +80,13 @@ from kernellab.triton_api.diagnostics import (
     IrText,
     PipelineStopped,
     captured_output,
+    is_machines_fault,
     native_position,
     position_in_kernel,
     ptxas_diagnostic,
     text_diagnostic,
     translated_errors,
+    translated_machine_errors,
     translated_text_errors,
 )
 from kernellab.triton_api.emulation import (
@@ -72,12 +100,6 @@ from kernellab.triton_api.emulation import (
     emulation_joined,
     emulation_of,
     emulations,
-)
-from kernellab.triton_api.from_text import kernel_of_text
-from kernellab.triton_api.front_end import (
-    front_end_text,
-    make_ttir,
-    make_ttir_with_debug_info,
 )
 from kernellab.triton_api.functions import (
     JIT_SETTINGS,
@@ -99,7 +121,17 @@ from kernellab.triton_api.functions import (
     source_now,
     unreadable_functions,
 )
-from kernellab.triton_api.given_kernels import (
+from kernellab.triton_api.kernel_contents import (
+    MadeOf,
+    check_globals,
+    functions_within,
+    is_made_of_the_same,
+    is_variant,
+    made_of,
+    note_compiled,
+    with_source,
+)
+from kernellab.triton_api.kernel_stubs import (
     GivenModule,
     entry_fits,
     facts_of,
@@ -110,48 +142,47 @@ from kernellab.triton_api.given_kernels import (
     records_as_json,
     records_from_json,
 )
-from kernellab.triton_api.kernel_contents import (
-    MadeOf,
-    check_globals,
-    functions_within,
-    is_made_of_the_same,
-    made_of,
-    note_compiled,
+from kernellab.triton_api.kernel_text import (
+    StandaloneText,
+    kernel_of_text,
+    layout_of_parts,
+    parts_of_layout,
+    standalone_text,
 )
-from kernellab.triton_api.literals import layout_of_parts, parts_of_layout
-from kernellab.triton_api.machine_faults import is_machines_fault, translated_machine_errors
-from kernellab.triton_api.mlir_text import (
+from kernellab.triton_api.patches import (
+    AutotunedLaunches,
+    autotuned_launches_offered,
+    kernels_become,
+    offer_autotuned_launches,
+    pruned_configs,
+)
+from kernellab.triton_api.stages import (
+    freed_after,
     generic_form,
     generic_text,
     parse_mlir,
+    stage_names,
 )
-from kernellab.triton_api.option_values import check_options
-from kernellab.triton_api.stages import freed_after, stage_names
-from kernellab.triton_api.standalone import StandaloneText, standalone_text
 from kernellab.triton_api.targets import (
+    LOCATES_WHOLE_EXPRESSIONS,
+    Binder,
     ast_source_class,
     backend_for,
     backend_options,
+    binding_error,
+    check_options,
+    column_from_one,
+    column_in_location,
     compiler_key,
     compute_capability,
+    create_binder,
     gpu_target,
+    make_specialization,
     nvidia_tool,
     option_names,
     toolkit_version,
     triton_type,
     type_spellings,
-)
-from kernellab.triton_api.triton_values import (
-    Constant,
-    Group,
-    Held,
-    Operand,
-)
-from kernellab.triton_api.variants import is_variant, with_source
-from kernellab.triton_api.versions import (
-    LOCATES_WHOLE_EXPRESSIONS,
-    column_from_one,
-    column_in_location,
 )
 
 __all__ = [

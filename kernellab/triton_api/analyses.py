@@ -31,7 +31,7 @@ from kernellab import triton_api
 from kernellab.common.patches import replaced
 from kernellab.errors import SourcePosition
 from kernellab.records import Specialization, Target
-from kernellab.triton_api.mlir_stages import list_passes, run_up_to_llvm
+from kernellab.triton_api.pipeline import list_passes, run_up_to_llvm
 from kernellab.triton_api.stages import freed_after, front_end_module, stage_functions
 
 __all__ = [

@@ -1,13 +1,5 @@
-"""TTIR that says which statement of the source each operation belongs to,
-and what every name then stands for.
-
-Triton's front end reads a kernel statement by statement and keeps a table of its names.
-Before each statement, and after each that gives names to values, a debug record is put into
-the module: a `tt.print` whose text is a number, and whose operands are the values, or where
-those cannot be printed a call of a function that no one defines. The names of the
-operands are in the `DebugRecord` of that number. Aliases, constants, tuples and parameters are then
-known by name, though no operation makes them. Debug records are for interpreters; a GPU's
-compiler must never see one.
+"""What Triton's front end notes for interpreters: which statement of the source each operation
+belongs to, and what every name then stands for; statements for debugging.
 """
 
 from __future__ import annotations
@@ -23,11 +15,223 @@ from typing import Any, Literal, TypeAlias
 from triton._C import libtriton
 from triton.compiler import code_generator
 from triton.compiler.code_generator import CodeGenerator
+from triton.language import core
+from triton.runtime.jit import JITCallable
 
 from kernellab.common.patches import WhileAnyThread, replaced
-from kernellab.triton_api.debugging_statements import is_breakpoint
 from kernellab.triton_api.functions import definition_of
-from kernellab.triton_api.triton_values import Handles, Held, held
+
+# What a name of a kernel stands for while Triton's front end reads it.
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A value of the IR: the operand of that number.
+
+    Attributes:
+        is_unsigned: the kernel's type is an unsigned integer, which the IR does not say.
+    """
+
+    number: int
+    is_unsigned: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """Several values under one name: a tuple, or an object with fields.
+
+    Attributes:
+        type_name: "tuple", "namedtuple", or the name of the object's class.
+        parts: by position ("0", "1", ...) or field.
+    """
+
+    type_name: str
+    parts: Mapping[str, Held]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A Python object that is known while the kernel is compiled."""
+
+    value: Any
+
+
+Held = Operand | Group | Constant
+"""What a name stands for."""
+
+
+class Handles:
+    """Values of the IR, as operands of one operation.
+
+    Attributes:
+        can_be_printed: whether `tt.print` takes all of them.
+    """
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self.can_be_printed = True
+
+    def add(self, handle: Any) -> int:
+        """The number of one more operand."""
+        self.values.append(handle)
+        return len(self.values) - 1
+
+
+def held(value: Any, handles: Handles) -> Held:
+    """What `value`, an entry of the front end's table of names, is;
+    its values of the IR are added to `handles`.
+    """
+    if isinstance(value, core.constexpr):
+        return Constant(value.value)
+    if isinstance(value, core.tensor):
+        if value.type.is_ptr() and value.type.element_ty.is_block():
+            return Constant(_Unshown("a block pointer"))
+        kind = value.type.scalar
+        is_unsigned = kind.is_int_unsigned() and kind.primitive_bitwidth > 1
+        return Operand(handles.add(value.handle), is_unsigned)
+    if isinstance(value, core.tuple):
+        fields = [
+            name for name in getattr(value.type, "fields", None) or () if name
+        ]  # 3.6: "" for none
+        names = fields or [str(number) for number in range(len(value.values))]
+        parts = {name: held(part, handles) for name, part in zip(names, value.values, strict=True)}
+        return Group("namedtuple" if fields else "tuple", parts)
+    if isinstance(value, core.tensor_descriptor_base):
+        handles.can_be_printed = False
+        return Operand(handles.add(value.handle), False)
+    if isinstance(value, core.base_value):
+        members = {n: v for n, v in vars(value).items() if isinstance(v, core.base_value)}
+        return Group(type(value).__name__, {n: held(v, handles) for n, v in members.items()})
+    return Constant(value)
+
+
+@dataclass(frozen=True)
+class _Unshown:
+    """Stands for a value that has no picture in Python."""
+
+    what: str
+
+    def __repr__(self) -> str:
+        return f"<{self.what}>"
+
+
+# `breakpoint()` and `print(x)` in kernels, which Triton's front end refuses, as what it takes.
+
+
+_IS_BREAKPOINT = "kernellab_breakpoint"
+
+
+def rewrite_debugging_statements(tree: ast.Module) -> ast.Module:
+    """A kernel's source, in place, as Triton's front end takes it; every statement keeps its line.
+
+    `breakpoint()` becomes `pass`, which generates no code on a GPU; `is_breakpoint` still knows it.
+    `print(x)` becomes `print("x", x)`, which is `tl.device_print`: what is printed follows the text
+    before it, or its own expression where there is none. Several texts make several prints.
+    """
+    rewritten: ast.Module = _Rewriter().visit(tree)
+    return rewritten
+
+
+def is_breakpoint(node: ast.AST) -> bool:
+    """Whether a statement was a `breakpoint()`."""
+    return getattr(node, _IS_BREAKPOINT, False) is True
+
+
+@contextmanager
+def debugging_statements_are_read() -> Iterator[None]:
+    """While active, what this thread's front end reads is rewritten,
+    whoever the functions belong to.
+    """
+    token = _is_reading.set(True)
+    try:
+        with _reader_in_place:
+            yield
+    finally:
+        _is_reading.reset(token)
+
+
+_is_reading: ContextVar[bool] = ContextVar("kernellab_debugging_statements", default=False)
+
+
+def _reading(parse: Callable[[Any], ast.Module]) -> Callable[[Any], ast.Module]:
+    def read(function: Any) -> ast.Module:
+        tree = parse(function)
+        return rewrite_debugging_statements(tree) if _is_reading.get() else tree
+
+    return read
+
+
+_reader_in_place = WhileAnyThread(lambda: replaced(JITCallable, parse=_reading(JITCallable.parse)))
+
+
+class _Rewriter(ast.NodeTransformer):
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        if not (isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name)):
+            return node
+        if node.value.func.id == "breakpoint" and not node.value.args and not node.value.keywords:
+            instead = ast.copy_location(ast.Pass(), node)
+            setattr(instead, _IS_BREAKPOINT, True)
+            return instead
+        if node.value.func.id == "print":
+            return [_print(node, node.value, text, values) for text, values in _parts(node.value)]
+        return node
+
+
+def _print(statement: ast.Expr, call: ast.Call, text: str, values: list[ast.expr]) -> ast.Expr:
+    prefix = ast.copy_location(ast.Constant(text), call)
+    printed = ast.copy_location(ast.Call(call.func, [prefix, *values], call.keywords), call)
+    return ast.copy_location(ast.Expr(printed), statement)
+
+
+def _parts(call: ast.Call) -> Iterator[tuple[str, list[ast.expr]]]:
+    """What a print says: texts, each with the values that follow it."""
+    text: str | None = None
+    values: list[ast.expr] = []
+    for said in _said(call.args):
+        if isinstance(said, str):
+            if values:
+                yield _label(text, values), values
+                text, values = None, []
+            text = said if text is None else f"{text} {said}"
+        else:
+            values.append(said)
+    if values or text is not None or not call.args:
+        yield _label(text, values), values
+
+
+def _said(arguments: list[ast.expr]) -> Iterator[str | ast.expr]:
+    """Texts and values in their order; an f-string is taken apart."""
+    for argument in arguments:
+        match argument:
+            case ast.Constant(value=str() as text):
+                yield text
+            case ast.JoinedStr():
+                for part in argument.values:
+                    if isinstance(part, ast.FormattedValue):
+                        yield part.value
+                    elif text := str(getattr(part, "value", "")).strip(" ,;=:"):
+                        yield text
+            case _:
+                yield argument
+
+
+def _label(text: str | None, values: list[ast.expr]) -> str:
+    if text is not None:
+        return text
+    return ", ".join(ast.unparse(value) for value in values)
+
+
+# TTIR that says which statement of the source each operation belongs to, and what every name
+# then stands for.
+#
+# Triton's front end reads a kernel statement by statement and keeps a table of its names. Before
+# each statement, and after each that gives names to values, a debug record is put into the
+# module: a `tt.print` whose text is a number, and whose operands are the values, or where those
+# cannot be printed a call of a function that no one defines. The names of the operands are in
+# the `DebugRecord` of that number. Aliases, constants, tuples and parameters are then known by
+# name, though no operation makes them. Debug records are for interpreters; a GPU's compiler must
+# never see one.
+
 
 DEBUG_RECORD = "kernellab.mark "
 """What the text of a debug record, or the name of the function called, begins with;

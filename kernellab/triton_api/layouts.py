@@ -27,8 +27,7 @@ from kernellab.records.layouts import (
     sizes,
 )
 from kernellab.records.layouts.linear import nvmma_bases, swizzled_bases
-from kernellab.triton_api.mlir_text import parse_mlir
-from kernellab.triton_api.stages import freed_after
+from kernellab.triton_api.stages import freed_after, parse_mlir
 
 __all__ = ["TileType", "bases_between", "layouts_of"]
 

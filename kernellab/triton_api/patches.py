@@ -1,12 +1,5 @@
-"""Patches for the names of Triton's bindings that a backend's stages use,
-so that someone sees each pass.
-
-A backend's stage functions build their pass managers from a few names of their module: `ir`,
-`passes`, `llvm`, and `nvidia` or `amd`. While a watched compilation runs, patches take the place of
-these names. They remember the passes that a stage adds, and run each in a separate pass manager,
-so that the watcher sees the module after each one, and may leave some out. In every other thread,
-and once the compilation is over, the patches behave as what they replace. One more, of Python's
-`subprocess`, hears what the assembler says.
+"""What is replaced in Triton for a time: the names that a backend's stages use, so that someone
+sees each pass; how kernels are made; autotuners; launches of compiled kernels.
 """
 
 from __future__ import annotations
@@ -25,9 +18,81 @@ from types import ModuleType
 from typing import Any
 
 from triton._C import libtriton
+from triton.compiler import CompiledKernel
+from triton.experimental.gluon._runtime import GluonJITFunction
+from triton.runtime.autotuner import Autotuner
+from triton.runtime.errors import AutotunerError
+from triton.runtime.jit import JITFunction
 
 from kernellab.common.patches import WhileAnyThread, replaced
-from kernellab.triton_api.watching import FRONT_END_STAGE, PassCall, Watcher
+
+# Passes of a watched compilation, their names, and the interface of a watcher.
+
+
+FRONT_END_STAGE = "source"
+"""The stage of the module that the front end makes, before any pass."""
+
+
+@dataclass(frozen=True)
+class PassCall:
+    """One pass that a stage adds to its pipeline, or one of LLVM's own steps."""
+
+    stage: str
+    name: str
+    """As in Triton's `add_*`: "coalesce"."""
+    occurrence: int
+    """The how manieth of that name in that stage, from 1, those left out included."""
+    arguments: tuple[Any, ...] = ()
+    adder: str = ""
+    """Where Triton's bindings have the function that adds it: "passes.ttgpuir.add_coalesce".
+    Both backends have passes of the same name as others'."""
+
+    @property
+    def label(self) -> str:
+        """ "ttgir.canonicalizer#2"; the first of a name goes without a number."""
+        number = f"#{self.occurrence}" if self.occurrence > 1 else ""
+        return f"{self.stage}.{self.name}{number}"
+
+
+FRONT_END = PassCall(FRONT_END_STAGE, "front_end", 1)
+
+
+class Watcher:
+    """Sees a compilation go by. What it raises ends the compilation. Here it looks at nothing, and
+    lets every pass run.
+    """
+
+    def module_made(self, call: PassCall, seconds: float, module: Any) -> None:
+        """There is a module, before any pass: the front end has made it, or an IR text was read."""
+
+    def wants(self, _call: PassCall) -> bool:
+        """Whether this pass is to run."""
+        return True
+
+    def pass_ran(self, call: PassCall, seconds: float, module: Any) -> None:
+        """A pass ran on the module of MLIR."""
+
+    def step_ran(self, call: PassCall, seconds: float, module: Any) -> None:
+        """A step of LLVM ran, on LLVM's own module."""
+
+    def relocated(self, module: Any, folder: str) -> None:
+        """Outside of any pass, the module's ops were given new locations,
+        in a file in that passing folder.
+        """
+
+    def stage_made(self, name: str, content: str | bytes, seconds: float) -> None:
+        """A stage is finished; `content` is its text, or the bytes of the binary."""
+
+
+# Patches for the names of Triton's bindings that a backend's stages use, so that someone sees
+# each pass.
+#
+# A backend's stage functions build their pass managers from a few names of their module: `ir`,
+# `passes`, `llvm`, and `nvidia` or `amd`. While a watched compilation runs, patches take the
+# place of these names. They remember the passes that a stage adds, and run each in a separate
+# pass manager, so that the watcher sees the module after each one, and may leave some out. In
+# every other thread, and once the compilation is over, the patches behave as what they replace.
+# One more, of Python's `subprocess`, hears what the assembler says.
 
 
 @dataclass
@@ -286,3 +351,199 @@ def _patches_in(module: ModuleType) -> WhileAnyThread:
 def _patch_of(name: str, original: Any) -> Any:
     own = {"ir": _Ir, "llvm": _Llvm, "subprocess": _Subprocess}
     return own[name]() if name in own else _Namespace(original, name)
+
+
+# Kernels made under our eyes, and autotuners that nothing can time.
+
+
+@contextmanager
+def kernels_become(adopt: Callable[[Any], None], file: str) -> Iterator[None]:
+    """While active, each kernel that `@triton.jit` or `@gluon.jit` makes of a function
+    in `file` is handed to `adopt`.
+
+    `adopt` may change the finished kernel's class to a subclass of it. The decorators themselves
+    stay what they are, however they were imported; so does every `isinstance` check, and every
+    kernel of another file.
+    """
+    initialize = JITFunction.__init__
+
+    @functools.wraps(initialize)
+    def initialize_and_adopt(kernel: Any, fn: Any, *args: Any, **keywords: Any) -> None:
+        initialize(kernel, fn, *args, **keywords)
+        code = getattr(fn, "__code__", None)
+        if code is not None and code.co_filename == file:
+            if type(kernel) in (JITFunction, GluonJITFunction):
+                adopt(kernel)
+
+    with replaced(JITFunction, __init__=initialize_and_adopt):
+        yield
+
+
+@dataclass(frozen=True)
+class AutotunedLaunches:
+    """Who takes autotuned launches.
+
+    Attributes:
+        launch: given Triton's own `Autotuner.run`, an autotuner and a launch's arguments: launches.
+        benchmarker: gives for an autotuner what is called as `do_bench(kernel_call, quantiles)` in
+            its benchmarker's place, also that of a class derived from Autotuner with another `run`;
+            None keeps its benchmarker.
+    """
+
+    launch: Callable[[Callable[..., Any], Any, Sequence[Any], Mapping[str, Any]], Any]
+    benchmarker: Callable[[Any], Callable[..., Any] | None]
+
+
+@contextmanager
+def autotuned_launches_offered(taker: AutotunedLaunches) -> Iterator[None]:
+    """While active, in any thread, each autotuned launch is given to `taker`."""
+    _offer.begin(taker)
+    try:
+        yield
+    finally:
+        _offer.end()
+
+
+def offer_autotuned_launches(taker: AutotunedLaunches) -> None:
+    """Give each autotuned launch to `taker`, from now on.
+
+    Triton's Autotuner gets a benchmarker from the GPU's driver before anything else,
+    so it cannot launch without a GPU.
+    """
+    if not _offer.lasts:
+        _offer.lasts = True
+        _offer.begin(taker)
+
+
+class _Offer:
+    """`Autotuner.run` and `do_bench` are others while somebody takes autotuned launches;
+    the first taker counts.
+
+    Attributes:
+        lasts: whether somebody takes them for good.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._takers = 0
+        self._originals: tuple[Any, Any] = None, None
+        self.lasts = False
+
+    def begin(self, taker: AutotunedLaunches) -> None:
+        with self._lock:
+            self._takers += 1
+            if self._takers == 1:
+                self._originals = Autotuner.run, vars(Autotuner)["do_bench"]
+                Autotuner.run = _run_by_taker(self._originals[0], taker)
+                Autotuner.do_bench = _Benchmarker(self._originals[1], taker)
+
+    def end(self) -> None:
+        with self._lock:
+            self._takers -= 1
+            if self._takers == 0:
+                Autotuner.run, Autotuner.do_bench = self._originals
+
+
+class _Benchmarker:
+    """The descriptor that replaces `autotuner.do_bench` while autotuned launches are taken. What is
+    kept for each autotuner stays where Triton keeps it, among the autotuner's attributes.
+    """
+
+    def __init__(self, original: Any, taker: AutotunedLaunches) -> None:
+        self._original = original
+        self._taker = taker
+
+    def __get__(self, autotuner: Any, owner: type) -> Any:
+        if autotuner is None:
+            return self._original
+        taken = self._taker.benchmarker(autotuner)
+        if taken is not None:
+            return taken
+        kept = vars(autotuner)
+        return kept["do_bench"] if "do_bench" in kept else self._original.__get__(autotuner, owner)
+
+    def __set__(self, autotuner: Any, benchmarker: Any) -> None:
+        vars(autotuner)["do_bench"] = benchmarker
+
+    def __delete__(self, autotuner: Any) -> None:
+        del vars(autotuner)["do_bench"]
+
+
+_offer = _Offer()
+
+
+def _run_by_taker(run_timed: Callable[..., Any], taker: AutotunedLaunches) -> Callable[..., Any]:
+    @functools.wraps(run_timed)
+    def run(autotuner: Any, *args: Any, **keywords: Any) -> Any:
+        __tracebackhide__ = True
+        return taker.launch(run_timed, autotuner, args, keywords)
+
+    return run
+
+
+def pruned_configs(
+    autotuner: Any, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> Sequence[Any]:
+    """The configs that an autotuner would time for a launch:
+    those that its own pruning leaves, which may be none.
+    """
+    before = vars(autotuner).get("nargs")
+    autotuner.nargs = dict(zip(autotuner.arg_names, args))
+    try:
+        pruned: Sequence[Any] = autotuner.prune_configs(dict(keywords))
+    except AutotunerError:
+        return ()
+    finally:
+        autotuner.nargs = before
+    return pruned
+
+
+# Launch hooks: each launch of a compiled kernel on a GPU, seen from outside while somebody wants to
+# see it.
+
+
+Around = Callable[[Any, tuple[int, int, int], Sequence[Any]], AbstractContextManager[Any]]
+"""Given a kernel, the sizes of its grid and all its arguments in order: what is entered before the
+launch, and left after it."""
+
+_OTHERS = 6
+"""What a launcher takes between the grid and the arguments: stream, function, two packs of
+metadata, two hooks."""
+
+
+class GpuLaunches:
+    """The one attribute of Triton's class that changes while somebody watches: until then, and
+    afterwards, it is Triton's own.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._original: Any = None
+
+    def begin(self, around: Around) -> None:
+        """From now on launches go through `around`."""
+        with self._lock:
+            if self._original is None:
+                self._original = vars(CompiledKernel)["run"]
+                CompiledKernel.run = _watched(self._original, around)
+
+    def end(self) -> None:
+        """Launches are Triton's own again."""
+        with self._lock:
+            if self._original is not None:
+                CompiledKernel.run = self._original
+                self._original = None
+
+
+def _watched(original: Any, around: Around) -> property:
+    def run(compiled: Any) -> Callable[..., Any]:
+        launch = original.__get__(compiled)
+        kernel = getattr(compiled.src, "fn", compiled.name)
+
+        def launched(x: int, y: int, z: int, *others: Any) -> Any:
+            with around(kernel, (x, y, z), others[_OTHERS:]):
+                return launch(x, y, z, *others)
+
+        return launched
+
+    return property(run)

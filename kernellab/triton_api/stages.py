@@ -1,22 +1,137 @@
-"""What a backend of Triton compiles with: its stages, the modules that they start from,
-and the context of those.
+"""The stages that a backend of Triton compiles with: the modules that they start from, texts of
+MLIR, and ptxas, which takes PTX.
 """
 
 from __future__ import annotations
 
+import re
+import struct
+import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache, partial
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from triton._C import libtriton
 from triton.backends.compiler import Language
 
-from kernellab.common.system import temporary_folder
+from kernellab.common import processes
+from kernellab.common.patches import WhileAnyThread, replaced
+from kernellab.common.system import DISK_ADVICE, temporary_folder
+from kernellab.errors import KernelLabError, MachineError, WorkerError, WorkerLost
 from kernellab.records import Target
-from kernellab.triton_api.assembling import careful_assembler
+from kernellab.triton_api.diagnostics import OWN_ASSEMBLER, captured_output
 from kernellab.triton_api.targets import backend_for, gpu_target
+
+# PTX on its way through ptxas: as that reads it, in a folder that goes, and whole on its return.
+#
+# Before release 13, which Triton uses up to sm_90, it takes ASCII only, even in comments; into
+# these go the names of the kernel's files and what inline assembly says.
+
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+
+
+def with_ascii_comments(ptx: str) -> str:
+    """The text with escapes for what is not ASCII in its comments; all else stays as it is."""
+    if ptx.isascii():
+        return ptx
+    return _COMMENT.sub(
+        lambda comment: comment[0].encode("ascii", "backslashreplace").decode(), ptx
+    )
+
+
+def careful_assembler(backend: Any) -> AbstractContextManager[None]:
+    """While active, the backend hands its PTX to ptxas with comments in ASCII; what is written
+    meanwhile goes afterwards, however that ends; and half a cubin, which a full disk leaves without
+    a word, is a MachineError.
+
+    The stage "ptx" itself, and keys of Triton's cache, stay what they are.
+    """
+    kind: Any = type(backend)
+    return _careful_in(kind) if hasattr(kind, "make_cubin") else nullcontext()
+
+
+@cache
+def _careful_in(kind: Any) -> WhileAnyThread:
+    """A class of backends with a careful assembler in place of the usual one."""
+
+    def begin() -> AbstractContextManager[None]:
+        original = kind.make_cubin
+
+        def make_cubin(self: Any, source: str, *more: Any, **keywords: Any) -> Any:
+            return _assembled(original, self, with_ascii_comments(source), *more, **keywords)
+
+        return replaced(kind, make_cubin=make_cubin)
+
+    return WhileAnyThread(begin)
+
+
+def _assembled(make_cubin: Any, *arguments: Any, **keywords: Any) -> bytes:
+    """What a backend's method makes of PTX, whole."""
+    with temporary_folder() as folder:
+        try:
+            cubin: bytes = _with_files_in(folder, make_cubin)(*arguments, **keywords)
+        except FileNotFoundError as error:
+            if not str(error.filename).startswith(folder):
+                raise
+            cubin = b""
+    if not cubin:
+        raise MachineError(
+            "The compiler cannot run: the ptxas program wrote nothing.",
+            advice=f"{OWN_ASSEMBLER} {DISK_ADVICE}",
+        )
+    if not is_whole(cubin):
+        raise MachineError(
+            "The compiler cannot run: ptxas wrote a part of its output only.", advice=DISK_ADVICE
+        )
+    return cubin
+
+
+def _with_files_in(folder: str, function: Any) -> Any:
+    """A backend's function whose temporary files are made in a folder: Triton leaves them where
+    its assembler fails.
+    """
+    if not isinstance(function, FunctionType) or function.__globals__.get("tempfile") != tempfile:
+        return function  # of a version, or a tool, that no one has seen yet
+    names = {**function.__globals__, "tempfile": _TemporaryFiles(folder)}
+    code, defaults, cells = function.__code__, function.__defaults__, function.__closure__
+    copied = FunctionType(code, names, function.__name__, defaults, cells)
+    copied.__kwdefaults__ = function.__kwdefaults__
+    return copied
+
+
+class _TemporaryFiles:
+    """The module `tempfile`, for files in one folder."""
+
+    def __init__(self, folder: str) -> None:
+        self.NamedTemporaryFile = partial(tempfile.NamedTemporaryFile, dir=folder)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(tempfile, name)
+
+
+_HEADER = struct.Struct("<16s16x2Q6x4H")
+"""Of an ELF file of 64 bits: its first bytes; where its two tables begin; how long their rows are,
+and how many."""
+
+
+def is_whole(binary: bytes) -> bool:
+    """Whether a cubin or an hsaco is as long as the tables say that it ends with."""
+    if len(binary) < 64:
+        return False
+    magic: bytes
+    magic, programs, sections, *rows = _HEADER.unpack_from(binary)
+    end: int = max(programs + rows[0] * rows[1], sections + rows[2] * rows[3])
+    return magic.startswith(b"\x7fELF") and end <= len(binary)
+
+
+# What a backend of Triton compiles with: its stages, the modules that they start from, and the
+# context of those.
+
 
 StageFunction = Callable[[Any, Any], Any]
 """Takes what the stage before made, and the metadata, a dict that it adds to;
@@ -104,3 +219,91 @@ def front_end_module(source: Any, target: Target, parsed: Any) -> Any:
         backend.get_module_map(),
         new_context(backend),
     )
+
+
+# Texts of MLIR: read by MLIR, printed in the form that needs no knowledge of any op.
+
+
+def parse_mlir(text: str, target: Target) -> Any:
+    """The module of MLIR that a text describes, pretty or generic:
+    TTIR, TTGIR, or the LLVM dialect, of a target.
+
+    What has no location in the text gets an unknown one. The text must come from the compiler,
+    or be read in a process that may abort: MLIR asserts, and some attributes that it never
+    prints make it do so.
+
+    Raises:
+        KernelLabError: MLIR cannot read the text; the message has MLIR's own words and the line.
+    """
+    with captured_output() as output:
+        try:
+            return read_module(text, backend_for(target))
+        except RuntimeError as error:
+            words = _ERROR_IN_TEXT.sub(r"line \1, column \2: ", output.take()).strip()
+            raise KernelLabError(f"MLIR cannot read this text: {words or error}") from error
+
+
+def generic_form(text: str, target: Target) -> str:
+    """A text of MLIR in MLIR's generic form, locations included.
+
+    Raises:
+        KernelLabError: as for `parse_mlir`.
+    """
+    with freed_after(parse_mlir(text, target)) as module:
+        generic = generic_text(module)
+    # MLIR takes the place in the text that it reads for the origin of what states none.
+    return _PLACE_IN_TEXT.sub("loc(unknown)", generic)
+
+
+_PLACE_IN_TEXT = re.compile(r'loc\("[^"]*/kernellab-[^"/]*/module\.mlir":\d+:\d+\)')
+_ERROR_IN_TEXT = re.compile(r'loc\("[^"]*/module\.mlir":(\d+):(\d+)\): error: ')
+
+_UNPRINTABLE = "llvm.data_layout"
+"""An attribute whose value MLIR verifies while printing:
+an invalid one makes it print the generic form."""
+
+
+def generic_text(module: Any) -> str:
+    """The module in MLIR's generic form, locations included:
+    every op quoted, every attribute spelled out.
+    """
+    builder = libtriton.ir.builder(module.context)
+    module.set_attr(_UNPRINTABLE, builder.get_string_attr("generic form, please"))
+    text = str(module)
+    return re.sub(
+        rf' ?{{{re.escape(_UNPRINTABLE)} = "[^"]*"}}|{re.escape(_UNPRINTABLE)} = "[^"]*",? ?',
+        "",
+        text,
+    )
+
+
+# Where MLIR reads a text: in this process, or in the worker process, where it may crash.
+
+
+Query = Callable[..., Any]
+"""Runs a function of MLIR: `query(function, text, target, ...)` is what the function
+returns for the text."""
+
+
+def query_here(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Run it in this process: for texts that this compiler made."""
+    return function(*arguments)
+
+
+def query_worker(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Run it in the worker process: for texts from files, which may have been edited
+    into something that crashes MLIR.
+    """
+    try:
+        return processes.call(f"{function.__module__}:{function.__name__}", *arguments)
+    except WorkerLost:
+        raise
+    except WorkerError as death:
+        raise WorkerError(
+            f"MLIR crashed on a text of this record while it ran {function.__name__}. {death}",
+            advice=(
+                "The text may have been edited, or come from another version of Triton: compare it "
+                "with what the compiler prints now."
+            ),
+            last_words=death.last_words,
+        ) from death

@@ -1,24 +1,64 @@
-"""Targets, backends and their options, as Triton has them;
-on machines with no GPU and no driver.
+"""Targets, backends and their options, as Triton has them, on machines with no GPU and no driver;
+its binder for any target, and what depends on Triton's version.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import re
-from collections.abc import Mapping
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import triton
 import triton.backends.amd
-from triton import knobs
-from triton._C.libtriton import get_cache_invalidating_env_vars
+from packaging.version import Version
+from triton import __version__, knobs
+from triton._C.libtriton import get_cache_invalidating_env_vars, native_specialize_impl
 from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import ASTSource, make_backend
 from triton.experimental.gluon._runtime import GluonASTSource
+from triton.runtime.jit import create_function_from_signature
 
+from kernellab.common.arguments import is_flag, is_whole
+from kernellab.common.text import shown
+from kernellab.errors import CompileError, OptionError, SourcePosition, nearest
 from kernellab.records import Target
+from kernellab.triton_api.functions import definition_of
+
+# What depends on Triton's version: how it counts columns in its locations, and lowers scans.
+
+
+COLUMNS_OF_THE_FILE = Version(__version__) >= Version("3.8")
+"""From 3.8 on columns are the file's, from 1. Before, they are those of Python's AST:
+from 0, a function's indentation cut off."""
+
+LOCATES_WHOLE_EXPRESSIONS = COLUMNS_OF_THE_FILE
+"""From 3.8 on an operation's location is the start of the expression that it computes. Before, it
+is the start of what the front end visited last: of `a * b`, the start of `b`."""
+
+FIRST_COLUMN = 1 if COLUMNS_OF_THE_FILE else 0
+"""What Triton calls the first column."""
+
+
+def column_from_one(column: int) -> int:
+    """A location's column, counted from 1."""
+    return column - FIRST_COLUMN + 1
+
+
+def column_in_location(column: int) -> int:
+    """The column that a location has, of one counted from 1."""
+    return column - 1 + FIRST_COLUMN
+
+
+TURNS_WARPS_AT_ONCE = Version(__version__) >= Version("3.9")
+"""A scan from the end turns a warp's values round:
+by one shuffle from 3.9 on, before by one for each bit of the lane."""
+
+# Targets, backends and their options, as Triton has them; on machines with no GPU and no driver.
 
 
 def gpu_target(target: Target) -> Any:
@@ -114,3 +154,230 @@ def compiler_key(target: Target) -> str:
     with suppress(Exception):
         said.append(repr(sorted(get_cache_invalidating_env_vars().items())))
     return " ".join(said)
+
+
+# From the arguments of a call to what Triton specializes on: its own binder, for any target.
+
+
+Binder = Callable[..., tuple[dict[str, Any], list[Any], dict[str, Any]]]
+"""Called like the kernel; gives values by parameter, (type, hint) by parameter,
+and the keywords that are not parameters."""
+
+
+def create_binder(kernel: Any, target: Target) -> Binder:
+    """Triton's own binder of a kernel for a target:
+    the same specialization that a launch on that GPU would make.
+    """
+    binder: Binder = create_function_from_signature(
+        kernel.signature, kernel.params, backend_for(target)
+    )
+    return binder
+
+
+def make_specialization(
+    kernel: Any,
+    values: Mapping[str, Any],
+    types: Sequence[Any],
+    target: Target,
+) -> tuple[dict[str, Any], dict[Any, Any], dict[Any, Any]]:
+    """Signature, constants and attributes, by Triton's own code, from what a binder gave."""
+    _, signature, constants, attributes = kernel._pack_args(
+        backend_for(target), {}, dict(values), types, {}
+    )
+    return signature, constants, attributes
+
+
+def binding_error(value: Any, target: Target) -> Exception | None:
+    """None if Triton can pass this value to a kernel, else the exception with which it refuses."""
+    try:
+        native_specialize_impl(backend_for(target), value, False, True, True)
+    except Exception as error:
+        return error
+    return None
+
+
+# What values a backend's options may have: of the type that the backend declares, and within
+# what a GPU has. Triton passes on most of them as they are.
+
+
+def check_options(options: Mapping[str, Any], target: Target) -> None:
+    """Refuse values that mean nothing, then let the backend judge what is left.
+
+    Raises:
+        OptionError: a value of another type than the option's, out of its range, or one that the
+            backend refuses, in the backend's words.
+    """
+    kinds = _kinds(target)
+    for name, value in options.items():
+        if value is None or name not in kinds:
+            continue
+        wanted = [_KINDS[kind] for kind in kinds[name]]
+        if wanted and not any(accepts(value) for accepts, _ in wanted):
+            words = " or ".join(what for _, what in wanted)
+            raise OptionError(
+                f"{name} must be {words}, got {shown(value)}.",
+                advice=f"{target} has the default {name}={shown(backend_options(target)[name])}.",
+            )
+        _check_range(name, value)
+    _check_words(options, target)
+    try:
+        backend_for(target).parse_options(dict(options))
+    except Exception as error:
+        given = ", ".join(f"{name}={shown(value)}" for name, value in options.items())
+        raise OptionError(
+            f"{target} does not accept {given}: {error}", advice=_power_of_two(options, str(error))
+        ) from error
+
+
+def _power_of_two(options: Mapping[str, Any], words: str) -> str:
+    """The neighbors of a number that should be a power of two; "" of other complaints."""
+    for name, value in options.items():
+        if is_whole(value) and value > 1 and f"{name} must be a power of 2" in words:
+            below = 1 << (int(value).bit_length() - 1)
+            return f"Give {name}={below} or {name}={2 * below}."
+    return ""
+
+
+_KINDS: Mapping[type, tuple[Callable[[Any], bool], str]] = {
+    int: (is_whole, "an integer"),
+    bool: (is_flag, "True or False"),
+    str: (lambda value: isinstance(value, str), "a text"),
+    tuple: (
+        lambda value: (
+            isinstance(value, tuple | list | set) and all(isinstance(item, str) for item in value)
+        ),
+        "a tuple of names",
+    ),
+    dict: (lambda value: _names_files(value), "a dict from names to paths of files that are there"),
+}
+"""Type of an option -> whether a value is of it, and what it is called."""
+
+
+def _names_files(value: Any) -> bool:
+    """Of a dict, or of its items, which is what backends make of it."""
+    try:
+        files = dict(value)
+    except (TypeError, ValueError):
+        return False
+    paths = files.values()
+    return all(isinstance(path, str | os.PathLike) and os.path.isfile(path) for path in paths)
+
+
+_RANGES: Mapping[str, tuple[int, int]] = {
+    "num_warps": (1, 64),
+    "num_ctas": (1, 16),
+    "num_stages": (0, 100),
+    "maxnreg": (1, 255),
+    "waves_per_eu": (0, 32),
+}
+"""The least and the most that mean something. Warps are at most 32 on a GPU of warps of 32 lanes,
+which is said where a kernel is compiled; a cluster has at most 16 CTAs, a thread 255 registers
+(CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"). Each stage is a
+copy of a loop's loads before the loop, and a buffer for each: 100 are more than any memory holds.
+"""
+
+
+def _check_range(name: str, value: Any) -> None:
+    if name not in _RANGES or not is_whole(value):
+        return
+    least, most = _RANGES[name]
+    if not least <= value <= most:
+        raise OptionError(
+            f"{name}={shown(value)} is out of range.",
+            advice=f"Give a whole number from {least} to {most}.",
+        )
+    if name == "num_ctas" and value & (value - 1):  # of num_warps the backend says so itself
+        raise OptionError(
+            f"{name} must be a power of two, got {value}.", advice="Give 1, 2, 4, 8 or 16."
+        )
+
+
+def _check_words(options: Mapping[str, Any], target: Target) -> None:
+    """Refuse a precision of products that the target has not."""
+    name, known = "default_dot_input_precision", options.get("allowed_dot_input_precisions")
+    known = known or backend_options(target).get("allowed_dot_input_precisions", ())
+    value = options.get(name)
+    if value is not None and known and value not in known:
+        raise OptionError(
+            f"{name}={shown(value)} is not a precision of {target}.",
+            advice=f"{nearest(value, known)} There are {', '.join(known)}.".lstrip(),
+        )
+
+
+@functools.cache
+def _kinds(target: Target) -> Mapping[str, tuple[type, ...]]:
+    """Option -> the types that a value may have: the declared ones, and that of the default, which
+    some options do not share with their declaration.
+    """
+    defaults = backend_options(target)
+    hints = typing.get_type_hints(type(backend_for(target).parse_options({})))
+    values = {}
+    for name, hint in hints.items():
+        said = typing.get_args(hint) if typing.get_origin(hint) is not tuple else (tuple,)
+        declared = {typing.get_origin(type_) or type_ for type_ in said or (hint,)}
+        own = type(defaults.get(name))
+        is_dict = dict in declared
+        kinds = declared if is_dict else declared | {own}
+        values[name] = tuple(kind for kind in _KINDS if kind in kinds)
+    return values
+
+
+# Instructions that only some targets have: Triton's passes end the process where another target
+# gets one, which a Gluon kernel writes itself.
+
+
+_INSTRUCTIONS: Mapping[str, tuple[str, range, str]] = {
+    r"ttng\.warp_group_dot": ("wgmma", range(9, 10), "sm_90"),
+    r"ttng\.(?:tc_gen5|tmem)_": ("tcgen05", range(10, 12), "sm_100 and sm_103"),
+    r"ttng\.async_tma_": ("TMA", range(9, 100), "sm_90 and later"),
+}
+"""Operations of Triton's -> the instruction, the major compute capabilities that have it (PTX ISA,
+"Target ISA Notes"), and their targets."""
+
+
+def check_instructions(module: Any, kernel: Any, target: Target) -> None:
+    """Refuse a module of a Gluon kernel that has an instruction which the target does not have.
+
+    Raises:
+        CompileError: it has one; the position is the kernel's line.
+    """
+    if target.backend != "cuda" or not kernel.is_gluon():
+        return
+    names: list[str] = []
+    module.walk(lambda operation: names.append(operation.get_name()))
+    for pattern, (instruction, majors, having) in _INSTRUCTIONS.items():
+        name = next((name for name in names if re.match(pattern, name)), None)
+        if name is None or compute_capability(target)[0] in majors:
+            continue
+        operation = name.partition(".")[2]
+        raise CompileError(
+            f"{kernel.__name__!r} cannot be compiled for {target}, which does not have the "
+            f"instruction {instruction} ({operation}).",
+            advice=f"Compile for a target that has it: {having}.",
+            position=_position(str(module), name, kernel),
+            kernel=kernel.__name__,
+            target=str(target),
+        )
+
+
+def _position(text: str, name: str, kernel: Any) -> SourcePosition:
+    """Where a module's text says that an operation comes from, outside of Triton's own files."""
+    locations = dict(re.findall(r"^(#loc\d*) = loc\((.*)\)$", text, re.MULTILINE))
+    line = next((line for line in text.splitlines() if re.search(rf"{name}\b", line)), "")
+    library = str(Path(str(triton.__file__)).parent)
+    return next(
+        (place for place in _places(line, locations) if not place.file.startswith(library)),
+        definition_of(kernel),
+    )
+
+
+def _places(location: str, locations: Mapping[str, str]) -> Iterator[SourcePosition]:
+    """The places that a location names, the innermost call first."""
+    for file, line, column, alias in _PLACE.findall(location):
+        if alias:
+            yield from _places(locations.get(alias, ""), locations)
+        else:
+            yield SourcePosition(file, int(line), int(column))
+
+
+_PLACE = re.compile(r'"([^"]+)":(\d+):(\d+)|(#loc\d*)')

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kernellab.launch.argument_copies import aligned_copy
 from kernellab.records import Specialization, Target
-from kernellab.triton_api.shipping import KernelPickler
+from kernellab.triton_api.kernel_contents import KernelPickler
 from kernellab.tuning.records import Method
 
 # Send a launch's arguments to another process, and restore them there before each run.

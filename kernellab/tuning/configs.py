@@ -14,9 +14,9 @@ import torch
 
 from kernellab import triton_api
 from kernellab.common.arguments import MOST_ITEMS, listed, plain_scalar
-from kernellab.compiler.specialization.argument_values import tensor_of
-from kernellab.compiler.specialization.binding import BoundCall
-from kernellab.compiler.specialization.inductor_kernels import as_triton_kernel
+from kernellab.compiler.arguments import tensor_of
+from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.kernels import as_triton_kernel
 from kernellab.errors import ArgumentError, GridError, OptionError, nearest, suggestion
 from kernellab.interpreter.execution.grid import check_grid, check_has_length
 from kernellab.launch.callbacks import what_it_raised

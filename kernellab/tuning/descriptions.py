@@ -16,10 +16,10 @@ import torch
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.common.arguments import plain_scalar
-from kernellab.compiler.modules.pointers import underlying_argument
+from kernellab.compiler.arguments import format_argument
+from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.modules import underlying_argument
 from kernellab.compiler.pipeline import compile_bound
-from kernellab.compiler.specialization.argument_formatting import format_argument
-from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.ir import tt
 from kernellab.ir.locations import argument_name

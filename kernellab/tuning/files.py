@@ -33,11 +33,11 @@ from kernellab.common.saved_files import (
     write_whole,
 )
 from kernellab.common.system import cache_folder
-from kernellab.compiler.files.restore import target_from_json
+from kernellab.compiler.files import target_from_json
 from kernellab.errors import ArchiveError, ArgumentError
 from kernellab.records import Target
 from kernellab.triton_api.functions import scope_of
-from kernellab.triton_api.shipping import content_of
+from kernellab.triton_api.kernel_contents import content_of
 from kernellab.tuning.configs import autotuner_in, of_config
 from kernellab.tuning.records import Candidate, OccupancyOrNan, Outcome, Timing, Trial, Work
 

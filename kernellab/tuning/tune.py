@@ -23,7 +23,7 @@ from kernellab.common.arguments import (
 )
 from kernellab.common.system import nameless_file, path_of, translated_system_faults, usable_cores
 from kernellab.common.text import shown
-from kernellab.compiler.specialization.inductor_kernels import InductorKernel, as_triton_kernel
+from kernellab.compiler.kernels import InductorKernel, as_triton_kernel
 from kernellab.compiler.targets import local_target, parse_target
 from kernellab.errors import ArgumentError, OptionError, nearest
 from kernellab.interpreter.execution.grid import check_grid
@@ -31,7 +31,7 @@ from kernellab.launch.callbacks import called_with_a_dict, what_it_raised
 from kernellab.launch.preparation import Grid, emulated_for, goes_to_gpu, innermost, takes_launch
 from kernellab.launch.reference_results import Reference, right_results
 from kernellab.records import BoundLaunch, Target
-from kernellab.triton_api.shipping import pack
+from kernellab.triton_api.kernel_contents import pack
 from kernellab.tuning import tunings
 from kernellab.tuning.assignments import Delivery, Job, Setup, Shipment, ship
 from kernellab.tuning.configs import (

@@ -17,9 +17,9 @@ from kernellab import triton_api
 from kernellab.common.arguments import check_flags, check_whole, is_whole
 from kernellab.common.saved_files import Count
 from kernellab.common.text import counted, shown
-from kernellab.compiler.comparison import Comparison, compare
+from kernellab.compiler.binding import BoundCall, bind
+from kernellab.compiler.compare import Comparison, compare
 from kernellab.compiler.pipeline import compile_bound
-from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.errors import ArgumentError
 from kernellab.launch.preparation import Grid, innermost
 from kernellab.records import Compilation, Target

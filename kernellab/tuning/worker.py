@@ -26,8 +26,8 @@ from kernellab import triton_api
 from kernellab.common.arguments import listed
 from kernellab.common.saved_files import kernellab_version
 from kernellab.common.system import OutOfTime, gpu_fault, limited
+from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.pipeline import compile_bound
-from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.compiler.targets import local_target
 from kernellab.errors import (
     ArgumentError,
@@ -44,7 +44,7 @@ from kernellab.profiling.estimates.model import CALIBRATION, Model, estimated_gp
 from kernellab.records import Compilation, Target
 from kernellab.records.comparisons import Difference
 from kernellab.records.launches import RunOptions
-from kernellab.triton_api.shipping import unpack
+from kernellab.triton_api.kernel_contents import unpack
 from kernellab.tuning.assignments import Arguments, Job, Setup, Task, TrialOptions
 from kernellab.tuning.records import Compiled, Dropped, Machine, Method, Outcome, Reason, Timing
 

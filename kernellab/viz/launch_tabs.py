@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from kernellab.checker.records import Finding, Findings
 from kernellab.common import upcalls
-from kernellab.compiler.kept import compile_kept, keeps
+from kernellab.compiler.pipeline import compile_kept, keeps
 from kernellab.errors import ArgumentError, CompileError, KernelFault, KernelLabError
 from kernellab.launch.preparation import EntryPoint, innermost, prepare_bound
 from kernellab.launch.tile_kernel import latest_named, latest_of, launch_stopped_by

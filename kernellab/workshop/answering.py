@@ -26,7 +26,7 @@ from kernellab.records.display import described
 from kernellab.tracing.launches import trace
 from kernellab.tracing.records import Trace
 from kernellab.triton_api import JITFunction, definition_of
-from kernellab.triton_api.shipping import pack
+from kernellab.triton_api.kernel_contents import pack
 from kernellab.workshop.answers import RUNGS, Answer
 from kernellab.workshop.chapters import exercise_named
 from kernellab.workshop.costs import over_budget

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernellab.checker.records import Inputs, element_text
 from kernellab.errors import Diagnostic, ProgramId
-from kernellab.errors.diagnostics import json_value
+from kernellab.errors.exceptions import json_value
 from kernellab.records import BoundLaunch
 from kernellab.records.display import PrintsAsCard
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy
 
-from kernellab.compiler.modules.pointers import pointers_of
-from kernellab.compiler.specialization.binding import bind
+from kernellab.compiler.binding import bind
+from kernellab.compiler.modules import pointers_of
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import Diagnostic
 from kernellab.interpreter.execution.grid import check_grid

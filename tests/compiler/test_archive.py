@@ -20,9 +20,8 @@ import pytest
 
 import kernellab
 from kernellab.common.saved_files import SavedValue
-from kernellab.compiler.files.format import SCHEMA, VERSION
-from kernellab.compiler.files.restore import from_json
-from kernellab.compiler.files.saving import to_json
+from kernellab.compiler.compilations import SCHEMA, VERSION, to_json
+from kernellab.compiler.files import from_json
 from kernellab.errors import ArchiveError, ArgumentError, KernelLabError
 from kernellab.records import Compilation
 from tests.kernels import analyzed

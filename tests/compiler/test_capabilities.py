@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 import kernellab
-from kernellab.compiler.providers import RecordProvider
+from kernellab.compiler.compilations import RecordProvider
 from kernellab.errors import CompileError, NotRecorded
 from kernellab.records import Capability, Compilation
 from tests.kernels import basic

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kernellab
-from kernellab.compiler.comparison import without_locations
+from kernellab.compiler.compare import without_locations
 from kernellab.errors import ArgumentError
 from kernellab.records import Compilation
 from kernellab.viz.comparisons.card import comparison_card

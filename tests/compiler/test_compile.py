@@ -15,7 +15,7 @@ import pytest
 import torch
 from triton.backends.nvidia.compiler import get_ptxas
 
-from kernellab.compiler.machine_code.sass import disassemble, matrix_instructions
+from kernellab.compiler.machine_code.instructions import disassemble, matrix_instructions
 from kernellab.compiler.pipeline import compile
 from kernellab.compiler.targets import DEFAULT_TARGET, SUPPORTED_TARGETS, local_target
 from kernellab.errors import ArgumentError, CompileError, NoSuchStage, OptionError

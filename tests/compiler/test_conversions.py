@@ -13,8 +13,8 @@ import triton.language as tl
 from triton.experimental.gluon import language as gl
 
 from kernellab.compiler.analyses.conversions import elements_moved
-from kernellab.compiler.modules.structure import lines_of_operations
-from kernellab.compiler.passes.snapshots import lowered_text
+from kernellab.compiler.modules import lines_of_operations
+from kernellab.compiler.passes import lowered_text
 from kernellab.interpreter.ptx_threads import Threads, functions
 from kernellab.records import Compilation
 from kernellab.records.layouts import Layout, RegisterLayout

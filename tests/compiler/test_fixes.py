@@ -14,7 +14,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
 from kernellab.triton_api.fixes import rules
-from kernellab.triton_api.fixes.foreign_functions import INSTEAD, instead_of, is_form
+from kernellab.triton_api.fixes.values import INSTEAD, instead_of, is_form
 from tests.kernels import descriptors
 from tests.support.versions import ADDS_DOTS_TO_FLOAT16, CHAINS_COMPARISONS
 

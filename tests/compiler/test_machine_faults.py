@@ -13,7 +13,7 @@ from triton.runtime.errors import PTXASError
 
 import kernellab
 from kernellab.errors import CompileError, KernelLabError, MachineError
-from kernellab.triton_api.machine_faults import machine_error
+from kernellab.triton_api.diagnostics import machine_error
 from kernellab.tuning import worker
 from kernellab.viz.explorer import sides
 from tests.kernels.tuned import double

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from kernellab.compiler.machine_code.cubin import barrier_count, sections
-from kernellab.compiler.machine_code.occupancy import (
+from kernellab.compiler.machine_code.instructions import run_on_cubin
+from kernellab.compiler.machine_code.resources import (
     AMD_LIMITS,
     NVIDIA_LIMITS,
     occupancy,
 )
-from kernellab.compiler.machine_code.sass import run_on_cubin
 from kernellab.compiler.pipeline import compile
 from kernellab.compiler.targets import SUPPORTED_TARGETS, parse_target, shared_limit
 from kernellab.errors import CompileError, TargetError

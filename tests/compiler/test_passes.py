@@ -10,14 +10,14 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 import kernellab.triton_api.pipeline
-from kernellab.compiler.passes.pass_notes import PASS_NOTES, TOPICS
-from kernellab.compiler.passes.recorder import ACTS_ON, PassRecorder
+from kernellab.compiler.binding import bind
+from kernellab.compiler.pass_notes import PASS_NOTES, TOPICS
+from kernellab.compiler.passes import ACTS_ON, PassRecorder
 from kernellab.compiler.pipeline import compile, compile_bound
-from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import SUPPORTED_TARGETS, parse_target
 from kernellab.errors import CompileError
 from kernellab.records import Compilation, DeferredText, Target
-from kernellab.triton_api.mlir_stages import list_passes
+from kernellab.triton_api.pipeline import list_passes
 from tests.corpus.loader import case_name, cases, entry
 from tests.kernels import basic, faulty
 from tests.support.source_files import ROOT
@@ -299,7 +299,7 @@ def test_gluon_kernels_are_recorded():
 def test_every_pass_that_runs_has_a_note(target):
     listed = [*list_passes(target, {}), *list_passes(target, {}, gluon=True)]
     missing = {call.label for call in listed if call.name not in PASS_NOTES}
-    assert not missing, "write a note in kernellab/compiler/passes/pass_notes.py"
+    assert not missing, "write a note in kernellab/compiler/pass_notes.py"
 
 
 def test_every_entry_of_a_record_has_a_note(matmul):

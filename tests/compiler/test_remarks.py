@@ -16,8 +16,8 @@ import pytest
 from triton._C import libtriton
 
 import kernellab
-from kernellab.compiler.remarks.catalog import WORDINGS, explained
-from kernellab.compiler.remarks.collecting import assembler_remarks, compiler_remarks
+from kernellab.compiler.remark_catalog import WORDINGS, explained
+from kernellab.compiler.remarks import assembler_remarks, compiler_remarks
 from kernellab.errors import SourcePosition
 from kernellab.records import Compilation, Resources
 from kernellab.records.compilations import Remark

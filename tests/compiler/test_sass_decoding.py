@@ -8,11 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from kernellab.compiler.machine_code.decoding import control_codes, padding_of, split_operands
+from kernellab.compiler.compilations import RecordProvider
+from kernellab.compiler.machine_code.instructions import (
+    control_codes,
+    instruction_count,
+    padding_lines,
+    padding_of,
+    registers_of,
+    split_operands,
+)
 from kernellab.compiler.machine_code.opcode_classes import CATEGORIES, access_width, category_of
-from kernellab.compiler.machine_code.registers import registers_of
-from kernellab.compiler.machine_code.sass import instruction_count, padding_lines
-from kernellab.compiler.providers import RecordProvider
 from kernellab.compiler.targets import SUPPORTED_TARGETS
 from kernellab.records import Compilation, Instruction
 from tests.compiler.life_ranges import life_ranges

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import triton
 
+from kernellab.compiler.binding import bind
 from kernellab.compiler.machine_code.cubin import ptx_lines
-from kernellab.compiler.machine_code.sass import run_on_cubin
+from kernellab.compiler.machine_code.instructions import run_on_cubin
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.source_map import module_frames, with_passes
-from kernellab.compiler.specialization.binding import bind
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import SourcePosition
 from kernellab.records import Compilation, SourceMap

@@ -16,10 +16,9 @@ from triton.runtime import jit
 from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
-from kernellab.compiler.specialization.argument_values import tensor_of
-from kernellab.compiler.specialization.assumed_types import assume
-from kernellab.compiler.specialization.binding import bind
-from kernellab.compiler.specialization.type_strings import StatedType, parse_signature, parse_type
+from kernellab.compiler.arguments import StatedType, parse_signature, parse_type, tensor_of
+from kernellab.compiler.binding import bind
+from kernellab.compiler.kernels import assume
 from kernellab.compiler.targets import DEFAULT_TARGET, parse_target
 from kernellab.errors import ArgumentError, OptionError
 from kernellab.triton_api import type_spellings

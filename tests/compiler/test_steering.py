@@ -8,13 +8,13 @@ import re
 import pytest
 
 from kernellab.common import processes
-from kernellab.compiler.machine_code.sass import disassemble
-from kernellab.compiler.passes.steering import find_passes, guess_language
+from kernellab.compiler.machine_code.instructions import disassemble
+from kernellab.compiler.passes import find_passes, guess_language
 from kernellab.compiler.pipeline import compile
 from kernellab.compiler.targets import SUPPORTED_TARGETS
 from kernellab.errors import ArgumentError, CompileError, OptionError, WorkerError
 from kernellab.records import Compilation, Target
-from kernellab.triton_api.mlir_stages import list_passes
+from kernellab.triton_api.pipeline import list_passes
 from tests.corpus.loader import entry
 from tests.kernels import basic, faulty
 

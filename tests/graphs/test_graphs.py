@@ -15,8 +15,8 @@ from kernellab.errors import ArchiveError, ArgumentError, OptionError, TargetErr
 from kernellab.graphs.captures import gpu_named
 from kernellab.graphs.report import GraphReport, ReportGraph
 from kernellab.launch.tile_kernel import TileKernel
-from kernellab.torch_api.capturing import Backend, Captured
-from kernellab.torch_api.capturing import capture as capture_call
+from kernellab.torch_api.capture import Backend, Captured
+from kernellab.torch_api.capture import capture as capture_call
 
 HERE = Path(__file__)
 

@@ -272,7 +272,7 @@ def test_texts_of_a_log_are_escaped(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["attention_causal_bf16", "embedding", "reduction_dynamic"])
 def test_graphs_and_code_read_as_what_they_were_printed_from(name: str) -> None:
     from kernellab.graphs.captures import gpu_named
-    from kernellab.torch_api.capturing import Backend, capture
+    from kernellab.torch_api.capture import Backend, capture
 
     torch._dynamo.reset()
     case = CASES[name]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import kernellab
-from kernellab.compiler.specialization.binding import bind
+from kernellab.compiler.binding import bind
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import OutOfBounds
 from kernellab.interpreter.execution.program import make_program

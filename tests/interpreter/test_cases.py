@@ -11,7 +11,7 @@ from xdsl.dialects import builtin
 from xdsl.ir import Operation
 
 from kernellab import triton_api
-from kernellab.compiler.specialization.binding import bind
+from kernellab.compiler.binding import bind
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.interpreter.codegen.analyses import InlinedCallOp
 from kernellab.interpreter.codegen.emitter import RULES

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from xdsl.ir import Operation
 
-from kernellab.compiler.specialization.binding import bind
+from kernellab.compiler.binding import bind
 from kernellab.compiler.targets import parse_target
 from kernellab.interpreter.codegen.emitter import Emitter
 from kernellab.interpreter.execution.launcher import launch_observed

@@ -17,7 +17,7 @@ import torch
 
 import kernellab
 from kernellab import triton_api
-from kernellab.compiler.specialization.binding import bind
+from kernellab.compiler.binding import bind
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import Deadlock, OutOfBounds, UnsupportedOperation
 from kernellab.interpreter.execution import scheduler

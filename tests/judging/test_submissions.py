@@ -15,7 +15,7 @@ from kernellab.errors import KernelLabError
 from kernellab.judging.code import PackedKernel, Part, Texts, definitions
 from kernellab.judging.submissions import Submission, submit, wait_for_worker
 from kernellab.records import Compilation
-from kernellab.triton_api.shipping import pack
+from kernellab.triton_api.kernel_contents import pack
 
 TARGET = parse_target("sm_90")
 

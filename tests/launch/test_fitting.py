@@ -9,7 +9,7 @@ import pytest
 from kernellab import triton_api
 from kernellab.interpreter.execution.program import program_code
 from kernellab.launch.preparation import EntryPoint, prepare
-from kernellab.triton_api.mlir_stages import shared_bytes
+from kernellab.triton_api.pipeline import shared_bytes
 from tests.corpus.entries import ENTRIES
 from tests.corpus.launches import LAUNCHES
 from tests.corpus.loader import accepting

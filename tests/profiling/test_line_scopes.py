@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 from benchmarks.kernels import atomic_histogram, attention, cumulative_sum, rms_norm, softmax_rows
-from kernellab.compiler.specialization.binding import bind
+from kernellab.compiler.binding import bind
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import ProfileError, UnsupportedOperation
 from kernellab.ir.syntax import read_module
@@ -28,7 +28,7 @@ from kernellab.profiling.profiles.line_marks import (
 )
 from kernellab.profiling.profiles.line_profile import Measured, profile_of, read, spans_of
 from kernellab.profiling.profiles.records import Perturbation
-from kernellab.triton_api.marked_kernels import HEADER_WORDS, MAGIC, ReadingMemory
+from kernellab.triton_api.proton import HEADER_WORDS, MAGIC, ReadingMemory
 
 
 @triton.jit

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernellab.compiler.machine_code.decoding import padding_of
+from kernellab.compiler.machine_code.instructions import padding_of
 from kernellab.errors import ProfileError
 from kernellab.profiling.profiles.nsight import SampledInstruction, lines_of
 from kernellab.viz.explorer.source_lines import kernel_source

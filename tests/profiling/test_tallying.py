@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy
 import pytest
 
-from kernellab.compiler.modules.warp_accesses import NO_ONE, WarpAccess
+from kernellab.compiler.analyses.layouts import NO_ONE, WarpAccess
 from kernellab.interpreter.affine import AffineTile, BoxMask
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.memory.observers import ObservedAccess

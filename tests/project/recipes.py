@@ -31,7 +31,7 @@ KERNEL = """
 import torch, triton, triton.language as tl
 import kernellab
 from kernellab import triton_api
-from kernellab.compiler.specialization.binding import bind
+from kernellab.compiler.binding import bind
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.interpreter.execution.launcher import launch_text
 
@@ -357,9 +357,7 @@ class LoopDepth:
 
 from __future__ import annotations
 
-from kernellab.compiler.modules.analyst import answers
-from kernellab.compiler.modules.opened import OpenedModules
-from kernellab.compiler.modules.structure import loops_around
+from kernellab.compiler.modules import OpenedModules, answers, loops_around
 from kernellab.records.compilations import LOOP_DEPTH
 from kernellab.records.analyses import LoopDepth
 
@@ -406,7 +404,7 @@ TARGET = Recipe(
 """,
             ),
         ),
-        "kernellab/compiler/machine_code/occupancy.py": (
+        "kernellab/compiler/machine_code/resources.py": (
             Insert(
                 '    "86": NvidiaLimits(blocks=16, **_CONSUMER, **_RESERVED),\n',
                 """    "87": NvidiaLimits(
@@ -433,7 +431,7 @@ assert made.occupancy().most_warps == 48, made.occupancy()
 PASS_NOTE = Recipe(
     heading="Add a note on a pass",
     edits={
-        "kernellab/compiler/passes/pass_notes.py": (
+        "kernellab/compiler/pass_notes.py": (
             Insert(
                 "    CLEANING: {\n",
                 '        "example_pass": "An example. Look for nothing.",\n',
@@ -441,7 +439,7 @@ PASS_NOTE = Recipe(
         ),
     },
     proof="""
-from kernellab.compiler.passes.pass_notes import note_of
+from kernellab.compiler.pass_notes import note_of
 assert "Look for nothing" in note_of("example_pass").text
 """,
 )

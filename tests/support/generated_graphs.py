@@ -26,7 +26,7 @@ def kernels_of(codes: list[str]) -> dict[str, str]:
 def codes_here(case: Case, gpu: str) -> tuple[dict[str, str], list[str]]:
     """The kernels that are generated with no GPU, by name, and what went wrong."""
     from kernellab.graphs.captures import gpu_named
-    from kernellab.torch_api.capturing import Backend, capture
+    from kernellab.torch_api.capture import Backend, capture
 
     torch.manual_seed(0)
     function, args = case.make("cpu")

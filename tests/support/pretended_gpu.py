@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kernellab.records import Target
-from kernellab.triton_api.shipping import unpack
+from kernellab.triton_api.kernel_contents import unpack
 from kernellab.tuning import tune, worker
 from kernellab.tuning.assignments import Setup, TrialOptions
 from kernellab.tuning.pools import LocalPool

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import kernellab
-from kernellab.compiler.specialization.binding import bind
+from kernellab.compiler.binding import bind
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.interpreter.codegen.expressions import BUILTINS, MODULES
 from kernellab.interpreter.execution.program import nested_codes, program_code

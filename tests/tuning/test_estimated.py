@@ -11,7 +11,7 @@ import triton
 import kernellab
 from kernellab.cli.demo.kernels import vector_add
 from kernellab.compiler.targets import parse_target
-from kernellab.triton_api.shipping import pack
+from kernellab.triton_api.kernel_contents import pack
 from kernellab.tuning import worker
 from kernellab.tuning.assignments import Job
 from kernellab.tuning.configs import Calls, PreparedCall

@@ -14,7 +14,7 @@ import kernellab
 from benchmarks.kernels import attention
 from kernellab.cli.demo.kernels import matmul, vector_add
 from kernellab.common.saved_files import SavedData
-from kernellab.compiler.comparison import without_locations
+from kernellab.compiler.compare import without_locations
 from kernellab.errors import ArchiveError, ArgumentError
 from kernellab.tuning.files import from_json
 from kernellab.tuning.kernel_source import KernelSource, differs, source_of

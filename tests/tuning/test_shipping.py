@@ -15,11 +15,11 @@ from triton.compiler.compiler import make_backend
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernellab import triton_api
-from kernellab.compiler.specialization.binding import bind
+from kernellab.compiler.binding import bind
 from kernellab.errors import ArgumentError
 from kernellab.launch.tile_kernel import tile_kernels_in
 from kernellab.records import Target
-from kernellab.triton_api.shipping import pack, unpack
+from kernellab.triton_api.kernel_contents import pack, unpack
 from kernellab.tuning.assignments import Arguments, ship
 from tests.kernels.tuned import double
 
@@ -45,7 +45,7 @@ kernel = make(tl.constexpr(5))
 
 THERE = """
 import sys
-from kernellab.triton_api.shipping import unpack
+from kernellab.triton_api.kernel_contents import unpack
 import kernellab
 kernel = unpack(sys.stdin.buffer.read())
 kept = kernellab.compile(kernel, "*i32:16", "i32", BLOCK=16, record="stages")

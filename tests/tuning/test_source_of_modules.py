@@ -18,9 +18,9 @@ import pytest
 import torch
 
 import kernellab
-from kernellab.compiler.comparison import without_locations
+from kernellab.compiler.compare import without_locations
 from kernellab.errors import ArchiveError
-from kernellab.triton_api.shipping import pack, unpack
+from kernellab.triton_api.kernel_contents import pack, unpack
 from kernellab.tuning.kernel_source import KernelSource, differs, source_of
 
 TRITON = "import triton\nimport triton.language as tl\n"

@@ -21,7 +21,7 @@ import kernellab
 from kernellab import triton_api
 from kernellab.common.system import cache_folder
 from kernellab.errors import CompileError
-from kernellab.triton_api.shipping import content_of
+from kernellab.triton_api.kernel_contents import content_of
 from kernellab.tuning import files
 from kernellab.tuning.files import Store
 from kernellab.tuning.pools import close_pools

@@ -16,7 +16,7 @@ import torch
 
 import kernellab
 from kernellab.checker.records import Finding, Findings
-from kernellab.compiler.providers import RecordProvider
+from kernellab.compiler.compilations import RecordProvider
 from kernellab.errors import ArgumentError, ProfileError, SourcePosition
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.profiles.nsight import SampledCode

@@ -14,9 +14,9 @@ from collections.abc import Callable
 import pytest
 
 import kernellab
-from kernellab.compiler.machine_code import sass
-from kernellab.compiler.machine_code.decoding import padding_of
-from kernellab.compiler.readable import readable
+from kernellab.compiler.compare import readable
+from kernellab.compiler.machine_code import instructions
+from kernellab.compiler.machine_code.instructions import padding_of
 from kernellab.errors import ArgumentError, CompileError, OptionError
 from kernellab.ir.syntax import read_module
 from kernellab.records import ControlCodes, SourceMap
@@ -222,10 +222,10 @@ def test_nothing_is_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return call
 
-    monkeypatch.setattr(sass, "run_on_cubin", counted("nvdisasm", sass.run_on_cubin))
     monkeypatch.setattr(
-        "kernellab.compiler.modules.opening.read_module", counted("xDSL", read_module)
+        instructions, "run_on_cubin", counted("nvdisasm", instructions.run_on_cubin)
     )
+    monkeypatch.setattr("kernellab.compiler.modules.read_module", counted("xDSL", read_module))
     compilation = compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=2048)
     sides.explore_compilation(compilation)
     assert asked == {"nvdisasm": 1, "xDSL": 1}

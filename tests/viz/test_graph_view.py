@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import kernellab
-from kernellab.errors.positions import SourcePosition
+from kernellab.errors.sources import SourcePosition
 from kernellab.graphs.report import GraphReport
 from kernellab.records.graphs import CapturedFrame, GraphCapture, GraphNode, Level
 from kernellab.viz.graphs.data import GraphChain, GraphLevel, GraphView, LinkedText

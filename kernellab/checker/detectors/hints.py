@@ -20,7 +20,7 @@ from kernellab import triton_api
 from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.checker.shadow_values import Array, lifted
-from kernellab.compiler.modules.pointers import underlying_argument
+from kernellab.compiler.modules import underlying_argument
 from kernellab.compiler.targets import has_copy_engine
 from kernellab.errors import SourcePosition
 from kernellab.interpreter.affine import AffineTile, as_array

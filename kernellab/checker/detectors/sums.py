@@ -23,7 +23,7 @@ from kernellab.checker.shadow_values import Array, lifted
 from kernellab.checker.slices import behind, function_of
 from kernellab.checker.value_names import name_of
 from kernellab.common.text import number_text, number_texts
-from kernellab.compiler.modules.structure import users_line
+from kernellab.compiler.modules import users_line
 from kernellab.interpreter.codegen.analyses import is_spin_loop, underlying_objects
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.program import ProgramCode, entry_of, per_code

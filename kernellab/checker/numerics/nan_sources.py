@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 
 from kernellab.checker.checked_run import Computed
 from kernellab.checker.shadow_values import Array, Shadow, Shadows, lifted, moved, reach
-from kernellab.compiler.modules.structure import users_line
+from kernellab.compiler.modules import users_line
 from kernellab.errors import SourcePosition
 from kernellab.interpreter.numerics import largest_finite, widen
 from kernellab.ir import mlir, tt

@@ -1,3 +1,3 @@
 """What can be found out about a kernel from the modules that the compiler left:
-one file per question.
+one file per subject.
 """

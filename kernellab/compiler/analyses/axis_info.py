@@ -16,20 +16,18 @@ from math import gcd
 from xdsl.dialects import builtin
 from xdsl.ir import Block, Operation, SSAValue
 
-from kernellab.compiler.modules.analyst import answers
-from kernellab.compiler.modules.opened import OpenedModules
-from kernellab.compiler.modules.pointers import (
-    element_bytes,
-    pointee,
-    pointers_of,
-    underlying_argument,
-)
-from kernellab.compiler.modules.structure import (
+from kernellab.compiler.modules import (
+    OpenedModules,
+    answers,
     arguments_toward,
     attribute,
+    element_bytes,
     functions,
     kind,
+    pointee,
+    pointers_of,
     position_of,
+    underlying_argument,
 )
 from kernellab.errors import SourcePosition
 from kernellab.ir.operations import Atomic, PointerAccess, has, trait_of

@@ -11,16 +11,17 @@ from typing import Literal
 
 from xdsl.ir import Block, Operation, Region
 
-from kernellab.compiler.analyses.shared_memory import (
+from kernellab.compiler.analyses.allocations import (
     Views,
     allocates,
     unique_names,
     views_of,
 )
-from kernellab.compiler.modules.analyst import answers
-from kernellab.compiler.modules.needs import pass_read
-from kernellab.compiler.modules.opened import KernelPlaces, OpenedModules
-from kernellab.compiler.modules.structure import (
+from kernellab.compiler.compilations import pass_read
+from kernellab.compiler.modules import (
+    KernelPlaces,
+    OpenedModules,
+    answers,
     kind,
     numbered,
     position_of,

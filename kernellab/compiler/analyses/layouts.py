@@ -1,25 +1,254 @@
-"""The layout of every tile of a module, by Triton's own answer."""
+"""The layouts of a module's tiles: by Triton's own answer, on their way through the module, and as
+the lanes of a warp access global memory.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 
+import numpy
 from xdsl.dialects import builtin
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
-from kernellab.compiler.modules.analyst import answers
-from kernellab.compiler.modules.layout_flow import tile_type, value_name
-from kernellab.compiler.modules.opened import OpenedModules
-from kernellab.compiler.modules.structure import kind, numbered, position_of
+from kernellab.compiler.analyses.axis_info import blocked_run, power_of_two_up_to, vector_widths
+from kernellab.compiler.modules import (
+    OpenedModules,
+    answers,
+    arguments_toward,
+    blocks_of,
+    element_bytes,
+    integer,
+    kind,
+    name_of,
+    numbered,
+    pointers_of,
+    position_of,
+)
 from kernellab.errors import ArgumentError, LayoutError, nearest, suggestion
-from kernellab.ir.types import MemDescType
-from kernellab.records import Compilation, PassRun
+from kernellab.ir import tt, ttg
+from kernellab.ir.locations import locate
+from kernellab.ir.operations import Atomic, DotLike, PointerAccess, has, touches_memory
+from kernellab.ir.types import MemDescType, element_type
+from kernellab.records import Compilation, PassRun, Target
 from kernellab.records.compilations import LAYOUTS
-from kernellab.records.layouts import Layout
+from kernellab.records.layouts import Layout, Numbers, RegisterLayout, SharedLayout
 from kernellab.records.tile_layouts import Layouts, TileLayout
 from kernellab.triton_api.layouts import TileType
+
+# How layouts travel through a module: which values hand theirs on to which, and which operations
+# settle one.
+
+
+_LOOPS = ("scf.for", "scf.while")
+_ENDS = ("scf.yield", "scf.condition", "ttg.warp_yield", "ttg.warp_return", "cf.br", "cf.cond_br")
+_PLUMBING = (*_LOOPS, *_ENDS, "scf.if", "ttg.warp_specialize", "ttg.warp_specialize.partitions")
+"""Operations that hand values to blocks and out of them, and look at none."""
+_FREE = ("arith.constant", "tt.make_range", "tt.splat", "tt.expand_dims", "tt.broadcast")
+"""Operations that make any layout alike, or follow from another."""
+_REARRANGING = ("tt.reduce", "tt.scan", "tt.gather", "tt.histogram", "tt.reshape")
+"""Operations that bring elements to other places."""
+
+
+@cache
+def tile_type(type: Attribute) -> TileType | None:
+    """A type as a question for Triton; None for one without a layout."""
+    if isinstance(type, MemDescType):
+        whole = MemDescType(
+            type.allocation,
+            type.element_type,
+            type.encoding,
+            type.memory_space,
+            builtin.IntAttr(0),
+            type.allocation,
+        )
+        return TileType(str(whole), str(type.encoding), type.allocated_shape)
+    if isinstance(type, builtin.TensorType) and not isinstance(type.encoding, builtin.NoneAttr):
+        return TileType(str(type), str(type.encoding), type.get_shape())
+    return None
+
+
+class Flow:
+    """The tiles of a module, and which hands its layout on to which."""
+
+    def __init__(self, module: Operation) -> None:
+        self._sources: dict[SSAValue, Sequence[SSAValue]] = {}
+        """Backwards, and not through operations that would take any layout."""
+        self._heirs: dict[SSAValue, list[SSAValue]] = {}
+        for value in _tiles(module):
+            sources = _sources(value)
+            if not (isinstance(value, OpResult) and kind(value.op) in _FREE):
+                self._sources[value] = sources
+            for source in sources:
+                self._heirs.setdefault(source, []).append(value)
+
+    def makers(self, value: SSAValue) -> list[Operation]:
+        """The operations that settle a value's layout, backwards;
+        free ones only where nothing else does.
+        """
+        ends = [end for end in _reached(value, self._sources) if not self._sources.get(end)]
+        made = [end.op for end in ends if isinstance(end, OpResult)]
+        return [op for op in made if kind(op) not in _FREE] or made
+
+    def users(self, value: SSAValue) -> list[Operation]:
+        """The operations that need a value's layout, forwards."""
+        return [
+            use.operation
+            for reached in _reached(value, self._heirs)
+            for use in reached.uses
+            if kind(use.operation) not in _PLUMBING
+            and not set(use.operation.results).intersection(self._heirs.get(reached, ()))
+        ]
+
+
+def _reached(start: SSAValue, onward: Mapping[SSAValue, Iterable[SSAValue]]) -> list[SSAValue]:
+    """All values that follow from a value, itself first."""
+    reached, waiting = {start: None}, [start]
+    while waiting:
+        for next_value in onward.get(waiting.pop(), ()):
+            if next_value not in reached:
+                reached[next_value] = None
+                waiting.append(next_value)
+    return list(reached)
+
+
+def _tiles(module: Operation) -> Iterator[SSAValue]:
+    for op in module.walk():
+        yield from (result for result in op.results if tile_type(result.type))
+    for block in blocks_of(module):
+        yield from (argument for argument in block.args if tile_type(argument.type))
+
+
+def _sources(value: SSAValue) -> Sequence[SSAValue]:
+    """The values whose layout a value has because it is handed on to it."""
+    if isinstance(value, BlockArgument):
+        return entering(value)
+    assert isinstance(value, OpResult)
+    op = value.op
+    if kind(op) in _PLUMBING:
+        return leaving(value)
+    if waited := _waited_for(value):
+        return waited
+    if isinstance(value.type, MemDescType):
+        # Other views of the same bytes.
+        return [op.operands[0]] if kind(op).startswith("ttg.memdesc_") else ()
+    if kind(op) == "tt.expand_dims":  # its operand has a slice of its layout
+        return op.operands
+    if _settles(op):
+        return ()
+    return [operand for operand in op.operands if _same_encoding(operand.type, value.type)]
+
+
+def _settles(op: Operation) -> bool:
+    """Whether an operation determines a layout, even where its operands and results have
+    the same layout.
+    """
+    return touches_memory(op) or has(op, DotLike) or kind(op) in _REARRANGING
+
+
+def _same_encoding(left: Attribute, right: Attribute) -> bool:
+    mine, theirs = tile_type(left), tile_type(right)
+    return mine is not None and theirs is not None and mine.encoding == theirs.encoding
+
+
+# Through blocks
+
+
+def entering(argument: BlockArgument) -> list[SSAValue]:
+    """What each way into a block hands to one of its arguments;
+    to a loop's also what comes round.
+    """
+    place = argument.index
+    loop = argument.block.parent_op()
+    if (
+        loop is not None
+        and kind(loop) == "scf.while"
+        and argument.block.parent is not loop.regions[0]
+    ):
+        return _ended(loop, 0, place + 1)
+    handed = [
+        values[place] for _, values in arguments_toward(argument.block) if place < len(values)
+    ]
+    if loop is None or kind(loop) not in _LOOPS:
+        return handed
+    return handed + _ended(loop, -1, place - (1 if kind(loop) == "scf.for" else 0))
+
+
+def leaving(result: OpResult) -> list[SSAValue]:
+    """What the regions of an operation hand to one of its results."""
+    op = result.op
+    if kind(op) == "scf.while":
+        return _ended(op, 0, result.index + 1)
+    return [
+        value for region in range(len(op.regions)) for value in _ended(op, region, result.index)
+    ]
+
+
+def _ended(op: Operation, region: int, place: int) -> list[SSAValue]:
+    """What the end of a region hands on at a place, if it does."""
+    blocks = op.regions[region].blocks
+    end = blocks[-1].last_op if blocks else None
+    if end is None or kind(end) not in _ENDS or not 0 <= place < len(end.operands):
+        return []
+    return [end.operands[place]]
+
+
+# Names
+
+
+def value_name(value: SSAValue) -> str:
+    """The kernel's own name for a value; of a loop's variable, where it has none,
+    that of what goes in or comes round.
+    """
+    for candidate in (value, *_handed(value)):
+        if name := _own_name(candidate):
+            return name
+    return ""
+
+
+def _handed(value: SSAValue) -> list[SSAValue]:
+    """What a block's argument, or one of an operation's several results,
+    was before it was handed on, one and two steps back.
+    """
+    if isinstance(value, BlockArgument):
+        before = entering(value)
+    else:
+        assert isinstance(value, OpResult)
+        before = [*leaving(value), *_waited_for(value)]
+        if kind(value.op) == "scf.for":
+            before.append(value.op.operands[value.index + 3])
+    return [
+        *before,
+        *(
+            operand
+            for source in before
+            if isinstance(source, OpResult)
+            for operand in _waited_for(source)
+        ),
+    ]
+
+
+def _waited_for(result: OpResult) -> list[SSAValue]:
+    """The operand that a wait hands on, one for one, as this result."""
+    op = result.op
+    one_for_one = kind(op).endswith("_wait") and len(op.results) == len(op.operands)
+    return [op.operands[result.index]] if one_for_one else []
+
+
+def _own_name(value: SSAValue) -> str:
+    """The name that a value's own location says;
+    the location of an operation with several results names none of them.
+    """
+    if isinstance(value, BlockArgument):
+        return locate(value.location).name or ""
+    assert isinstance(value, OpResult)
+    return name_of(value.op) if len(value.op.results) == 1 else ""
+
+
+# The layout of every tile of a module, by Triton's own answer.
+
 
 QueryLayouts = Callable[[Sequence[TileType]], Sequence[Layout | LayoutError]]
 """Returns Triton's layouts of several types, with an error for each type without a layout."""
@@ -163,3 +392,170 @@ def _runs_up_to(compilation: Compilation, snapshot: str) -> list[PassRun]:
     runs = [run for run in compilation.passes if run.op_counts_after]
     ends = [number for number, run in enumerate(runs) if snapshot in (run.label, run.stage)]
     return runs[: ends[-1] + 1] if ends else []
+
+
+# Which lanes of which instructions of a warp access which elements of a tile in global memory.
+
+
+NO_ONE = -1
+"""In the place of an element, for a lane that does not take part."""
+
+_VECTOR_ATOMICS_FROM = 90
+"""The compute capability that adds several floats in one atomic:
+PTX has .v2, .v4 and .v8 from sm_90 on."""
+_FLOATS_TO_ADD = ("f16", "bf16", "f32")
+_WIDEST_BITS = 128
+
+
+@dataclass(frozen=True)
+class WarpAccess:
+    """How one operation accesses a tile.
+
+    Attributes:
+        first: for each instruction of a warp and each of its lanes the number of the first element
+            that it accesses, or NO_ONE: int64 of shape (instructions, lanes). Elements are numbered
+            with the last dimension fastest.
+        width: elements that follow it in the same access, itself included.
+        size: of an element, in bytes.
+        held: neighbors along `dimension` that a thread holds, as many as one access could take.
+        dimension: the one along which a thread's neighbors lie, or the neighboring lanes'
+            elements; None for a single element.
+    """
+
+    first: Numbers
+    width: int
+    size: int
+    held: int
+    dimension: int | None
+
+
+class WarpAccesses:
+    """The accesses of a module whose addresses are tiles of pointers or single ones,
+    by their operations.
+
+    Args:
+        module: TTGIR.
+        query: queries Triton for layouts.
+        target: the GPU; what atomics take at once is said of NVIDIA's.
+    """
+
+    def __init__(self, module: builtin.ModuleOp, query: QueryLayouts, target: Target) -> None:
+        self._capability = int(target.arch) if target.backend == "cuda" else 0
+        self._warps = integer(module, "ttg.num-warps") or 1
+        self._lanes = integer(module, "ttg.threads-per-warp") or 32
+        types = [
+            value.type for op in module.walk() if has(op, PointerAccess) for value in op.operands
+        ]
+        self._layouts: Mapping[Attribute, Layout | LayoutError] = layouts_by_type(types, query)
+        self._widths = vector_widths(module, self._run)
+
+    def __getitem__(self, op: Operation) -> WarpAccess:
+        """How an operation accesses its tile.
+
+        Raises:
+            LayoutError: Triton does not say who holds the tile.
+        """
+        pointers = pointers_of(op)
+        width = self._width(op)
+        first = self._holders(pointers)
+        if not isinstance(op, tt.LoadOp):
+            first = _once(first, self._layouts.get(pointers.type))
+        starts = first[..., ::width].transpose(0, 2, 1).reshape(-1, first.shape[1])
+        used = starts[(starts != NO_ONE).any(axis=1)]
+        size = element_bytes(pointers)
+        layout = self._layouts.get(pointers.type)
+        if not isinstance(layout, RegisterLayout) or not layout.shape:
+            return WarpAccess(used, width, size, 1, None)
+        held = {dim: run for dim, run in enumerate(layout.contiguous) if run > 1}
+        dimension = max(held, key=held.__getitem__, default=_along(layout))
+        return WarpAccess(
+            used, width, size, min(held.get(dimension, 1), _WIDEST_BITS // (8 * size)), dimension
+        )
+
+    def _holders(self, pointers: SSAValue) -> Numbers:
+        """The element of every register: shape (blocks and warps, lanes, registers).
+        All threads hold a scalar.
+        """
+        layout = self._layouts.get(pointers.type)
+        if layout is None:
+            return numpy.zeros((self._warps, self._lanes, 1), numpy.int64)
+        if isinstance(layout, LayoutError):
+            raise layout
+        assert isinstance(layout, RegisterLayout), "pointers are held in registers"
+        return layout.all_numbers().reshape(-1, layout.lanes, layout.registers_per_thread)
+
+    def _run(self, tile: SSAValue) -> tuple[int, int] | None:
+        known = blocked_run(tile)
+        layout = self._layouts.get(tile.type)
+        if known is not None or not isinstance(layout, RegisterLayout):
+            return known
+        dimension = layout.order[0]
+        return layout.contiguous[dimension], dimension
+
+    def _width(self, op: Operation) -> int:
+        """Elements of one thread's access."""
+        width = self._widths[op]
+        match op:
+            case tt.AtomicRMWOp():
+                return min(width, self._most_in_one_atomic(op))
+            case _ if has(op, Atomic):
+                return 1
+            case ttg.AsyncCopyGlobalToLocalOp():
+                return min(width, self._run_in_shared(op))
+            case _:
+                return width
+
+    def _most_in_one_atomic(self, op: tt.AtomicRMWOp) -> int:
+        """Triton's rule (AtomicRMWOpConversion): several floats are added at once,
+        other atomics take one element.
+        """
+        element = str(element_type(op.value.type))
+        if tt.ATOMIC_OPERATIONS[op.operation.value.data] != "fadd":
+            return 1
+        if self._capability >= _VECTOR_ATOMICS_FROM and element in _FLOATS_TO_ADD:
+            return _WIDEST_BITS // (8 * element_bytes(op.pointer))
+        return 2 if element == "f16" else 1
+
+    def _run_in_shared(self, op: ttg.AsyncCopyGlobalToLocalOp) -> int:
+        """Elements of a thread's registers that follow each other in shared memory too."""
+        source, destination = (self._layouts.get(v.type) for v in (op.pointer, op.memory))
+        if not isinstance(source, RegisterLayout) or not isinstance(destination, SharedLayout):
+            return _WIDEST_BITS
+        held = source.all_numbers().reshape(-1, source.registers_per_thread)
+        whole = destination.shape[len(destination.shape) - len(source.shape) :]
+        assert whole == source.shape, "a copy fills its buffer"
+        places = destination.offsets().reshape(-1, source.element_count)[0][held]
+        run = 1
+        while 2 * run <= places.shape[1]:
+            groups = places.reshape(len(places), -1, 2 * run)
+            if (groups != groups[..., :1] + numpy.arange(2 * run)).any():
+                break
+            run *= 2
+        return power_of_two_up_to(run)
+
+
+def _along(layout: RegisterLayout) -> int:
+    """The dimension along which neighboring lanes lie."""
+    steps = [dim for vector in layout.lane for dim, step in enumerate(vector) if step]
+    return steps[0] if steps else layout.order[0]
+
+
+def _once(holders: Numbers, layout: Layout | LayoutError | None) -> Numbers:
+    """The holders, of those that hold the same only the first:
+    what changes memory, and any atomic, is done by one thread.
+    """
+    if layout is None:
+        kept = numpy.full_like(holders, NO_ONE)
+        kept[0, 0] = holders[0, 0]
+        return kept
+    assert isinstance(layout, RegisterLayout)
+    lanes, warps = _firsts(layout.lane), _firsts((*layout.warp, *layout.block))
+    return numpy.where(warps[:, None, None] & lanes[None, :, None], holders, NO_ONE)
+
+
+def _firsts(vectors: tuple[tuple[int, ...], ...]) -> numpy.ndarray:
+    """Of the numbers of an input, which have no bit set that leads nowhere."""
+    numbers = numpy.arange(1 << len(vectors))
+    free = sum(1 << bit for bit, vector in enumerate(vectors) if not any(vector))
+    is_first: numpy.ndarray = numbers & free == 0
+    return is_first

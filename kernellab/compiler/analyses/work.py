@@ -1,4 +1,6 @@
-"""Arithmetic and bytes of one program, counted from the TTIR."""
+"""What one program does: its arithmetic and bytes, the functions that it calls, the schedule of its
+loops.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +11,30 @@ from math import prod
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from kernellab.compiler.modules.analyst import answers
-from kernellab.compiler.modules.opened import OpenedModules
-from kernellab.compiler.modules.structure import (
+from kernellab.compiler.modules import (
+    OpenedModules,
+    answers,
     attribute,
     functions,
+    integer,
     kind,
+    name_of,
     position_of,
     symbol,
 )
 from kernellab.ir.locations import argument_name, locate
 from kernellab.ir.operations import DotLike, GlobalAccess, global_effect, has, trait_of
 from kernellab.ir.types import PointerType, TensorDescType, bit_width, element_type, shape
-from kernellab.records.analyses import Work, WorkItem
-from kernellab.records.compilations import WORK
+from kernellab.records.analyses import (
+    CallGraph,
+    Function,
+    PipelineStages,
+    ScheduledLoop,
+    ScheduledOperation,
+    Work,
+    WorkItem,
+)
+from kernellab.records.compilations import CALL_GRAPH, PIPELINE_STAGES, WORK
 
 _FLOAT_OPERATIONS = frozenset(
     {
@@ -237,3 +249,74 @@ def format_integer(value: SSAValue) -> str:
 def work_of(opened: OpenedModules) -> Work:
     """Arithmetic and bytes of one program, counted from the first IR that the record has."""
     return work(opened.snapshot(opened.first_stage), opened.first_stage)
+
+
+# The functions of a kernel that inlining has left, and who calls whom.
+
+
+def call_graph(module: Operation, read_from: str) -> CallGraph:
+    """The call graph of a module of TTIR or TTGIR."""
+    return CallGraph(tuple(_function(op) for op in functions(module)), read_from)
+
+
+def _function(op: Operation) -> Function:
+    inside = [inner for inner in op.walk() if inner is not op]
+    return Function(
+        name=symbol(op, "sym_name"),
+        is_kernel=symbol(op, "sym_visibility") == "public",
+        noinline=_is_true(op, "noinline"),
+        calls=tuple(symbol(inner, "callee") for inner in inside if kind(inner) == "tt.call"),
+        operations=len(inside),
+        position=position_of(op),
+    )
+
+
+def _is_true(op: Operation, name: str) -> bool:
+    value = attribute(op, name)
+    return isinstance(value, builtin.IntegerAttr) and value.value.data != 0
+
+
+@answers(CALL_GRAPH)
+def call_graph_of(opened: OpenedModules) -> CallGraph:
+    """The functions left after inlining, and who calls whom."""
+    return call_graph(opened.snapshot(opened.first_stage), opened.first_stage)
+
+
+# The schedule that the software pipeliner has given to each loop.
+
+
+STAGE = "loop.stage"
+CLUSTER = "loop.cluster"
+LAST_STAGE = "tt.scheduled_max_stage"
+
+
+def pipeline_stages(module: Operation, read_from: str) -> PipelineStages:
+    """The scheduled loops of a module, in the order of its text."""
+    loops = [op for op in module.walk() if integer(op, LAST_STAGE) is not None]
+    return PipelineStages(tuple(_loop(op) for op in loops), read_from)
+
+
+def _loop(loop: Operation) -> ScheduledLoop:
+    operations = [
+        ScheduledOperation(kind(op), name_of(op), stage, integer(op, CLUSTER) or 0, position_of(op))
+        for op in loop.walk()
+        if op is not loop and (stage := integer(op, STAGE)) is not None and _loop_of(op) is loop
+    ]
+    return ScheduledLoop(position_of(loop), (integer(loop, LAST_STAGE) or 0) + 1, tuple(operations))
+
+
+def _loop_of(op: Operation) -> Operation | None:
+    """The innermost scheduled loop around an operation."""
+    current = op.parent_op()
+    while current is not None and integer(current, LAST_STAGE) is None:
+        current = current.parent_op()
+    return current
+
+
+@answers(PIPELINE_STAGES)
+def pipeline_stages_of(opened: OpenedModules) -> PipelineStages:
+    """The schedule of each software-pipelined loop."""
+    scheduled = [run for run in opened.compilation.passes if "schedule_loops" in run.name]
+    if not scheduled:
+        return PipelineStages((), "")
+    return pipeline_stages(opened.after(scheduled[-1]), scheduled[-1].label)

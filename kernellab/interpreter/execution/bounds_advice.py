@@ -14,7 +14,7 @@ from typing import Any
 from xdsl.dialects import builtin
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.compiler.binding import BoundCall
 from kernellab.errors import source_line
 from kernellab.interpreter.codegen.indices import (
     Lane,

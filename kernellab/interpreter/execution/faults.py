@@ -16,7 +16,7 @@ import numpy
 from xdsl.ir import Operation
 
 from kernellab.common.text import counted
-from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.compiler.binding import BoundCall
 from kernellab.errors import (
     Deadlock,
     KernelFault,

@@ -14,8 +14,8 @@ from typing import Any
 import numpy
 
 from kernellab.common.progress import ProgressBar
-from kernellab.compiler.specialization.argument_formatting import FormattedArguments
-from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.compiler.arguments import FormattedArguments
+from kernellab.compiler.binding import BoundCall
 from kernellab.errors import ArgumentError
 from kernellab.interpreter.codegen.emitter import AfterOperation
 from kernellab.interpreter.execution.faults import (

@@ -30,8 +30,8 @@ from kernellab import triton_api
 from kernellab.common.containers import Latest
 from kernellab.common.saved_files import write_whole
 from kernellab.common.system import cache_folder
-from kernellab.compiler.passes.snapshots import module_after
-from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.passes import module_after
 from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter import foreign_code, lowering, numerics, tiles
 from kernellab.interpreter.codegen.analyses import (
@@ -65,8 +65,8 @@ from kernellab.ir.operations import (
 from kernellab.ir.syntax import read_module
 from kernellab.ir.types import PointerType, TensorDescType, dtype
 from kernellab.records import Target
-from kernellab.triton_api import front_end_state
-from kernellab.triton_api.shipping import content_of
+from kernellab.triton_api import compilation
+from kernellab.triton_api.kernel_contents import content_of
 
 # Generated code on disk: the first launch of a process takes it from there.
 #
@@ -118,7 +118,7 @@ def stored_file(kernel: Any, call: BoundCall, target: Target) -> Path | None:
     """
     # Whatever cannot be described, or has no home folder, is made anew.
     with contextlib.suppress(Exception):
-        if front_end_state.always_compiles() or triton_api.is_given(kernel):
+        if compilation.always_compiles() or triton_api.is_given(kernel):
             return None  # a given kernel's source is not what it is made of
         if foreign_code.has_registered_functions():
             return None  # a later process may not register them, and has to say what is missing
@@ -132,7 +132,7 @@ def stored_file(kernel: Any, call: BoundCall, target: Target) -> Path | None:
             sorted(call.specialization.attributes.items()),
             sorted((name, _text(value)) for name, value in options.items()),
             target,
-            front_end_state.environment_of_front_end(),
+            compilation.environment_of_front_end(),
             _makers(),
         )
         digest = hashlib.sha256(repr(described).encode("utf-8", "surrogatepass")).hexdigest()
@@ -146,7 +146,7 @@ def _text(value: Any) -> str:
         return f"({', '.join(map(_text, value))})"
     if value is None or type(value) in (bool, int, float, str):
         return f"{type(value).__name__} {value!r}"
-    if front_end_state.is_dtype(value):
+    if compilation.is_dtype(value):
         return f"dtype {value}"
     raise TypeError(f"{type(value).__name__} has no text")
 
@@ -160,7 +160,7 @@ def _makers() -> tuple[Any, ...]:
 
 def _states() -> Iterator[tuple[str, int, int]]:
     own = (file for folder in _MAKERS for file in sorted(folder.rglob("*.py")))
-    for file in (*own, *front_end_state.files_of_front_end()):
+    for file in (*own, *compilation.files_of_front_end()):
         state = file.stat()
         yield str(file), state.st_size, state.st_mtime_ns
 

@@ -21,7 +21,7 @@ from xdsl.rewriter import Rewriter
 
 from kernellab import triton_api
 from kernellab.common.containers import Latest
-from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.compiler.binding import BoundCall
 from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter.codegen.analyses import ADDRESS, underlying_objects
 from kernellab.interpreter.codegen.emitter import in_order_of_jumps

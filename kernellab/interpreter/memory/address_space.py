@@ -23,7 +23,7 @@ import numpy
 import torch
 
 from kernellab.common.text import shown
-from kernellab.compiler.specialization.argument_values import tensor_of
+from kernellab.compiler.arguments import tensor_of
 from kernellab.errors import ArgumentError
 from kernellab.interpreter.affine import AffineTile, as_array, base_of
 from kernellab.interpreter.memory import global_memory

@@ -15,13 +15,11 @@ from xdsl.dialects import builtin
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.common.progress import UNTOUCHED, ProgressBar
-from kernellab.compiler.modules.layout_flow import entering, leaving
-from kernellab.compiler.modules.pointers import pointee, pointers_of, underlying_argument
-from kernellab.compiler.modules.structure import kind, position_of
-from kernellab.compiler.modules.warp_accesses import WarpAccess, WarpAccesses
-from kernellab.compiler.passes.snapshots import LoweredText, lowered, lowered_text
-from kernellab.compiler.specialization.binding import BoundCall
-from kernellab.compiler.subjects import subject_of
+from kernellab.compiler.analyses.layouts import WarpAccess, WarpAccesses, entering, leaving
+from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.compare import subject_of
+from kernellab.compiler.modules import kind, pointee, pointers_of, position_of, underlying_argument
+from kernellab.compiler.passes import LoweredText, lowered, lowered_text
 from kernellab.errors import KernelFault, TargetError
 from kernellab.interpreter.affine import AffineTile, BoxMask, as_array, as_box
 from kernellab.interpreter.codegen.analyses import is_spin_loop

@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 import numpy
 from xdsl.ir import Operation
 
-from kernellab.compiler.modules.warp_accesses import NO_ONE, WarpAccess
+from kernellab.compiler.analyses.layouts import NO_ONE, WarpAccess
 from kernellab.interpreter.memory.observers import DESCRIPTOR_BYTES
 from kernellab.ir import ttng
 from kernellab.ir.types import MemDescType, NvmmaSharedEncoding, TensorDescType

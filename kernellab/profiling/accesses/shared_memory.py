@@ -15,9 +15,8 @@ import numpy
 from xdsl.dialects import builtin
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
-from kernellab.compiler.modules.layout_flow import tile_type, value_name
-from kernellab.compiler.modules.pointers import underlying_argument
-from kernellab.compiler.modules.structure import (
+from kernellab.compiler.analyses.layouts import tile_type, value_name
+from kernellab.compiler.modules import (
     enclosing,
     integer,
     kind,
@@ -25,8 +24,9 @@ from kernellab.compiler.modules.structure import (
     loops_around,
     parents,
     position_of,
+    underlying_argument,
 )
-from kernellab.compiler.passes.snapshots import LoweredText
+from kernellab.compiler.passes import LoweredText
 from kernellab.interpreter.codegen.analyses import InlinedCallOp
 from kernellab.interpreter.ptx import KINDS, Immediate, Instruction, Vector
 from kernellab.interpreter.ptx_threads import Function, Statement, ThreadAccess, Threads, functions

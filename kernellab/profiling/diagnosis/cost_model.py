@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Operation
 
 from kernellab.compiler.gpus import Gpu
-from kernellab.compiler.modules.structure import attribute, kind
+from kernellab.compiler.modules import attribute, kind
 from kernellab.ir.types import (
     AmdMfmaEncoding,
     AmdWmmaEncoding,

@@ -16,9 +16,9 @@ from kernellab.common import upcalls
 from kernellab.common.arguments import parameters_first
 from kernellab.common.system import OutOfTime, limited
 from kernellab.common.text import shown
-from kernellab.compiler.kept import compile_kept
-from kernellab.compiler.specialization.binding import BoundCall
-from kernellab.compiler.specialization.unwrapping import parameter_names
+from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.kernels import parameter_names
+from kernellab.compiler.pipeline import compile_kept
 from kernellab.errors import ArgumentError, KernelLabError, OptionError
 from kernellab.interpreter.codegen.emitter import emit_entry_events
 from kernellab.interpreter.execution.grid import check_grid

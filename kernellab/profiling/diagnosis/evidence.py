@@ -14,9 +14,14 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from kernellab.compiler.analyses.layouts import layouts_by_type
 from kernellab.compiler.gpus import Gpu
-from kernellab.compiler.modules.analyst import CompilerAnalyst
-from kernellab.compiler.modules.opened import OpenedModules
-from kernellab.compiler.modules.structure import kind, loops_around, position_of, users_line
+from kernellab.compiler.modules import (
+    CompilerAnalyst,
+    OpenedModules,
+    kind,
+    loops_around,
+    position_of,
+    users_line,
+)
 from kernellab.errors import KernelLabError, SourcePosition
 from kernellab.ir.operations import DotLike, Elementwise, has, in_region_of_elements
 from kernellab.ir.types import bit_width, element_type, shape

@@ -14,11 +14,18 @@ import numpy
 from xdsl.dialects import builtin
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from kernellab.compiler.modules.layout_flow import entering, leaving
-from kernellab.compiler.modules.opened import OpenedModules
-from kernellab.compiler.modules.pointers import element_bytes, pointers_of, underlying_argument
-from kernellab.compiler.modules.structure import attribute, integer, kind, loops_around, position_of
-from kernellab.compiler.modules.warp_accesses import NO_ONE, WarpAccess, WarpAccesses
+from kernellab.compiler.analyses.layouts import NO_ONE, WarpAccess, WarpAccesses, entering, leaving
+from kernellab.compiler.modules import (
+    OpenedModules,
+    attribute,
+    element_bytes,
+    integer,
+    kind,
+    loops_around,
+    pointers_of,
+    position_of,
+    underlying_argument,
+)
 from kernellab.errors import LayoutError, SourcePosition
 from kernellab.ir.locations import argument_name
 from kernellab.ir.operations import (

@@ -16,12 +16,11 @@ from xdsl.dialects import builtin
 from xdsl.ir import Block, Operation
 
 from kernellab.common.containers import sparse_zeros
+from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.gpus import usual_gpu
-from kernellab.compiler.machine_code.decoding import padding_of
-from kernellab.compiler.modules.pointers import pointers_of, underlying_argument
-from kernellab.compiler.modules.structure import kind
-from kernellab.compiler.passes.snapshots import LoweredText
-from kernellab.compiler.specialization.binding import BoundCall
+from kernellab.compiler.machine_code.instructions import padding_of
+from kernellab.compiler.modules import kind, pointers_of, underlying_argument
+from kernellab.compiler.passes import LoweredText
 from kernellab.interpreter import numerics
 from kernellab.interpreter.codegen.emitter import emit_entry_events
 from kernellab.interpreter.execution.launcher import launch_sampled

@@ -12,9 +12,9 @@ import torch
 
 from kernellab.common.arguments import check_duration
 from kernellab.common.text import joined_sizes
+from kernellab.compiler.binding import BoundCall, bind
 from kernellab.compiler.gpus import GPUS, Gpu
 from kernellab.compiler.pipeline import compile_bound
-from kernellab.compiler.specialization.binding import BoundCall, bind
 from kernellab.errors import ArgumentError, MissingArguments, NotRecorded
 from kernellab.interpreter.execution.grid import check_grid
 from kernellab.launch.argument_copies import tensors_in

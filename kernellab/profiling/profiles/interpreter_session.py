@@ -24,10 +24,9 @@ from xdsl.ir import Operation
 
 from kernellab.common.saved_files import kernellab_version
 from kernellab.compiler.analyses.work import count
-from kernellab.compiler.modules.pointers import pointers_of
-from kernellab.compiler.modules.structure import kind, position_of
+from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.modules import kind, pointers_of, position_of
 from kernellab.compiler.pipeline import compile_bound
-from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import SourcePosition, source_line
 from kernellab.interpreter.codegen.code_writer import located_at
 from kernellab.interpreter.codegen.emitter import emit_passing_events

@@ -48,7 +48,7 @@ from kernellab.profiling.profiles.records import (
 )
 from kernellab.records.launches import RUN_OPTION_NAMES
 from kernellab.triton_api import definition_of, load
-from kernellab.triton_api.marked_kernels import (
+from kernellab.triton_api.proton import (
     HEADER_WORDS,
     MAGIC,
     ReadingMemory,

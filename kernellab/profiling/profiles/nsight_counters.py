@@ -21,8 +21,8 @@ import torch
 import triton
 
 from kernellab.common.arguments import check_duration, listed
+from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.pipeline import compile_bound
-from kernellab.compiler.specialization.binding import BoundCall
 from kernellab.errors import OptionError, ProfileError, TargetError
 from kernellab.interpreter.memory.address_space import memory_behind
 from kernellab.launch.preparation import EntryPoint, prepare_bound, takes_launch
@@ -30,7 +30,7 @@ from kernellab.profiling.estimates.counts import LaunchCounts, count, with_memor
 from kernellab.profiling.estimates.model import CALIBRATION, Model, estimated_gpu
 from kernellab.profiling.profiles.nsight import Counter, Counters, SampledCode, launch_pages
 from kernellab.records import BoundLaunch, Compilation, Target
-from kernellab.triton_api.shipping import pack, unpack
+from kernellab.triton_api.kernel_contents import pack, unpack
 
 # `kernellab.counters`: what Nsight Compute counts of a launch, and what is predicted with no
 # GPU.

@@ -27,10 +27,9 @@ from kernellab.common.arguments import (
 )
 from kernellab.common.saved_files import BadFile, Misfit, kernellab_version
 from kernellab.common.text import shown
+from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.kernels import as_triton_kernel, parameter_names
 from kernellab.compiler.pipeline import compile_bound
-from kernellab.compiler.specialization.binding import BoundCall
-from kernellab.compiler.specialization.inductor_kernels import as_triton_kernel
-from kernellab.compiler.specialization.unwrapping import parameter_names
 from kernellab.compiler.targets import local_target
 from kernellab.errors import ArgumentError, OptionError, ProfileError
 from kernellab.launch.preparation import Grid, bound_launch, goes_to_gpu, innermost

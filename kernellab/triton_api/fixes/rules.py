@@ -1,12 +1,216 @@
-"""The registry of rules: which of them answers a message of the front end's."""
+"""Rules that answer messages of the front end's: what they can use of a refused kernel, which of
+them answers, and whether what it says to write helps.
+"""
 
 from __future__ import annotations
 
+import ast
+import builtins
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
 
-from kernellab.triton_api.fixes.refusal import Fix, Refusal
+import triton.language as tl
+from triton.compiler.code_generator import CodeGenerator
+
+from kernellab.common.text import shown
+from kernellab.errors import Change, changes_between
+from kernellab.triton_api.functions import definition_of
+from kernellab.triton_api.kernel_contents import with_source
+
+# What a rule can use of a refused kernel: the expression, the variables and their types.
+
+
+@dataclass(frozen=True)
+class Fix:
+    """What a message means, and what to write instead."""
+
+    reason: str
+    """In plain words; "" where the message says it well."""
+    advice: str
+    replaces: bool = False
+    """Whether the message itself says nothing to a reader, such as "list index out of range"."""
+
+
+_PLAIN_WORDS = ("a", "an", "it", "the", "this", "axis", "tiles", "elements", "attributes")
+"""First words of reasons that are not names of the kernel."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A message of the front end's, with what was known where it was raised."""
+
+    words: str
+    function: Any
+    """The JIT function of the user's that it is about: the kernel, or one that it calls."""
+    node: ast.AST | None
+    """The expression or statement there, as Triton has it."""
+    scope: Mapping[str, Any] = field(default_factory=dict)
+    """The variables of that function so far, as Triton's values."""
+    inner: tuple[Mapping[str, Any], ...] = ()
+    """The variables of Triton's own functions that were running, the innermost first."""
+
+    def explained_by(self, fix: Fix) -> tuple[str, str]:
+        """Return the reason and the advice of an error, with the text of a rule's fix."""
+        if fix.replaces:
+            return fix.reason, fix.advice
+        first = fix.reason.partition(" ")[0]
+        is_word = first in _PLAIN_WORDS
+        reason = fix.reason[:1].upper() + fix.reason[1:] if is_word else fix.reason
+        return self.words, f"{reason} {fix.advice}".strip()
+
+    def text(self, node: ast.AST | None = None, limit: int = 48) -> str:
+        """An expression as it is written, or "" where it is long or unknown.
+
+        Args:
+            node: the expression; by default the one that was refused.
+            limit: characters from which it counts as long.
+        """
+        node = self.node if node is None else node
+        if not isinstance(node, ast.AST):
+            return ""
+        text = ast.get_source_segment(str(self.function.src), node) or ""
+        return text if len(text) <= limit and "\n" not in text else ""
+
+    def nodes(self) -> Iterator[ast.AST]:
+        """Yield the refused expression and its parts."""
+        return ast.walk(self.node) if isinstance(self.node, ast.AST) else iter(())
+
+    def names(self, part: ast.AST | None = None) -> list[str]:
+        """Return the variables in the refused expression, or in a part, in order, each once."""
+        nodes = self.nodes() if part is None else ast.walk(part)
+        names = [node for node in nodes if isinstance(node, ast.Name)]
+        names.sort(key=lambda node: (node.lineno, node.col_offset))
+        return list(dict.fromkeys(node.id for node in names))
+
+    def around(self) -> list[ast.AST]:
+        """Return the nodes around the refused one, the nearest first."""
+        chain: list[ast.AST] = []
+        if isinstance(self.node, ast.AST):
+            _path_to(self.node, self.function.parse(), chain)
+        return chain
+
+    def statement(self) -> ast.stmt | None:
+        """The statement that the refused expression belongs to."""
+        if isinstance(self.node, ast.stmt):
+            return self.node
+        return next((node for node in self.around() if isinstance(node, ast.stmt)), None)
+
+    def known(self, name: str) -> Any:
+        """The innermost of Triton's own variables with a name; None where there is none."""
+        return next((frame[name] for frame in self.inner if name in frame), None)
+
+    def is_parameter(self, name: str) -> bool:
+        return name in self.function.arg_names
+
+    def is_constant(self, name: str) -> bool:
+        """Whether a parameter is annotated as a constexpr."""
+        return any(p.name == name and p.is_constexpr for p in self.function.params)
+
+
+def _path_to(wanted: ast.AST, tree: ast.AST, chain: list[ast.AST]) -> bool:
+    """Collect the parents of the node that equals the wanted one, the nearest first."""
+    for child in ast.iter_child_nodes(tree):
+        if _is_same(child, wanted) or _path_to(wanted, child, chain):
+            chain.append(tree)
+            return True
+    return False
+
+
+def _is_same(first: ast.AST, second: ast.AST) -> bool:
+    """Whether nodes of two parses of one source are the same."""
+    places = [
+        (type(node), *(getattr(node, name, None) for name in _PLACE)) for node in (first, second)
+    ]
+    return places[0] == places[1] and places[0][1] is not None
+
+
+_PLACE = ("lineno", "col_offset", "end_lineno", "end_col_offset")
+
+
+def variables_at(error: BaseException, function: Any) -> Mapping[str, Any]:
+    """The variables of a JIT function where the front end raised, as Triton's values."""
+    for frame in _frames(error):
+        generator = frame.get("self")
+        if isinstance(generator, CodeGenerator) and generator.jit_fn.src == function.src:
+            return dict(generator.lscope)
+    return {}
+
+
+def variables_inside(error: BaseException) -> tuple[Mapping[str, Any], ...]:
+    """The variables of the Python functions that ran when an error was raised,
+    the innermost first, down to the innermost that walks the kernel's source.
+    """
+    scopes: list[Mapping[str, Any]] = []
+    for frame in _frames(error):
+        scopes.append(frame)
+        if isinstance(frame.get("self"), CodeGenerator):
+            break
+    return tuple(scopes)
+
+
+def _frames(error: BaseException) -> Iterator[Mapping[str, Any]]:
+    """The variables of the frames that an error, or what it came from, passed through,
+    the innermost first.
+    """
+    chain: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in chain:
+        chain.append(current)
+        current = current.__cause__ or current.__context__
+    for part in reversed(chain):
+        frames = list(_frames_of(part.__traceback__))
+        yield from (frame for frame in reversed(frames))
+
+
+def _frames_of(traceback: TracebackType | None) -> Iterator[Mapping[str, Any]]:
+    while traceback is not None:
+        yield traceback.tb_frame.f_locals
+        traceback = traceback.tb_next
+
+
+def kind_of(value: Any) -> str:
+    """What a value of Triton's front end is, in words: "a tile of 16 x 32 fp32"."""
+    if isinstance(value, tl.constexpr):
+        return f"the constant {shown(value.value)}"
+    kind = getattr(value, "type", value)
+    if isinstance(kind, tl.block_type):
+        sizes = " x ".join(str(size) for size in kind.shape)
+        return f"a tile of {sizes} {_element(kind.element_ty)}"
+    if isinstance(kind, tl.dtype):
+        return f"a {_element(kind)}" if kind.is_ptr() else f"one {_element(kind)}"
+    return f"a {type(value).__name__}"
+
+
+def _element(kind: Any) -> str:
+    return f"pointer to {kind.element_ty}" if kind.is_ptr() else str(kind)
+
+
+def is_tile(value: Any) -> bool:
+    return isinstance(getattr(value, "type", None), tl.block_type)
+
+
+def shape_of(value: Any) -> list[int]:
+    """The sizes of a tile; of one value, none."""
+    return [int(size) for size in value.type.shape] if is_tile(value) else []
+
+
+def scalar_of(value: Any) -> Any:
+    """The element type of a tile or of one value; None for what has none."""
+    kind = getattr(value, "type", None)
+    return getattr(kind, "scalar", None)
+
+
+def is_pointer(value: Any) -> bool:
+    scalar = scalar_of(value)
+    return scalar is not None and bool(scalar.is_ptr())
+
+
+# The registry of rules: which of them answers a message of the front end's.
+
 
 Rule = Callable[[Refusal, "re.Match[str]"], "Fix | None"]
 
@@ -36,3 +240,66 @@ def fix_of(refusal: Refusal) -> Fix | None:
                 if fix := function(refusal, match):
                     return fix
     return None
+
+
+# Try what a fix says to write: put it into the source, and have the front end compile that.
+
+
+_MOST = 6
+"""The most places where a fix is tried."""
+
+_NOT_VARIABLES = frozenset({"tl", "torch", "np", "numpy", "math", "triton", *dir(builtins)})
+
+Attempt = Callable[[Any], object]
+"""Compiles a variant of the kernel; raises what the front end raises."""
+
+
+def tried_change(refusal: Refusal, advice: str, attempt: Attempt) -> tuple[Change, ...] | None:
+    """Return the change that an advice asks for, if the front end takes the kernel with it.
+
+    Returns:
+        The change; () if the front end refuses all that the advice may mean; None if the advice is
+        not an expression to write in place of one of the kernel's.
+    """
+    source = str(refusal.function.src)
+    sources = list(_sources(refusal, advice, source))[:_MOST]
+    for changed in sources:
+        with suppress(Exception):  # the front end's, of a change that does not help
+            attempt(with_source(refusal.function, changed))
+            return changes_between(source, changed, definition_of(refusal.function).line)
+    return () if sources else None
+
+
+def _sources(refusal: Refusal, advice: str, source: str) -> Iterator[str]:
+    """Yield the source with what the advice says to write in place of an expression with the same
+    variables, the refused one first.
+    """
+    code = _code(advice)
+    if code is None or not isinstance(refusal.node, ast.AST):
+        return
+    wanted = _names(ast.parse(code))
+    nodes = [*refusal.nodes(), *refusal.around()]
+    is_expression = isinstance(ast.parse(code).body[0], ast.Expr)
+    kinds = ast.expr | ast.Assign | ast.AugAssign if is_expression else ast.Assign | ast.If
+    for node in nodes:
+        if isinstance(node, kinds) and _names(node) == wanted:
+            text = ast.get_source_segment(source, node)
+            if text and text != code and source.count(text) == 1:
+                yield source.replace(text, code)
+
+
+def _code(advice: str) -> str | None:
+    """Return the expression or assignment that an advice says to write."""
+    for end in (match.end() for match in re.finditer(r"[.;,](?: |$)|$", advice)):
+        match = re.search(r"\bWrite (.+)$", advice[:end].rstrip(" .;,"))
+        if match is None:
+            continue
+        with suppress(SyntaxError, ValueError):
+            ast.parse(match[1])
+            return match[1]
+    return None
+
+
+def _names(tree: ast.AST) -> frozenset[str]:
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return frozenset(names - _NOT_VARIABLES)

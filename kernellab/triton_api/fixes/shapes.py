@@ -8,8 +8,7 @@ from typing import Any
 
 import triton
 
-from kernellab.triton_api.fixes.refusal import Fix, Refusal, is_tile, kind_of, shape_of
-from kernellab.triton_api.fixes.rules import rule
+from kernellab.triton_api.fixes.rules import Fix, Refusal, is_tile, kind_of, rule, shape_of
 
 
 @rule(r"incompatible dimensions at index (\d+): (\d+) and (\d+)")

@@ -6,8 +6,7 @@ import ast
 import re
 from dataclasses import replace
 
-from kernellab.triton_api.fixes.refusal import Fix, Refusal, is_pointer, is_tile, kind_of
-from kernellab.triton_api.fixes.rules import rule
+from kernellab.triton_api.fixes.rules import Fix, Refusal, is_pointer, is_tile, kind_of, rule
 from kernellab.triton_api.fixes.shapes import element_of_tile
 
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import triton.language as tl
 
-from kernellab.errors.suggestions import nearest
-from kernellab.triton_api.fixes.refusal import (
+from kernellab.errors.exceptions import nearest
+from kernellab.triton_api.fixes.rules import (
     Fix,
     Refusal,
     is_pointer,
     is_tile,
     kind_of,
+    rule,
     scalar_of,
 )
-from kernellab.triton_api.fixes.rules import rule
 
 
 @rule(r"invalid operands of type (?P<one>\S+) and (?P<other>\S+)")

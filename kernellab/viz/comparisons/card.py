@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from kernellab.compiler.comparison import Comparison, Sides
-from kernellab.compiler.stage_sizes import size_of
+from kernellab.compiler.compare import Comparison, Sides, size_of
 from kernellab.records import Compilation, PassRun
 from kernellab.viz.kit.card import Card, Table, card_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernellab.compiler.comparison import Comparison
+from kernellab.compiler.compare import Comparison
 from kernellab.viz.comparisons.card import comparison_card
 from kernellab.viz.explorer.annotations import annotated, annotations_by_side
 from kernellab.viz.explorer.card import annotation_cards

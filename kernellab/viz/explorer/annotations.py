@@ -17,9 +17,8 @@ from typing import Any
 
 from kernellab.checker.records import Findings
 from kernellab.common.text import joined_sizes
-from kernellab.compiler.comparison import Comparison
-from kernellab.compiler.modules.structure import lines_of_operations
-from kernellab.compiler.subjects import differences, is_defined_alike
+from kernellab.compiler.compare import Comparison, differences, is_defined_alike
+from kernellab.compiler.modules import lines_of_operations
 from kernellab.errors import ArgumentError, KernelLabError, ProfileError
 from kernellab.profiling.accesses.records import Accesses, GlobalAccess, SharedAccess
 from kernellab.profiling.profiles.nsight import ISSUED, REASONS, SampledCode, lines_of

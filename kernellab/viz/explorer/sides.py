@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernellab.common.text import joined_sizes
-from kernellab.compiler.comparison import Comparison, remarks_of
-from kernellab.compiler.machine_code.decoding import padding_of
-from kernellab.compiler.modules.structure import lines_of_operations
-from kernellab.compiler.passes.pass_notes import note_of
-from kernellab.compiler.readable import readable
+from kernellab.compiler.compare import Comparison, readable, remarks_of
+from kernellab.compiler.machine_code.instructions import padding_of
+from kernellab.compiler.modules import lines_of_operations
+from kernellab.compiler.pass_notes import note_of
 from kernellab.compiler.source_map import with_passes
 from kernellab.errors import (
     CompileError,

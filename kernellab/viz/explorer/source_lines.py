@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kernellab.compiler.subjects import definition_line
+from kernellab.compiler.compare import definition_line
 from kernellab.errors import (
     SourcePosition,
     compiled_at,

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kernellab.common.text import counted
-from kernellab.errors.positions import SourcePosition
+from kernellab.errors.sources import SourcePosition
 from kernellab.graphs.kernels import GraphComparison
 from kernellab.graphs.report import GraphReport, ReportGraph
 from kernellab.records.graphs import (

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from string import digits
 
 from kernellab.common.text import counted
-from kernellab.errors.positions import SourcePosition, label_file
+from kernellab.errors.sources import SourcePosition, label_file
 from kernellab.graphs.report import GraphReport, ReportGraph
 from kernellab.records.graphs import GraphLaunch, GraphNode, Level, LoopBuffer
 from kernellab.viz.graphs.data import (

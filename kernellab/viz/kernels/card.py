@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kernellab.compiler.machine_code.sass import matrix_instructions
-from kernellab.compiler.stage_sizes import size_of
+from kernellab.compiler.compare import size_of
+from kernellab.compiler.machine_code.instructions import matrix_instructions
 from kernellab.errors import CompileError, MachineError
 from kernellab.records import (
     Compilation,

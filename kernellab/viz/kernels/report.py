@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernellab.common.pandas_import import pandas
-from kernellab.compiler.stage_sizes import size_of
+from kernellab.compiler.compare import size_of
 from kernellab.records import Compilation, Stage
 from kernellab.viz.explorer.view import compilation_view
 from kernellab.viz.kernels.card import format_matrix_instructions, kernel_card

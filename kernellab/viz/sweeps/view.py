@@ -13,7 +13,7 @@ from typing import Any
 from kernellab.common.arguments import at_most, is_whole
 from kernellab.common.progress import ProgressBar
 from kernellab.common.text import shown
-from kernellab.compiler.comparison import compare
+from kernellab.compiler.compare import compare
 from kernellab.errors import ArgumentError, CompileError
 from kernellab.records import Compilation
 from kernellab.tuning.kernel_source import how_to_open

@@ -7,7 +7,7 @@ from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
-from kernellab.compiler.modules.structure import integer, kind, parents, position_of
+from kernellab.compiler.modules import integer, kind, parents, position_of
 from kernellab.ir.tt import INPUT_PRECISIONS
 from kernellab.ir.types import bit_width, element_type, shape
 from kernellab.profiling.diagnosis import cost_model

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
-from kernellab.compiler.modules.structure import kind
+from kernellab.compiler.modules import kind
 from kernellab.ir.operations import DotLike, has
 from kernellab.profiling.diagnosis import cost_model
 from kernellab.profiling.diagnosis.cost_model import work_of

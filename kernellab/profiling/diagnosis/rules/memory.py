@@ -9,8 +9,7 @@ from math import prod
 from xdsl.dialects import builtin
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from kernellab.compiler.modules.pointers import pointers_of
-from kernellab.compiler.modules.structure import attribute, kind
+from kernellab.compiler.modules import attribute, kind, pointers_of
 from kernellab.ir.locations import argument_name
 from kernellab.ir.operations import GlobalAccess, SharedWrite, global_effect, has, trait_of
 from kernellab.ir.types import shape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from kernellab.compiler.modules.structure import position_of
+from kernellab.compiler.modules import position_of
 from kernellab.compiler.targets import has_copy_engine, has_tensor_memory
 from kernellab.errors import SourcePosition
 from kernellab.ir.types import shape

@@ -1,0 +1,487 @@
+"""Buffers in shared and tensor memory, of a module after the pass that allocates them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from io import StringIO
+
+from xdsl.dialects import builtin
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.printer import Printer
+
+from kernellab.compiler.compilations import pass_read
+from kernellab.compiler.modules import (
+    OpenedModules,
+    answers,
+    arguments_toward,
+    attribute,
+    blocks_of,
+    enclosing,
+    functions,
+    integer,
+    kind,
+    name_of,
+    numbered,
+    position_of,
+    successors,
+    symbol,
+)
+from kernellab.compiler.targets import has_tensor_memory
+from kernellab.errors import SourcePosition
+from kernellab.ir.types import MemDescType
+from kernellab.records.analyses import (
+    TENSOR_MEMORY_COLUMNS,
+    SharedBuffer,
+    SharedMemory,
+    TensorBuffer,
+    TensorMemory,
+)
+from kernellab.records.compilations import SHARED_MEMORY, TENSOR_MEMORY
+from kernellab.triton_api.analyses import allocated_bytes, tensor_memory_places
+
+# Shared memory of a module after the allocation pass: which bytes each buffer has, which values
+# are views of it, how long it lives.
+
+
+OFFSET = "allocation.offset"
+"""The attribute with which the allocation pass says where an operation's shared memory begins."""
+
+Measure = Callable[[str], int]
+"""How many bytes of shared memory a module takes:
+the compiler's own allocation pass, run on the module's text."""
+
+Views = Mapping[SSAValue, frozenset[Operation]]
+"""A value that stands for memory -> the allocating operations that it may be a view of."""
+
+
+def shared_memory(module: builtin.ModuleOp, measure: Measure, read_from: str) -> SharedMemory:
+    """The layout of a module's shared memory.
+
+    Args:
+        module: as the allocation pass left it.
+        measure: queries the compiler for sizes.
+        read_from: the pass's label.
+    """
+    number = numbered(module)
+    views = views_of(module)
+    allocating = [op for op in number if allocates(op)]
+    names = unique_names(allocating)
+    buffers = [
+        SharedBuffer(
+            name=names[op],
+            operation=kind(op),
+            offset=_offset(op),
+            size_bytes=_size(op, module, measure),
+            first_operation=number[op],
+            last_operation=last_use(op, views, number),
+            position=position_of(op),
+        )
+        for op in allocating
+        if kind(op) != "tt.func" or _offset(op) < (integer(module, "ttg.shared") or 0)
+    ]
+    return SharedMemory(
+        buffers=tuple(_with_sharers(buffers)),
+        total_bytes=integer(module, "ttg.shared") or 0,
+        read_from=read_from,
+        kernel=next((symbol(function, "sym_name") for function in functions(module)), ""),
+        positions=tuple(changes_of_line(number)),
+        loops=tuple(loops(module, number)),
+        warp_groups=tuple(warp_groups(number)),
+    )
+
+
+def changes_of_line(number: Mapping[Operation, int]) -> Iterator[tuple[int, SourcePosition]]:
+    """Where the module's text comes to another line of the kernel."""
+    line = None
+    for op, at in number.items():
+        position = None if kind(op) in ("builtin.module", "tt.func") else position_of(op)
+        if position is not None and (position.file, position.line) != line:
+            line = position.file, position.line
+            yield at, position
+
+
+def loops(module: Operation, number: Mapping[Operation, int]) -> Iterator[tuple[int, int]]:
+    """First and last operation of what a branch leads back to, the outer loops first."""
+    spans = [
+        (number[first], number[end])
+        for block in blocks_of(module)
+        if (end := block.last_op) is not None
+        for successor in successors(block)
+        if (first := successor.first_op) is not None and number[first] <= number[end]
+    ]
+    yield from sorted(spans, key=lambda span: (span[0], -span[1]))
+
+
+def warp_groups(number: Mapping[Operation, int]) -> Iterator[tuple[int, int]]:
+    """First and last operation of each region of a warp-specialized operation."""
+    for op in number:
+        if kind(op) in ("ttg.warp_specialize", "ttg.warp_specialize.partitions"):
+            for region in op.regions:
+                inside = [number[inner] for inner in region.walk() if inner is not op]
+                if inside and not _holds_partitions(region):
+                    yield min(inside), max(inside)
+
+
+def _holds_partitions(region: Region) -> bool:
+    return any(kind(op) == "ttg.warp_specialize.partitions" for op in region.walk())
+
+
+def _with_sharers(buffers: list[SharedBuffer]) -> list[SharedBuffer]:
+    return [
+        replace(
+            buffer,
+            shares_with=tuple(
+                other.name
+                for other in buffers
+                if other is not buffer and buffer.offset < other.end and other.offset < buffer.end
+            ),
+        )
+        for buffer in buffers
+    ]
+
+
+def allocates(op: Operation) -> bool:
+    """Whether the pass gave this operation memory.
+    A function has some where it starts warp groups of several kinds.
+    """
+    return OFFSET in op.attributes
+
+
+def _size(op: Operation, module: builtin.ModuleOp, measure: Measure) -> int:
+    if kind(op) == "tt.call":
+        callee = symbol(op, "callee")
+        function = next(f for f in functions(module) if symbol(f, "sym_name") == callee)
+        inside = [inner for inner in function.walk() if allocates(inner)]
+        return max((_offset(inner) + _size(inner, module, measure) for inner in inside), default=0)
+    if kind(op) == "tt.func":
+        # The pass gives no size, and a function cannot be measured alone:
+        # its memory ends where the next buffer begins.
+        others = [_offset(inner) for inner in module.walk() if allocates(inner)]
+        end = min((offset for offset in others if offset > _offset(op)), default=None)
+        return (end if end is not None else integer(module, "ttg.shared") or 0) - _offset(op)
+    return measure(alone(op, module))
+
+
+def _offset(op: Operation) -> int:
+    """The first byte; of a buffer in several pieces the lowest."""
+    value = op.attributes.get(OFFSET)
+    if isinstance(value, builtin.ArrayAttr):
+        return min(
+            attribute.value.data
+            for attribute in value
+            if isinstance(attribute, builtin.IntegerAttr)
+        )
+    return integer(op, OFFSET) or 0
+
+
+def unique_names(ops: list[Operation]) -> dict[Operation, str]:
+    """A name for each: the kernel's own for a buffer's value, the operation's for scratch space;
+    doubles get a number.
+    """
+    names: dict[Operation, str] = {}
+    for op in ops:
+        plain = (name_of(op) if kind(op).endswith("_alloc") else "") or kind(op).partition(".")[2]
+        taken = sum(1 for name in names.values() if name.partition("#")[0] == plain)
+        names[op] = f"{plain}#{taken + 1}" if taken else plain
+    return names
+
+
+def alone(op: Operation, module: builtin.ModuleOp) -> str:
+    """A module, in generic form, with the same attributes and a kernel that does this one operation
+    on its arguments.
+    """
+    taken = taken_from_outside(op)
+    block = Block(arg_types=[value.type for value in taken])
+    copy = op.clone(dict(zip(taken, block.args)))
+    copy.attributes.pop(OFFSET, None)
+    if kind(copy) == "ttg.warp_specialize":
+        _empty(copy)
+    block.add_op(copy)
+    # An atomic whose result no one wants takes no memory to spread it.
+    wanted = (
+        []
+        if kind(op).endswith("_alloc")
+        else [new for old, new in zip(op.results, copy.results) if old.uses]
+    )
+    block.add_op(builtin.UnregisteredOp.with_name("tt.return").create(operands=wanted))
+    return kernel_text(block, [result.type for result in wanted], module, leave_out="ttg.shared")
+
+
+def kernel_text(
+    block: Block, results: list[Attribute], module: builtin.ModuleOp, leave_out: str
+) -> str:
+    """A module, in generic form, whose one kernel has this body;
+    with the attributes of `module` but for one.
+    """
+    kernel = builtin.UnregisteredOp.with_name("tt.func").create(
+        properties={
+            "function_type": builtin.FunctionType.from_lists(
+                [argument.type for argument in block.args], results
+            ),
+            "sym_name": builtin.StringAttr("alone"),
+            "sym_visibility": builtin.StringAttr("public"),
+        },
+        regions=[Region(block)],
+    )
+    attributes = {name: value for name, value in module.attributes.items() if name != leave_out}
+    output = StringIO()
+    Printer(stream=output, print_generic_format=True).print_op(
+        builtin.ModuleOp([kernel], attributes)
+    )
+    return output.getvalue()
+
+
+def taken_from_outside(op: Operation) -> list[SSAValue]:
+    """The values that an operation takes, those that only an operation inside it takes included."""
+    made: set[SSAValue] = {result for inner in op.walk() for result in inner.results}
+    made |= {argument for block in blocks_of(op) for argument in block.args}
+    taken = [value for inner in op.walk() for value in inner.operands if value not in made]
+    return list(dict.fromkeys(taken))
+
+
+def _empty(op: Operation) -> None:
+    """Take the work out of the regions of a warp-specialized operation,
+    which have separate memory.
+    """
+    for region in [region for inner in op.walk() for region in inner.regions]:
+        ends = [block.last_op for block in region.blocks if block.last_op is not None]
+        end = next(
+            (end for end in ends if kind(end) in ("ttg.warp_yield", "ttg.warp_return")), None
+        )
+        if end is None or end.operands:
+            continue
+        types = [argument.type for argument in region.blocks[0].args]
+        for block in list(region.blocks):
+            region.erase_block(block, safe_erase=False)
+        region.add_block(
+            Block([builtin.UnregisteredOp.with_name(kind(end)).create()], arg_types=types)
+        )
+
+
+# Views
+
+
+def views_of(module: Operation, mark: str = OFFSET) -> Views:
+    """Which allocations each memory value may be a view of, through views, selections,
+    branches and loops.
+
+    Args:
+        module: as an allocation pass left it.
+        mark: the attribute by which the pass marks allocations.
+    """
+    views: dict[SSAValue, frozenset[Operation]] = {}
+    changed = True
+    while changed:
+        before = sum(len(seen) for seen in views.values())
+        for op in module.walk():
+            for result in op.results:
+                if isinstance(result.type, MemDescType):
+                    views[result] = _origins(op, result, views, mark)
+        for block in blocks_of(module):
+            for _, handed in arguments_toward(block):
+                for argument, value in zip(block.args, handed):
+                    if isinstance(argument.type, MemDescType):
+                        known = views.get(argument, frozenset())
+                        views[argument] = known | views.get(value, frozenset())
+        changed = sum(len(seen) for seen in views.values()) != before
+    return views
+
+
+def _origins(op: Operation, result: SSAValue, views: Views, mark: str) -> frozenset[Operation]:
+    if kind(op).endswith("_alloc"):
+        return frozenset([op]) if attribute(op, mark) is not None else frozenset()
+    sources = [operand for operand in op.operands if isinstance(operand.type, MemDescType)]
+    passed_on = len(op.results) == len(op.operands)  # a wait hands its operands on, one for one
+    if passed_on and len(op.operands) > 1:
+        sources = [op.operands[list(op.results).index(result)]]  # type: ignore[arg-type]
+    ended = [region.block.last_op for region in op.regions if len(region.blocks) == 1]
+    for end in ended:
+        if end is not None and kind(end) in ("scf.yield", "ttg.warp_yield"):
+            sources.append(end.operands[list(op.results).index(result)])  # type: ignore[arg-type]
+    return frozenset().union(*(views.get(source, frozenset()) for source in sources))
+
+
+# Life spans
+
+
+def last_use(allocation: Operation, views: Views, number: Mapping[Operation, int]) -> int:
+    """Number of the last operation at which a buffer lives, by liveness over the control flow
+    of its function.
+    """
+    region = allocation.parent_region()
+    home = allocation.parent_block()
+    used_by = {
+        inner
+        for value, roots in views.items()
+        if allocation in roots
+        for use in value.uses
+        if region is not None and (inner := enclosing(use.operation, region)) is not None
+    }
+    if region is None or home is None or not used_by:
+        return number[allocation]
+    alive_at_end = _alive_at_end(region, home, used_by)
+    ends = [_end(op, number) for op in used_by]
+    ends += [_end(block.last_op, number) for block in alive_at_end if block.last_op is not None]
+    return max([number[allocation], *ends])
+
+
+def _alive_at_end(region: Region, home: Block, used_by: set[Operation]) -> set[Block]:
+    """The blocks at whose end a buffer made in `home` is still to be used."""
+    using = {op.parent_block() for op in used_by}
+    alive: set[Block] = set()
+    changed = True
+    while changed:
+        size = len(alive)
+        for block in region.blocks:
+            following = successors(block)
+            if any(n is not home and (n in using or n in alive) for n in following):
+                alive.add(block)
+        changed = len(alive) != size
+    return _reachable(home) & alive
+
+
+def _reachable(start: Block) -> set[Block]:
+    reached, waiting = {start}, [start]
+    while waiting:
+        for block in successors(waiting.pop()):
+            if block not in reached:
+                reached.add(block)
+                waiting.append(block)
+    return reached
+
+
+def _end(op: Operation, number: Mapping[Operation, int]) -> int:
+    """Number of the last operation inside `op`."""
+    return max(number[inner] for inner in op.walk())
+
+
+@answers(SHARED_MEMORY)
+def shared_memory_of(opened: OpenedModules) -> SharedMemory:
+    """The layout of shared memory after the pass that allocates it."""
+    target, allocated = opened.compilation.target, pass_read(opened.compilation, "shared_memory")
+    return shared_memory(
+        opened.after(allocated),
+        lambda text: opened.query(allocated_bytes, text, target, allocated.arguments),
+        allocated.label,
+    )
+
+
+# Tensor memory of a module after the pass that allocates it: which columns and rows each buffer
+# has, and how long it lives.
+
+
+COLUMN = "tensor_memory_col_offset"
+ROW = "tensor_memory_row_offset"
+"""The attributes with which the pass says where a buffer begins."""
+TOTAL = "ttg.tensor_memory_size"
+
+Place = tuple[int, int]
+"""Row and column."""
+Allocate = Callable[[str], tuple[Sequence[Place], int]]
+"""Where a module's buffers begin, and how many columns it takes:
+the compiler's own pass, run on the module's text."""
+
+
+def tensor_memory(module: builtin.ModuleOp, allocate: Allocate, read_from: str) -> TensorMemory:
+    """The layout of a module's tensor memory.
+
+    Args:
+        module: as the pass left it.
+        allocate: queries the compiler for sizes.
+        read_from: the pass's label.
+    """
+    number = numbered(module)
+    views = views_of(module, COLUMN)
+    allocating = [op for op in number if COLUMN in op.attributes]
+    names = unique_names(allocating)
+    sizes: dict[Attribute, tuple[int, int]] = {}
+    buffers = []
+    for op in allocating:
+        memory = op.results[0].type
+        if memory not in sizes:
+            sizes[memory] = _tensor_size(op, module, allocate)
+        rows, columns = sizes[memory]
+        buffers.append(
+            TensorBuffer(
+                name=names[op],
+                operation=kind(op),
+                column=integer(op, COLUMN) or 0,
+                columns=columns,
+                row=integer(op, ROW) or 0,
+                rows=rows,
+                first_operation=number[op],
+                last_operation=last_use(op, views, number),
+                position=position_of(op),
+            )
+        )
+    return TensorMemory(
+        buffers=tuple(_with_tensor_sharers(buffers)),
+        total_columns=integer(module, TOTAL) or 0,
+        read_from=read_from,
+        kernel=next((symbol(function, "sym_name") for function in functions(module)), ""),
+        positions=tuple(changes_of_line(number)),
+        loops=tuple(loops(module, number)),
+        warp_groups=tuple(warp_groups(number)),
+        absence="" if buffers else "The program allocates none.",
+    )
+
+
+def _with_tensor_sharers(buffers: list[TensorBuffer]) -> list[TensorBuffer]:
+    return [
+        replace(
+            buffer,
+            shares_with=tuple(
+                other.name for other in buffers if other is not buffer and buffer.overlaps(other)
+            ),
+        )
+        for buffer in buffers
+    ]
+
+
+def _tensor_size(op: Operation, module: builtin.ModuleOp, allocate: Allocate) -> tuple[int, int]:
+    """Rows and columns of a buffer.
+
+    The pass leaves no sizes, but it puts copies of one buffer, alive together, side by side: two of
+    64 rows above each other, others in the next columns, at a multiple of 4. Up to Triton 3.8 the
+    total is exact where it is more than there is; from 3.9 on it is rounded up, and so less than 4
+    columns count as 4.
+    """
+    places, _ = allocate(_copies(op, 3, module))
+    above = places[1][1] == places[0][1]
+    step = places[2 if above else 1][1]
+    enough = TENSOR_MEMORY_COLUMNS // step + 1
+    places, total = allocate(_copies(op, enough * (2 if above else 1), module))
+    return 64 if above else 128, min(step, total - max(column for _, column in places))
+
+
+def _copies(op: Operation, count: int, module: builtin.ModuleOp) -> str:
+    """A module with a kernel that makes the same buffer several times,
+    and uses all of them at its end.
+    """
+    taken = taken_from_outside(op)
+    block = Block(arg_types=[value.type for value in taken])
+    copies = [op.clone(dict(zip(taken, block.args))) for _ in range(count)]
+    for copy in copies:
+        copy.attributes.pop(COLUMN, None)
+        copy.attributes.pop(ROW, None)
+    block.add_ops(copies)
+    used = [copy.results[0] for copy in copies]
+    block.add_op(builtin.UnrealizedConversionCastOp.get(used, [builtin.i32]))
+    block.add_op(builtin.UnregisteredOp.with_name("tt.return").create())
+    return kernel_text(block, [], module, leave_out=TOTAL)
+
+
+@answers(TENSOR_MEMORY)
+def tensor_memory_of(opened: OpenedModules) -> TensorMemory:
+    """The layout of tensor memory after the pass that allocates it; none where there is none."""
+    compilation = opened.compilation
+    if not has_tensor_memory(compilation.target):
+        absence = f"{compilation.target} has no tensor memory: GPUs of compute capability 10 have."
+        return TensorMemory((), 0, "", compilation.kernel, absence=absence)
+    allocated = pass_read(compilation, "tensor_memory")
+    return tensor_memory(
+        opened.after(allocated),
+        lambda text: opened.query(tensor_memory_places, text, compilation.target),
+        allocated.label,
+    )

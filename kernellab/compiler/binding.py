@@ -1,0 +1,528 @@
+"""How the arguments of a call become a `Specialization`: types, promises, constants.
+
+Real values go through Triton's own binder, so that the signature, constants and attributes are
+those of a launch on the GPU. Type strings ("*fp16:16", "i32") stand for values that are not there
+yet, and may be mixed with values.
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import torch
+
+from kernellab import triton_api
+from kernellab.common.arguments import plain_scalar
+from kernellab.common.text import counted, shown
+from kernellab.compiler.arguments import (
+    StatedType,
+    annotated_type,
+    parse_type,
+    plain_value,
+    tensor_of,
+)
+from kernellab.errors import (
+    ArgumentError,
+    MissingArguments,
+    OptionError,
+    SourcePosition,
+    nearest,
+    suggestion,
+)
+from kernellab.records import Origin, Specialization, Target
+
+# What is remembered of a kernel on a target, so that a warm call is cheap.
+
+
+@dataclass(frozen=True)
+class BoundCall:
+    """One call of a kernel, bound to its parameters and specialized for a target."""
+
+    specialization: Specialization
+    values: Mapping[str, Any]
+    """Every parameter by name, defaults applied. NumPy arrays have become torch tensors
+    that share their memory; a parameter of which only the type is known has its type string."""
+    options: Mapping[str, Any]
+    """Keywords that are not kernel parameters: num_warps, num_stages, ..."""
+    key: Hashable = None
+    """Equal keys of one kernel and target mean equal specializations;
+    None where some constant cannot be hashed."""
+    stated: frozenset[str] = frozenset()
+    """Parameters of which only the type is known: such a call can be compiled, not run."""
+    readonly: frozenset[str] = frozenset()
+    """Parameters whose NumPy array is read-only: the kernel must not store there."""
+
+
+_LARGEST_MEMORY = 1024
+"""Specializations remembered per kernel and target;
+a kernel called with ever new constants starts over after that."""
+
+
+class KnownKernel:
+    """One kernel on one target: Triton's binder for it, and the specializations that it has had."""
+
+    def __init__(self, kernel: Any, target: Target) -> None:
+        _check_parameters(kernel)
+        self._kernel = weakref.ref(kernel)
+        self.name: str = kernel.__name__
+        self.target = target
+        self.parameters = list(kernel.params)
+        self.by_name = {parameter.name: parameter for parameter in kernel.params}
+        self.binder = triton_api.create_binder(kernel, target)
+        self._constexprs = [number for number, p in enumerate(kernel.params) if p.is_constexpr]
+        self._specializations: dict[Hashable, Specialization] = {}
+        self._accepted_options: set[str] = set()
+
+    @property
+    def kernel(self) -> Any:
+        return self._kernel()
+
+    def bind_natively(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """What Triton's binder makes of a call; None where something in it is unusual, or wrong."""
+        try:
+            return self.binder(
+                *[plain_value(value) for value in args],
+                **{name: plain_value(value) for name, value in keywords.items()},
+            )
+        except Exception:
+            return None
+
+    def bound(
+        self,
+        values: Mapping[str, Any],
+        types: Sequence[Any],
+        options: Mapping[str, Any],
+        stated: Mapping[str, Origin] | None = None,
+        readonly: frozenset[str] = frozenset(),
+    ) -> BoundCall:
+        """The BoundCall of what Triton's binder gave;
+        `stated` names the parameters known by type only.
+        """
+        stated = stated or {}
+        key: Hashable = (
+            tuple(types),
+            tuple([_exact(types[number][1]) for number in self._constexprs]),
+            tuple(stated.items()),
+        )
+        try:
+            specialization = self._specializations.get(key)
+        except TypeError:  # A constant that cannot be hashed, a list for example.
+            key = None
+            specialization = None
+        if specialization is None:
+            specialization = self._specialize(values, types, stated)
+            if len(self._specializations) >= _LARGEST_MEMORY:
+                self._specializations.clear()
+            if key is not None:
+                self._specializations[key] = specialization
+        return BoundCall(
+            specialization,
+            values,
+            options,
+            key,
+            frozenset(stated) if stated else frozenset(),
+            readonly,
+        )
+
+    def _specialize(
+        self, values: Mapping[str, Any], types: Sequence[Any], stated: Mapping[str, Origin]
+    ) -> Specialization:
+        signature, constants, attributes = triton_api.make_specialization(
+            self.kernel, values, types, self.target
+        )
+        origins: dict[str, Origin] = {name: stated.get(name, "launch") for name in self.by_name}
+        return Specialization(signature, constants, attributes, origins)
+
+    def check_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options as Python's values; raise OptionError for an option that the backend
+        does not have, or a value that it refuses.
+        """
+        options = {name: plain_scalar(value) for name, value in options.items()}
+        text = repr(options)
+        if text in self._accepted_options:
+            return options
+        known = triton_api.option_names(self.target)
+        for name in options:
+            if name not in known:
+                self._refuse_option(name, known)
+        triton_api.check_options(options, self.target)
+        if len(self._accepted_options) >= _LARGEST_MEMORY:
+            self._accepted_options.clear()
+        self._accepted_options.add(text)
+        return options
+
+    def _refuse_option(self, name: str, known: Sequence[str]) -> None:
+        usual = [option for option in _USUAL_OPTIONS if option in known]
+        suggestion = nearest(name, [*self.by_name, *known])
+        raise OptionError(
+            f"{self.name!r} has no parameter {name!r}, and {self.target} has no such option.",
+            advice=(
+                f"{suggestion} Parameters: {', '.join(self.by_name)}. Options: {', '.join(usual)}, "
+                "..."
+            ).strip(),
+            position=triton_api.definition_of(self.kernel),
+        )
+
+
+_USUAL_OPTIONS = (
+    "num_warps",
+    "num_stages",
+    "num_ctas",
+    "maxnreg",
+    "waves_per_eu",
+    "enable_fp_fusion",
+)
+
+_KINDS = {
+    inspect.Parameter.POSITIONAL_ONLY: "positional-only, which the '/' makes it",
+    inspect.Parameter.KEYWORD_ONLY: "keyword-only, since it follows a '*'",
+    inspect.Parameter.VAR_POSITIONAL: "for any number of arguments",
+    inspect.Parameter.VAR_KEYWORD: "for any number of keywords",
+}
+
+
+def _check_parameters(kernel: Any) -> None:
+    """Refuse a kernel with parameters that Triton's front end leaves out."""
+    for name, parameter in kernel.signature.parameters.items():
+        if parameter.kind in _KINDS:
+            raise ArgumentError(
+                f"the parameter {name!r} of {kernel.__name__!r} is {_KINDS[parameter.kind]}: "
+                "Triton's front end does not see it.",
+                advice="Write the kernel's parameters without /, * and **; a tuple of tensors is "
+                "one parameter.",
+                position=triton_api.parameter_position(kernel, name),
+            )
+
+
+_known_kernels: dict[tuple[int, Target], KnownKernel] = {}
+
+
+def known_kernel(kernel: Any, target: Target) -> KnownKernel:
+    # By identity: hashing a JIT function reads the source of everything it calls.
+    key = (id(kernel), target)
+    known = _known_kernels.get(key)
+    if known is None:
+        known = _known_kernels[key] = KnownKernel(kernel, target)
+        weakref.finalize(kernel, _known_kernels.pop, key, None)
+    return known
+
+
+def _exact(value: Any) -> object:
+    """A key that distinguishes constants that compare equal and compile differently:
+    1, True and 1.0; 0.0 and -0.0.
+    """
+    kind = type(value)
+    if isinstance(value, tuple):
+        return (kind, *[_exact(item) for item in value])
+    return (kind, repr(value)) if isinstance(value, float) else kind
+
+
+# Binding by name, with type strings, annotations and every error explained.
+
+
+class CarefulBinding:
+    """Binds one call by name; slower than Triton's binder, and able to say what is wrong."""
+
+    def __init__(
+        self,
+        known: KnownKernel,
+        args: Sequence[Any],
+        keywords: Mapping[str, Any],
+        options: Mapping[str, Any],
+        constants: Mapping[str, Any],
+    ) -> None:
+        self.known = known
+        self.kernel = known.kernel
+        self.given: dict[str, Any] = {}
+        self.options = dict(options)
+        self.constants = dict(constants)
+        self.stated: dict[str, Origin] = {}
+        self.types: dict[str, tuple[Any, Any]] = {}
+        self.readonly: set[str] = set()
+        self._take_positional(args)
+        self._take_keywords(keywords)
+        self._take_constants()
+
+    def finish(self) -> BoundCall:
+        """The bound call, or the error that explains why there is none."""
+        self.options = self.known.check_options(self.options)
+        self._fill_from_annotations()
+        self._check_missing()
+        prepared = {name: self._prepare(name, value) for name, value in self.given.items()}
+        try:
+            values, types, _ = self.known.binder(**prepared)
+        except Exception as error:
+            self._explain(prepared, error)
+        for number, parameter in enumerate(self.known.parameters):
+            if parameter.name in self.types:
+                types[number] = self.types[parameter.name]
+        values = {name: self._shown_value(name, value) for name, value in values.items()}
+        return self.known.bound(values, types, self.options, self.stated, frozenset(self.readonly))
+
+    def _shown_value(self, name: str, value: Any) -> Any:
+        if name not in self.types:
+            return value
+        type_name, hint = self.types[name]
+        return hint if type_name == "constexpr" else str(self.given[name])
+
+    # -- whose is which ----------------------------------------------------------------------------
+
+    def _take_positional(self, args: Sequence[Any]) -> None:
+        parameters = self.known.parameters
+        if len(args) > len(parameters):
+            names = ", ".join(self.known.by_name)
+            raise self._error(
+                f"{self.known.name!r} takes {counted(len(parameters), 'argument')} ({names}), and "
+                f"{len(args)} were given.",
+                advice="Launch options such as num_warps go by name.",
+            )
+        for parameter, value in zip(parameters, args, strict=False):
+            self.given[parameter.name] = value
+
+    def _take_keywords(self, keywords: Mapping[str, Any]) -> None:
+        for name, value in keywords.items():
+            if name not in self.known.by_name:
+                self.options.setdefault(name, value)
+            elif name in self.given:
+                order = ", ".join(self.known.by_name)
+                raise self._error(
+                    f"{self.known.name!r} got {name!r} twice: by position and by name.",
+                    name=name,
+                    advice=f"Leave one of the two out; its parameters are {order}.",
+                )
+            else:
+                self.given[name] = value
+
+    def _take_constants(self) -> None:
+        for name, value in self.constants.items():
+            if name not in self.known.by_name:
+                raise self._error(
+                    f"{self.known.name!r} has no parameter {name!r} to make a constant.",
+                    advice=suggestion(name, self.known.by_name, "Parameters:"),
+                )
+            if name in self.given:
+                raise self._error(
+                    f"{self.known.name!r} got {name!r} twice: as an argument and as a constant.",
+                    name=name,
+                )
+            self.given[name] = value
+
+    def _fill_from_annotations(self) -> None:
+        """Take types from annotations in a call that compiles only: it gives no runtime value."""
+        if any(self._is_runtime_value(name, value) for name, value in self.given.items()):
+            return
+        for parameter in self.known.parameters:
+            text = annotated_type(parameter)
+            if text and parameter.name not in self.given and not parameter.has_default:
+                self.given[parameter.name] = StatedType(text, "annotation")
+
+    def _is_runtime_value(self, name: str, value: Any) -> bool:
+        if self.known.by_name[name].is_constexpr or name in self.constants:
+            return False
+        return not isinstance(value, str | StatedType)
+
+    def _check_missing(self) -> None:
+        missing = [
+            p for p in self.known.parameters if p.name not in self.given and not p.has_default
+        ]
+        if not missing:
+            return
+        names = _listed([repr(parameter.name) for parameter in missing])
+        constexprs = [parameter.name for parameter in missing if parameter.is_constexpr]
+        advice = []
+        if constexprs:
+            verb = "is a tl.constexpr" if len(constexprs) == 1 else "are tl.constexpr"
+            example = ", ".join(f"{name}=..." for name in constexprs)
+            advice.append(f"{_listed(constexprs)} {verb}: give the value by name ({example}).")
+        if len(constexprs) < len(missing):
+            advice.append(
+                "Give a tensor, an array or a number; to compile without values, a type such as "
+                '"*fp32:16" or "i32".'
+            )
+        raise MissingArguments(
+            f"{self.known.name!r} was not given {names}.",
+            advice=" ".join(advice),
+            position=triton_api.parameter_position(self.kernel, missing[0].name),
+            constexprs=constexprs,
+            others=[parameter.name for parameter in missing if not parameter.is_constexpr],
+        )
+
+    # -- values and types --------------------------------------------------------------------------
+
+    def _prepare(self, name: str, value: Any) -> Any:
+        """The value for Triton's binder; a stated type becomes None there,
+        and its type is put in afterwards.
+        """
+        parameter = self.known.by_name[name]
+        if name in self.constants:
+            self.types[name] = ("constexpr", value)
+            return value
+        if parameter.is_constexpr:
+            if isinstance(value, StatedType):
+                raise self._error(
+                    f"{name!r} of {self.known.name!r} is a tl.constexpr, and "
+                    f"{value.text!r} is a type.",
+                    advice=f"Give the value to compile in: {name}=...",
+                    name=name,
+                )
+        elif isinstance(value, str):
+            value = StatedType(value)
+        if isinstance(value, StatedType):
+            self._state(name, value)
+            return None
+        try:
+            return self._plain_or_readonly(name, value)
+        except ArgumentError as error:
+            raise self._error(
+                f"Argument {name!r} of {self.known.name!r}: {error.problem}.",
+                advice=error.advice,
+                name=name,
+            ) from error
+
+    def _plain_or_readonly(self, name: str, value: Any) -> Any:
+        if isinstance(value, numpy.ndarray) and not value.flags.writeable:
+            self.readonly.add(name)
+            return tensor_of(value)
+        if isinstance(value, tuple):
+            return tuple(self._plain_or_readonly(name, item) for item in value)
+        return plain_value(value)
+
+    def _state(self, name: str, stated: StatedType) -> None:
+        try:
+            parsed = parse_type(stated.text)
+        except ArgumentError as error:
+            raise self._error(
+                f"Argument {name!r} of {self.known.name!r}: {error.problem}",
+                advice=error.advice,
+                name=name,
+            ) from error
+        declared = self.known.by_name[name].annotation_type
+        if declared and parsed[0] not in (declared, "constexpr"):
+            raise self._error(
+                f"{name!r} of {self.known.name!r} is annotated as {declared!r}, and "
+                f"{stated.text!r} was given.",
+                name=name,
+            )
+        self.given[name] = stated
+        self.stated[name] = stated.origin
+        self.types[name] = parsed
+
+    # -- errors ------------------------------------------------------------------------------------
+
+    def _explain(self, prepared: Mapping[str, Any], error: Exception) -> None:
+        """Raise for the argument that Triton cannot pass to a kernel."""
+        for name, value in prepared.items():
+            if self.known.by_name[name].is_constexpr or name in self.types:
+                continue
+            refused = triton_api.binding_error(value, self.known.target)
+            if refused is not None:
+                problem, advice = _explain_value(value, refused)
+                raise self._error(
+                    f"Argument {name!r} of {self.known.name!r} is {problem}",
+                    advice=advice,
+                    name=name,
+                ) from refused
+        raise self._error(f"{self.known.name!r} does not take these arguments: {error}") from error
+
+    def _error(self, problem: str, *, advice: str = "", name: str | None = None) -> ArgumentError:
+        if name is None:
+            position: SourcePosition = triton_api.definition_of(self.kernel)
+        else:
+            position = triton_api.parameter_position(self.kernel, name)
+        return ArgumentError(problem, advice=advice, position=position)
+
+
+def _explain_value(value: Any, refused: Exception) -> tuple[str, str]:
+    """What an argument is, as it goes on from "is", and what to give instead."""
+    if isinstance(value, list):
+        items = counted(list.__len__(value), "item")
+        return (
+            f"a list of {items}; a kernel takes a tensor there, or a tuple.",
+            (
+                "torch.tensor(...) or numpy.array(...) makes a tensor of numbers, tuple(...) a "
+                "tuple of arguments."
+            ),
+        )
+    if isinstance(value, torch.Tensor):
+        if value.layout is not torch.strided:
+            return (
+                f"a tensor in the layout {str(value.layout).removeprefix('torch.')}, which has no "
+                "one block of memory.",
+                "Pass x.to_dense().",
+            )
+        return (
+            f"a tensor of {value.dtype}, a type that Triton does not have.",
+            "Convert it with .to(...).",
+        )
+    if isinstance(value, int):
+        return f"{shown(value)}, which does not fit into 64 bits.", ""
+    if isinstance(value, complex):
+        return f"the complex number {value}; Triton has no complex numbers.", "Pass its parts."
+    if isinstance(value, type):
+        return f"the class {value.__qualname__}.", "Pass an object of it."
+    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    return (
+        f"of type {kind}, which cannot be passed to a kernel ({refused}).",
+        (
+            "Tensors, NumPy arrays, numbers, None and tuples of them can; anything else must be a "
+            "tl.constexpr parameter."
+        ),
+    )
+
+
+def _listed(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+# How the arguments of a call become a `Specialization`.
+#
+# Real values go through Triton's own binder, so that the signature, constants and attributes are
+# those of a launch on the GPU. Type strings ("*fp16:16", "i32") stand for values that are not
+# there yet, and may be mixed with values.
+
+
+__all__ = ["BoundCall", "bind"]
+
+
+def bind(
+    kernel: Any,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    target: Target,
+    *,
+    options: Mapping[str, Any] | None = None,
+    constants: Mapping[str, Any] | None = None,
+) -> BoundCall:
+    """Bind a call's arguments to the kernel's parameters and specialize it,
+    as Triton would for a launch on `target`.
+
+    Args:
+        kernel: a Triton or Gluon JIT function.
+        args: values or type strings, by position. A value is a torch tensor, a NumPy array (shared,
+            not copied), a number, None, a tuple of these, a tensor descriptor, or whatever a
+            tl.constexpr parameter takes.
+        keywords: values or type strings by parameter name; other names are options of the
+            target's backend.
+        target: the GPU to specialize for.
+        options: backend options, also those whose name is a kernel parameter's.
+        constants: parameter name -> value to compile in, whether or not the kernel declares
+            it tl.constexpr.
+
+    Raises:
+        ArgumentError: arguments that do not fit the kernel; the message names the parameter and
+            the kernel's line.
+        OptionError: a keyword that no one takes, or an option value that the backend refuses.
+    """
+    known = known_kernel(kernel, target)
+    native = None if options or constants else known.bind_natively(args, keywords)
+    if native is None:
+        return CarefulBinding(known, args, keywords, options or {}, constants or {}).finish()
+    values, types, leftover = native
+    if leftover:
+        leftover = known.check_options(leftover)
+    return known.bound(values, types, leftover)

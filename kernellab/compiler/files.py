@@ -1,0 +1,638 @@
+"""Compilations from files: those that were saved, and what others left on disk."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args
+
+from kernellab import triton_api
+from kernellab.common.saved_files import (
+    MOST_LINES,
+    BadFile,
+    Line,
+    Misfit,
+    NotText,
+    RecordReader,
+    SavedData,
+    Size,
+    check_version,
+    file_bytes,
+    gunzipped,
+    json_in,
+    pairs_of,
+    saved_path,
+    text_in,
+    value_of,
+)
+from kernellab.common.text import string_of_ir
+from kernellab.compiler.compilations import (
+    BINARY,
+    FORMAT,
+    LANGUAGES,
+    VERSION,
+    RecordProvider,
+    make_stages,
+)
+from kernellab.compiler.machine_code.resources import resource_reader
+from kernellab.compiler.remark_catalog import explained
+from kernellab.compiler.source_map import read_source_map
+from kernellab.errors import ArchiveError, SourcePosition
+from kernellab.records import (
+    Compilation,
+    FunctionSource,
+    PassRun,
+    Resources,
+    SourceMap,
+    Specialization,
+    Stage,
+    Stages,
+    StoredText,
+    Target,
+)
+from kernellab.records.compilations import Remark
+from kernellab.records.launches import Origin, is_architecture
+from kernellab.records.launches import Path as ArgumentPath
+from kernellab.triton_api.stages import query_worker
+
+# Compilations back from what `compilation.save` made of them.
+
+
+def from_json(data: Any, name: str = "the record") -> Compilation:
+    """The compilation that `to_json` made into `data`.
+
+    Raises:
+        ArchiveError: the data is of another kind or version, or does not fit the schema; the
+            message says where.
+    """
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ArchiveError(f"{name!r} contains JSON, but not a compilation that KernelLab saved.")
+    check_version(name, data, VERSION)
+    try:
+        return _compilation(SavedData(data))
+    except Misfit as error:
+        raise ArchiveError(f"{name!r} is damaged: {error}.") from error
+
+
+_READER = RecordReader()
+
+_MOST_TEXTS = 20_000
+"""Of a compilation: one for each stage and each pass that changes something."""
+
+
+def _compilation(data: SavedData) -> Compilation:
+    if len(data["texts"].items()) > _MOST_TEXTS:
+        raise data["texts"].misfit(f"a list of no more than {_MOST_TEXTS:,}")
+    texts = [StoredText(item.text()) for item in data["texts"].items()]
+    for text in texts:
+        text.pack()
+    counts = _READER.read(tuple[dict[str, Size], ...], data["op_counts"])
+    specialization = data["specialization"]
+    resources, source_map, remarks = data["resources"], data["source_map"], data["remarks"]
+    return Compilation(
+        kernel=data["kernel"].text(),
+        target=target_from_json(data["target"]),
+        specialization=Specialization(
+            signature=_by_name(specialization["signature"]),
+            constants=_by_path(specialization["constants"]),
+            attributes=_attributes(specialization["attributes"]),
+            origins=_origins(specialization["origins"]),
+        ),
+        options=_options(data["options"]),
+        stages=Stages({stage.name: stage for stage in _saved_stages(data["stages"], texts)}),
+        passes=tuple(_pass(item, texts, counts) for item in data["passes"].items()),
+        # Files of earlier versions have none.
+        functions=tuple(map(_function, data["functions"].items() if data.has("functions") else ())),
+        provider=RecordProvider(
+            None if resources.is_null() else partial(_same, _READER.record(Resources, resources)),
+            None if source_map.is_null() else partial(_same, _source_map(source_map)),
+            None if remarks.is_null() else tuple(_remark(item) for item in remarks.items()),
+        ),
+    )
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def target_from_json(data: SavedData) -> Target:
+    """A backend and its architecture; raises Misfit where they are none."""
+    backend, arch = data["backend"].one_of("cuda", "hip"), data["arch"].text()
+    if not is_architecture(backend, arch):
+        raise data["arch"].misfit(f"an architecture of {backend}")
+    return Target(backend, arch)
+
+
+def _by_name(data: SavedData) -> dict[str, Any]:
+    by_name = pairs_of(data)
+    if not all(isinstance(name, str) for name in by_name):
+        raise data.misfit("values by name")
+    return by_name
+
+
+def _by_path(data: SavedData) -> dict[ArgumentPath, Any]:
+    by_path = pairs_of(data)
+    for path in by_path:
+        if not isinstance(path, tuple) or not all(type(number) is int for number in path):
+            raise data.misfit("values by path")
+    return by_path
+
+
+def _attributes(data: SavedData) -> dict[ArgumentPath, Any]:
+    by_path = _by_path(data)
+    for promises in by_path.values():
+        if not isinstance(promises, list | tuple) or not all(map(_is_promise, promises)):
+            raise data.misfit("lists of names and values, by path")
+    return by_path
+
+
+def _is_promise(value: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[0], str)
+
+
+def _origins(data: SavedData) -> dict[str, Origin]:
+    by_name = _by_name(data)
+    for origin in by_name.values():
+        if not isinstance(origin, str) or origin not in get_args(Origin):
+            raise data.misfit(f"by name one of {', '.join(get_args(Origin))}")
+    return by_name
+
+
+_COUNTED = {"num_warps": 1, "num_ctas": 1, "num_stages": 0}
+
+
+def _options(data: SavedData) -> dict[str, Any]:
+    """Options of the compiler's; those that are counts are computed with."""
+    options = _by_name(data)
+    for name, least in _COUNTED.items():
+        value = options.get(name, least)
+        if not (type(value) is int and least <= value <= 2**20):
+            raise data.misfit(f"options whose {name!r} is a number of {name.partition('_')[2]}")
+    return options
+
+
+def _saved_stages(data: SavedData, texts: list[StoredText]) -> Iterator[Stage]:
+    for item in data.items():
+        stage = _stage(item, texts)
+        if (stage.name in BINARY) != isinstance(stage.content, bytes):
+            raise item.misfit("a binary" if stage.name in BINARY else "a text")
+        yield stage
+
+
+def _stage(data: SavedData, texts: list[StoredText]) -> Stage:
+    content: str | bytes
+    if data.has("base64"):
+        try:
+            content = base64.b64decode(data["base64"].text(), validate=True)
+        except ValueError as error:
+            raise data["base64"].misfit("bytes in base64") from error
+    else:
+        content = data["text"].place_in(texts).read()
+    return Stage(data["name"].text(), data["language"].text(), content)
+
+
+def _pass(data: SavedData, texts: list[StoredText], counts: Sequence[dict[str, int]]) -> PassRun:
+    return PassRun(
+        stage=data["stage"].text(),
+        name=data["name"].text(),
+        occurrence=data["occurrence"].integer(1, 2**31),
+        arguments=tuple(value_of(item) for item in data["arguments"].items()),
+        seconds=data["seconds"].number(least=0),
+        changed=data["changed"].boolean(),
+        op_counts_before=data["before"].place_in(counts),
+        op_counts_after=data["after"].place_in(counts),
+        text=data["text"].place_in(texts),
+    )
+
+
+def _source_map(data: SavedData) -> SourceMap:
+    for name in ("file", "files", "chains", "origins", "links"):
+        data[name]
+    try:
+        source_map = SourceMap.from_json(data.plain())
+    except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
+        raise data.misfit("a source map") from error
+    if not _is_sound(source_map):
+        raise data.misfit("a source map: its numbers lead nowhere")
+    return source_map
+
+
+def _is_sound(source_map: SourceMap) -> bool:
+    """Whether the numbers of a source map are those of its files, chains and lines."""
+
+    def are(numbers: Iterable[Any], least: int, end: int) -> bool:
+        return all(type(number) is int and least <= number < end for number in numbers)
+
+    files, chains = len(source_map.files), len(source_map.chains)
+    return (
+        all(isinstance(file, str) for file in (source_map.file, *source_map.files))
+        and all(are(frame[:1], 0, files) for chain in source_map.chains for frame in chain)
+        and all(are(frame[1:], 0, MOST_LINES) for chain in source_map.chains for frame in chain)
+        and all(
+            are(numbers, 0, chains) for lines in source_map.origins.values() for numbers in lines
+        )
+        and all(are(numbers, 1, 2**31) for lines in source_map.links.values() for numbers in lines)
+        and all(there != here for there, here in source_map.links)
+    )
+
+
+def _remark(data: SavedData) -> Remark:
+    span = data["span"]
+    saved = Remark(
+        severity=data["severity"].one_of("remark", "warning", "note"),
+        what=data["what"].text(),
+        kind=data["origin"].one_of("mlir", "ptxas", "triton"),
+        position=None if span.is_null() else _position(span),
+        called_from=tuple(_position(item) for item in data["called_from"].items()),
+    )
+    return explained(saved)
+
+
+def _function(data: SavedData) -> FunctionSource:
+    function: FunctionSource = _READER.record(FunctionSource, data)
+    data["first_line"].integer(1, MOST_LINES - len(function.lines))
+    return function
+
+
+def _position(data: SavedData) -> SourcePosition:
+    file, line, column = data.parts(3)
+    return SourcePosition(file.text(), _READER.read(Line, line), _READER.read(Line, column))
+
+
+# Compilations that others left on disk: Triton's cache, and what MLIR prints with
+# MLIR_ENABLE_DUMP=1.
+
+
+_NOTHING_KNOWN = Specialization({}, {}, {})
+"""Neither a cache folder nor a dump says what a kernel was specialized on in Triton's own terms;
+the IR's signature does."""
+
+# --------------------------------------------------------------------------------------------------
+# Triton's cache
+# --------------------------------------------------------------------------------------------------
+
+
+def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compilation:
+    """The record of one kernel in Triton's cache: stages, options, resources, source map;
+    no passes, no remarks.
+
+    Args:
+        folder: ~/.triton/cache/<hash>.
+        metadata_file: the kernel's .json in it; None where there is only one.
+
+    Raises:
+        ArchiveError: the folder holds no kernel, several, or one that is not complete.
+    """
+    metadata_file = metadata_file or _only_metadata(folder)
+    metadata = _metadata(metadata_file)
+    name, target = metadata_file.stem, _target(metadata, metadata_file)
+    contents: dict[str, str | bytes] = {}
+    for stage in LANGUAGES:
+        file = folder / f"{name}.{stage}"
+        if os.path.exists(file):
+            content = file_bytes(file, ArchiveError)
+            contents[stage] = content if stage in BINARY else _text(content, file)
+    if not contents:
+        raise ArchiveError(f"The cache folder {str(folder)!r} holds no stage of {name!r:.80}.")
+    _check_metadata(metadata, metadata_file)
+    stages = make_stages(contents)
+    known = triton_api.option_names(target)
+    options = {option: metadata[option] for option in known if option in metadata}
+    compiled = triton_api.CompiledKernel(contents, metadata)
+    return Compilation(
+        kernel=name,
+        target=target,
+        specialization=_NOTHING_KNOWN,
+        options=options,
+        stages=stages,
+        passes=(),
+        provider=RecordProvider(
+            resource_reader(compiled, target), _map_reader(stages, target, metadata)
+        ),
+    )
+
+
+def _only_metadata(folder: Path) -> Path:
+    candidates = [
+        file for file in sorted(folder.glob("*.json")) if not file.name.startswith("__grp__")
+    ]
+    if len(candidates) == 1:
+        return candidates[0]
+    if candidates:
+        names = ", ".join(file.name for file in candidates)
+        raise ArchiveError(
+            f"The folder {str(folder)!r} holds several kernels.", advice=f"Load one of {names}."
+        )
+    raise ArchiveError(
+        f"The folder {str(folder)!r} is not a folder of Triton's cache: it has no kernel's .json.",
+        advice="Triton keeps each compilation in a separate folder: ~/.triton/cache/<hash>.",
+    )
+
+
+def _metadata(file: Path) -> dict[str, Any]:
+    content = file_bytes(file, ArchiveError)
+    try:
+        metadata = json_in(text_in(content), len(content))
+    except BadFile as error:
+        raise ArchiveError(f"Triton's metadata {str(file)!r} {error}.") from error
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("target"), dict):
+        raise ArchiveError(
+            f"The file {str(file)!r} is not Triton's metadata: it does not name a target."
+        )
+    return metadata
+
+
+_POWERS_OF_TWO = ("num_warps", "num_ctas")
+_MAY_BE_NULL = ("tmem_size", "maxnreg")
+
+
+def _check_metadata(metadata: Mapping[str, Any], file: Path) -> None:
+    """What is computed with are numbers; lists are not nested without end."""
+    try:
+        _check(SavedData(metadata))
+    except Misfit as error:
+        raise ArchiveError(f"Triton's metadata {str(file)!r} is damaged: {error}.") from error
+
+
+def _check(data: SavedData) -> None:
+    value_of(
+        data,
+        lambda options: {name: value_of(options[name], lambda _: None) for name in options.names()},
+    )
+    data["name"].text()
+    data["shared"].integer(0, 2**48)
+    if data.has("num_stages"):
+        data["num_stages"].integer(0, 2**20)
+    for name in _POWERS_OF_TWO:
+        if data.has(name) and data[name].integer(1, 2**20).bit_count() != 1:
+            raise data[name].misfit("a power of two")  # MLIR ends its process on others
+    for name in _MAY_BE_NULL:
+        if data.has(name) and not data[name].is_null():
+            data[name].integer(0, 2**31)
+
+
+def _text(content: bytes, file: Path) -> str:
+    try:
+        return text_in(content)
+    except BadFile as error:
+        raise ArchiveError(f"{str(file)!r} {error}.") from error
+
+
+def _target(metadata: Mapping[str, Any], file: Path) -> Target:
+    backend, arch = metadata["target"].get("backend"), metadata["target"].get("arch")
+    if backend not in ("cuda", "hip"):
+        raise ArchiveError(f"{str(file)!r} is for an unknown backend: {backend!r:.40}.")
+    if not is_architecture(backend, str(arch)):
+        raise ArchiveError(
+            f"{str(file)!r} is for {arch!r:.40}, which is not an architecture of {backend}."
+        )
+    return Target(backend, str(arch))
+
+
+_FUNCTION_PLACE = re.compile(r'^#loc = loc\("((?:[^"\\]|\\.)+)":(\d+):\d+\)', re.M)
+"""Triton's modules begin with the kernel's own place."""
+
+
+def _map_reader(stages: Stages, target: Target, options: Mapping[str, Any]) -> Any:
+    """Reads the source map of stages whose IR says where the kernel is defined;
+    None where none does.
+    """
+    for name in ("ttir", "ttgir"):
+        if name in stages and (place := _FUNCTION_PLACE.search(stages[name].text)):
+            kernel = SourcePosition(string_of_ir(place[1]), int(place[2]))
+            return partial(read_source_map, stages, kernel, target, options, query_worker)
+    return None
+
+
+# --------------------------------------------------------------------------------------------------
+# Dumps of MLIR
+# --------------------------------------------------------------------------------------------------
+
+_HEADER = re.compile(r"^// -----// .*$", re.M)
+_BEFORE = re.compile(
+    r"^// -----// IR Dump Before \w+(?: \((?P<name>[\w-]+)\)|: (?P<newer>[\w-]+)(?:\{.*\})?) "
+    r"\('builtin\.module' operation(?:: @[\w$.]+)?\)"
+)
+"""MLIR's heading: "Coalesce (tritongpu-coalesce)", and from Triton 3.9 on "Coalesce:
+tritongpu-coalesce{options}"."""
+_KERNEL = re.compile(r"^[ \t]*tt\.func public @\"?(?P<name>[\w$.]+)", re.M)
+_TARGET = re.compile(r'ttg\.target = "(?P<backend>cuda|hip):(?P<arch>\w+)"')
+_WARPS = re.compile(r'"ttg\.num-warps" = (\d+) : i32')
+_OPERATION = re.compile(r"^[ \t]*(?:%[^=\n]*= )?\"?(?P<name>[a-z_]\w*(?:\.\w+)+)\b", re.M)
+
+_PREFIXES = (
+    "tritongpu-",
+    "tritonamdgpu-",
+    "triton-nvidia-gpu-",
+    "triton-nvidia-",
+    "triton-amdgpu-",
+    "triton-",
+)
+_TRITONS_NAMES = {
+    "inline": "inliner",
+    "canonicalize": "canonicalizer",
+    "convert-triton-to-tritongpu": "convert_to_ttgpuir",
+    "convert-triton-gpu-to-llvm": "to_llvmir",
+    "convert-triton-amdgpu-to-llvm": "to_llvmir",
+    "convert-scf-to-cf": "scf_to_cf",
+    "allocate-amdgpu-shared-memory": "allocate_shared_memory",
+    "triton-combine": "combine",
+    "enable-line-info": "di_scope",
+    "triton-tensor-memory-allocation": "allocate_tensor_memory",
+    "tritongpu-global-scratch-memory-allocation": "allocate_global_scratch_memory",
+}
+"""MLIR's name of a pass -> Triton's, where they differ by more than a prefix."""
+
+
+@dataclass(frozen=True)
+class _Dump:
+    """A module, and the pass that is about to run on it."""
+
+    name: str
+    text: str
+
+
+def read_dump(text: str, file: Path) -> Compilation:
+    """The record of the first kernel in what `MLIR_ENABLE_DUMP=1` printed:
+    its passes, and the stages of MLIR among them.
+
+    MLIR prints each module before a pass: what the last pass made is not there. Operations are
+    counted from the texts. A pass is in the stage of the module that it makes: TTGIR once it names
+    a target, LLVM once it has functions of LLVM's.
+
+    Raises:
+        ArchiveError: the text holds no module of a kernel, or none that names a target.
+    """
+    dumps = list(_first_kernel(_dumps(text)))
+    kernel = next((match for dump in dumps if (match := _KERNEL.search(dump.text))), None)
+    target = next((match for dump in dumps if (match := _TARGET.search(dump.text))), None)
+    if kernel is None:
+        raise ArchiveError(f"The dump {str(file)!r} holds no module with a kernel.")
+    if target is None:
+        raise ArchiveError(f"The dump {str(file)!r} does not name a target: it ends before TTGIR.")
+    passes = tuple(_passes(dumps))
+    warps = next((match for dump in dumps if (match := _WARPS.search(dump.text))), None)
+    stages = Stages(dict(_stages(passes)))
+    place = Target("cuda" if target["backend"] == "cuda" else "hip", target["arch"])
+    options = {"num_warps": int(warps[1])} if warps else {}
+    return Compilation(
+        kernel=kernel["name"],
+        target=place,
+        specialization=_NOTHING_KNOWN,
+        options=options,
+        stages=stages,
+        passes=passes,
+        provider=RecordProvider(source_map=_map_reader(stages, place, options)),
+    )
+
+
+def _dumps(text: str) -> Iterator[_Dump]:
+    """The whole modules of the dump; what a pass prints of itself,
+    and dumps of single functions, are left out.
+    """
+    headers = list(_HEADER.finditer(text))
+    ends = [header.start() for header in headers[1:]] + [len(text)]
+    for header, end in zip(headers, ends):
+        if before := _BEFORE.match(header[0]):
+            yield _Dump(
+                _tritons_name(before["name"] or before["newer"]),
+                text[header.end() : end].strip() + "\n",
+            )
+
+
+def _tritons_name(name: str) -> str:
+    if name in _TRITONS_NAMES:
+        return _TRITONS_NAMES[name]
+    prefix = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), "")
+    return name.removeprefix(prefix).replace("-", "_").lower()
+
+
+def _first_kernel(dumps: Iterable[_Dump]) -> Iterator[_Dump]:
+    """Up to where the stages begin anew: another kernel's compilation."""
+    reached = 0
+    for dump in dumps:
+        height = _STAGES.index(_stage_of(dump.text))
+        if height < reached:
+            return
+        reached = height
+        yield dump
+
+
+_STAGES = ("ttir", "ttgir", "llir")
+
+
+def _stage_of(text: str) -> str:
+    if re.search(r"^[ \t]*llvm\.func ", text, re.M) and "tt.func" not in text:
+        return "llir"
+    return "ttgir" if _TARGET.search(text) else "ttir"
+
+
+def _passes(dumps: list[_Dump]) -> Iterator[PassRun]:
+    """Each dump's pass, with the next dump's module after it;
+    the first entry is the module before any.
+    """
+    if not dumps:
+        return
+    counts, stored = _counts(dumps[0].text), StoredText(dumps[0].text)
+    yield PassRun("source", "front_end", 1, (), 0.0, True, {}, counts, stored)
+    seen: Counter[tuple[str, str]] = Counter()
+    for dump, following in itertools.pairwise(dumps):
+        stage, changed = _stage_of(following.text), following.text != dump.text
+        before = counts
+        if changed:
+            counts, stored = _counts(following.text), StoredText(following.text)
+        seen[stage, dump.name] += 1
+        number = seen[stage, dump.name]
+        yield PassRun(stage, dump.name, number, (), 0.0, changed, before, counts, stored)
+
+
+def _counts(text: str) -> Mapping[str, int]:
+    return {"builtin.module": 1, **Counter(match["name"] for match in _OPERATION.finditer(text))}
+
+
+def _stages(passes: Iterable[PassRun]) -> Iterator[tuple[str, Stage]]:
+    """TTIR before it becomes TTGIR, and TTGIR before it is prepared for LLVM:
+    loops become branches there.
+    """
+    before: PassRun | None = None
+    seen: set[str] = set()
+    for run in passes:
+        made = {"convert_to_ttgpuir": "ttir", "allocate_warp_groups": "ttgir", "scf_to_cf": "ttgir"}
+        name = made.get(run.name)
+        if name is not None and name not in seen and before is not None:
+            seen.add(name)
+            yield name, Stage(name, "mlir", before.text.read())
+        before = run
+
+
+# Compilations from files: one that was saved, or what others left on disk.
+
+
+def load(path: str | os.PathLike[str]) -> Compilation:
+    """Read a compilation from a file, or from what others left on disk.
+
+    Args:
+        path: a file that `compilation.save` wrote; a folder of Triton's cache
+            (~/.triton/cache/<hash>), or the .json in it; or the text that `MLIR_ENABLE_DUMP=1`
+            prints. A record from elsewhere has what is there: a cache folder holds no passes, a
+            dump no machine code, neither holds remarks.
+
+    Raises:
+        ArchiveError: there is no such file, it is none of these, it is damaged, or of
+            another version.
+    """
+    file = saved_path(path, ArchiveError)
+    if os.path.isdir(file):
+        return read_cache_folder(file)
+    return compilation_in(file_bytes(file, ArchiveError), file)
+
+
+def compilation_in(content: bytes, file: Path) -> Compilation:
+    """The compilation that the bytes of a file hold; raises as `load`."""
+    _refuse_stub(content, file)
+    try:
+        text = text_in(gunzipped(content) if content.startswith(_GZIP) else content)
+    except NotText as error:
+        raise ArchiveError(
+            f"The file {str(file)!r} is not a saved compilation: it is neither gzip nor text.",
+            advice=_WHAT_LOAD_READS,
+        ) from error
+    except BadFile as error:
+        raise ArchiveError(f"{str(file)!r} {error}.", advice=_WHAT_LOAD_READS) from error
+    if "// -----// IR Dump " in text:
+        return read_dump(text, file)
+    try:
+        data = json_in(text, len(content))
+    except BadFile as error:
+        problem = str(error) if text.lstrip()[:1] == "{" else "is not a saved compilation"
+        raise ArchiveError(f"The file {str(file)!r} {problem}.", advice=_WHAT_LOAD_READS) from error
+    if isinstance(data, dict) and "format" not in data and "triton_version" in data:
+        return read_cache_folder(file.parent, file)
+    return from_json(data, str(file))
+
+
+_GZIP = b"\x1f\x8b"
+
+_BEGINNINGS = (_GZIP, b"PK\x03\x04")
+"""Of a saved compilation (gzip) and of a saved trace (zip)."""
+
+_WHAT_LOAD_READS = (
+    "kernellab.load reads what compilation.save, trace.save or tuning.save wrote, a folder of "
+    "Triton's cache, or a dump of MLIR_ENABLE_DUMP=1."
+)
+
+
+def _refuse_stub(content: bytes, file: Path) -> None:
+    """A file that ends before it says what it is has lost the rest."""
+    if not content:
+        raise ArchiveError(f"{str(file)!r} is empty.", advice=_WHAT_LOAD_READS)
+    if any(len(content) < len(begin) and begin.startswith(content) for begin in _BEGINNINGS):
+        count = f"{len(content)} byte{'s' if len(content) > 1 else ''}"
+        raise ArchiveError(f"{str(file)!r} is cut off after {count}.", advice=_WHAT_LOAD_READS)

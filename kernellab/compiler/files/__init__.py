@@ -1,1 +1,0 @@
-"""Compilations on disk: saved, restored, imported from elsewhere."""

@@ -1,0 +1,511 @@
+"""Kernels as they are given: what wraps their JIT function, and what their parameters are for."""
+
+from __future__ import annotations
+
+import ast
+import weakref
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from types import FunctionType, ModuleType
+from typing import Any, Literal
+
+import triton
+
+from kernellab import triton_api
+from kernellab.common.text import shown
+from kernellab.compiler.arguments import StatedType, annotated_type
+from kernellab.compiler.targets import parse_target
+from kernellab.errors import ArgumentError
+from kernellab.records import Target
+from kernellab.torch_api import inductor
+
+# Kernels that Inductor generates, as Triton's own: a JIT function of which everything that
+# Inductor decided holds, with its options around it, and its configs around those.
+
+
+class InductorKernel(triton_api.JITFunction):  # type: ignore[misc]
+    """The function of one of Inductor's kernels. Triton's binder makes of a launch what Inductor
+    compiles: integers have the width that Inductor gave them, and nothing counts as divisible, or
+    as 1, that Inductor does not promise.
+
+    Attributes:
+        target: the GPU that it was generated for.
+        types: parameter -> its type string.
+        constants: parameter -> what is compiled in, besides what its configs say.
+    """
+
+    def __init__(self, generated: inductor.Generated) -> None:
+        self._meta = generated.meta
+        self.target: Target = parse_target(_target_name(generated))
+        self.constants = generated.constants
+        self.types = {
+            name: f"{type_name}:16" if name in generated.divisible else type_name
+            for name, type_name in generated.signature.items()
+            if type_name != "constexpr" and name not in generated.constants
+        }
+        undecided = [name for name in self.types if name not in generated.divisible]
+        super().__init__(
+            _annotated(generated.function, generated.signature), do_not_specialize=undecided
+        )
+
+    def added(self, given: Collection[str]) -> dict[str, Any]:
+        """Constants that a call need not give, where it does not."""
+        return {name: value for name, value in self.constants.items() if name not in given}
+
+    def own_grid(self, values: Mapping[str, Any]) -> tuple[int, int, int]:
+        """The grid that Inductor launches it on.
+
+        Raises:
+            ArgumentError: it is said with each launch.
+        """
+        if not inductor.has_grid(self._meta):
+            raise ArgumentError(
+                f"the grid of {self.__name__!r} does not follow from its arguments",
+                advice="Pass the grid that the generated code passes to its run().",
+                position=triton_api.definition_of(self),
+            )
+        return inductor.grid_of(self._meta, values)
+
+
+def _target_name(generated: inductor.Generated) -> str:
+    architecture = generated.architecture
+    return f"sm_{architecture}" if generated.backend == "cuda" else architecture
+
+
+def _annotated(function: FunctionType, signature: Mapping[str, str]) -> FunctionType:
+    """The function, but that its numbers and constants are annotated as such."""
+    twin = FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    twin.__kwdefaults__ = function.__kwdefaults__
+    twin.__module__, twin.__qualname__ = function.__module__, function.__qualname__
+    numbers = {name: type for name, type in signature.items() if not type.startswith("*")}
+    twin.__annotations__ = {**function.__annotations__, **numbers}
+    return twin
+
+
+_plain: weakref.WeakKeyDictionary[Any, tuple[Any, Any]] = weakref.WeakKeyDictionary()
+"""Of each of Inductor's kernels, its configs, and what it is as a kernel of Triton's."""
+
+
+def as_triton_kernel(kernel: Any) -> Any:
+    """One of Inductor's kernels as an autotuner of Triton's; anything else as it is.
+
+    Raises:
+        ArgumentError: its source is not in this process.
+    """
+    if not inductor.is_inductor_kernel(kernel):
+        return kernel
+    known = _plain.get(kernel)
+    generated = inductor.generated(kernel)
+    if known is None or known[0] != generated.configs:
+        known = _plain[kernel] = generated.configs, _made(generated, kernel)
+    return known[1]
+
+
+def _made(generated: inductor.Generated, kernel: Any) -> Any:
+    if generated.function is None:
+        raise ArgumentError(
+            f"the source of Inductor's kernel {kernel.fn.__name__!r} stayed in the process that "
+            "compiled it",
+            advice="Set torch._inductor.config.compile_threads = 1 before torch.compile.",
+        )
+    plain = InductorKernel(generated)
+    options = dict(generated.options)
+    if not triton_api.made_of(plain).has_assertions:
+        del options["debug"], options["sanitize_overflow"]  # which change nothing then
+    held = triton.heuristics({name: _always(value) for name, value in options.items()})(plain)
+    return triton.autotune(configs=list(generated.configs), key=[])(held if options else plain)
+
+
+def _always(value: Any) -> Any:
+    return lambda _arguments: value
+
+
+# Kernels under `triton.autotune` and `triton.heuristics`, and those that Inductor generates: the
+# JIT function inside, and what is around it adds to a call.
+
+
+_MOST_SHOWN = 80
+"""Characters of what was given in a kernel's place."""
+
+
+def unwrap_kernel(
+    kernel: Any,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    constants: Mapping[str, Any],
+) -> tuple[Any, dict[str, Any]]:
+    """The JIT function inside `triton.autotune` and `triton.heuristics`,
+    and the keywords with what these two add.
+
+    An autotuner adds its first config; heuristics are computed from the arguments, as in a launch.
+
+    Raises:
+        ArgumentError: `kernel` is not a kernel, or a heuristic cannot be computed from
+            these arguments.
+    """
+    added: dict[str, Any] = {}
+    current = as_triton_kernel(kernel)
+    while isinstance(current, triton_api.Autotuner | triton_api.Heuristics):
+        given = {
+            **dict(zip(current.arg_names, args, strict=False)),
+            **added,
+            **constants,
+            **keywords,
+        }
+        if isinstance(current, triton_api.Autotuner):
+            added = {**current.configs[0].all_kwargs(), **added}
+        else:
+            for name, compute in current.values.items():
+                if name not in given:
+                    added[name] = given[name] = _heuristic(name, compute, given)
+        current = current.fn
+    if not isinstance(current, triton_api.JITFunction):
+        _check_is_no_launch(kernel)
+        raise ArgumentError(
+            f"{_described(kernel)} is not a Triton kernel.",
+            advice="Put @triton.jit (or @gluon.jit) above the function."
+            if callable(kernel)
+            else "A kernel is a function under @triton.jit (or @gluon.jit).",
+        )
+    if isinstance(current, InductorKernel):
+        positional = current.arg_names[: len(args)]
+        added |= current.added({*positional, *added, *keywords})
+    taken = {name: value for name, value in added.items() if name not in constants}
+    return current, {**taken, **keywords}
+
+
+def _check_is_no_launch(thing: Any) -> None:
+    """Refuse `add[(4,)]`, a kernel with its grid, which only waits for its arguments."""
+    if not isinstance(thing, FunctionType) or thing.__closure__ is None:
+        return
+    # What `kernel[grid]` gives, Triton's and ours, is a function within `__getitem__(self, grid)`.
+    held = dict(zip(thing.__code__.co_freevars, thing.__closure__))
+    if "__getitem__.<locals>" not in thing.__qualname__ or not {"self", "grid"} <= held.keys():
+        return
+    kernel, grid = held["self"].cell_contents, held["grid"].cell_contents
+    if isinstance(kernel, triton_api.JITFunction):
+        name = kernel.__name__
+        raise ArgumentError(
+            f"{name}[{shown(grid)}] combines the kernel and its grid, which are separate "
+            "arguments here.",
+            advice=f"Write {name}, {shown(grid)}, ... instead.",
+        )
+
+
+def _described(thing: Any) -> str:
+    """What was given in a kernel's place, on one line:
+    a tensor would fill the screen with its numbers.
+    """
+    if isinstance(thing, ModuleType):
+        return f"The module {thing.__name__}"
+    text = repr(thing)
+    if callable(thing) or ("\n" not in text and len(text) <= _MOST_SHOWN):
+        return text
+    return f"A value of type {type(thing).__name__}"
+
+
+def _heuristic(name: str, compute: Callable[[dict[str, Any]], Any], given: dict[str, Any]) -> Any:
+    try:
+        return compute(given)
+    except Exception as error:
+        raise ArgumentError(
+            f"The heuristic for {name!r} cannot be computed from these arguments: {error!r}.",
+            advice=f"Give values instead of types, or the result: {name}=...",
+        ) from error
+
+
+def parameter_names(kernel: Any) -> Sequence[str]:
+    """Return the names of a kernel's parameters, of any kind of kernel; none of another object."""
+    names = getattr(as_triton_kernel(kernel), "arg_names", ())
+    return names if isinstance(names, list | tuple) else ()
+
+
+# What a kernel's parameters are for, as far as its source shows: pointers, whole numbers, or
+# other numbers.
+
+
+Role = Literal["pointer", "integer", "float", "descriptor"]
+
+_ACCESSES = {"load", "store", "make_block_ptr", "make_tensor_descriptor", "advance"}
+"""Calls whose first argument is a pointer; so is that of everything named atomic_..."""
+
+_PASSES_POINTER_ON = {
+    "to",
+    "cast",
+    "multiple_of",
+    "max_contiguous",
+    "max_constancy",
+    "advance",
+    "make_block_ptr",
+}
+"""Calls that give their first argument back, or something that points into the same tensor."""
+
+_WHOLE_NUMBERS_FIRST = {"rand", "randn", "randint", "rand4x", "randn4x", "randint4x", "philox"}
+"""Calls whose first argument, the seed, is a whole number."""
+
+_WHOLE_NUMBERS_ONLY = {"range", "static_range", "cdiv", "arange"}
+
+_NOT_AN_INDEX = {"value", "val", "other", "cmp"}
+"""Keywords of an access that take part in no address."""
+
+
+def parameter_roles(kernel: Any) -> dict[str, Role]:
+    """The role of each parameter of a kernel that is not a tl.constexpr.
+
+    A parameter that some load, store or atomic uses as its base is a pointer, also inside helper
+    functions. One that takes part in an address, a mask, a loop's bounds or a seed is a whole
+    number. Whatever is left only takes part in arithmetic, and is a float. This is a reading of the
+    source, not the compiler's knowledge: it can be wrong.
+    """
+    return _roles(kernel, set())
+
+
+def _roles(kernel: Any, visiting: set[int]) -> dict[str, Role]:
+    names = {parameter.name for parameter in kernel.params if not parameter.is_constexpr}
+    if id(kernel) in visiting:
+        return dict.fromkeys(names, "float")
+    reader = _Reader(kernel, names, visiting | {id(kernel)})
+    return {name: reader.role(name) for name in names}
+
+
+class _Reader:
+    """Reads one function: which names flow into pointers, and which into addresses,
+    masks and loop bounds.
+    """
+
+    def __init__(self, kernel: Any, parameters: set[str], visiting: set[int]) -> None:
+        self.parameters = parameters
+        self.function = kernel.fn
+        self.visiting = visiting
+        self.assigned: dict[str, list[ast.expr]] = {}
+        self.pointers: set[str] = set()
+        self.integers: set[str] = set()
+        self.descriptors: set[str] = set()
+        tree = kernel.parse()
+        for node in ast.walk(tree):
+            self._note_assignment(node)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                self._read_call(node)
+
+    def role(self, name: str) -> Role:
+        if name in self.pointers:
+            return "pointer"
+        if name in self.descriptors:
+            return "descriptor"
+        if name in self.integers:
+            return "integer"
+        return "pointer" if name.lower().endswith("ptr") else "float"
+
+    # -- what a local name may hold ----------------------------------------------------------------
+
+    def _note_assignment(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                self._note(target, node.value)
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign) and node.value is not None:
+            self._note(node.target, node.value)
+        elif isinstance(node, ast.For):
+            self._note(node.target, node.iter)
+
+    def _note(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Name):
+            self.assigned.setdefault(target.id, []).append(value)
+        elif isinstance(target, ast.Tuple):
+            parts = value.elts if isinstance(value, ast.Tuple) else [value] * len(target.elts)
+            for element, part in zip(target.elts, parts, strict=False):
+                self._note(element, part)
+
+    # -- calls -------------------------------------------------------------------------------------
+
+    def _read_call(self, call: ast.Call) -> None:
+        name = _called_name(call)
+        helper = self._helper(call.func)
+        if helper is not None:
+            self._read_helper_call(call, helper)
+        elif self._is_method_of_parameter(call) and name in _ACCESSES:
+            assert isinstance(call.func, ast.Attribute)
+            assert isinstance(call.func.value, ast.Name)
+            self.descriptors.add(call.func.value.id)
+            self._count_as_integers(call.args[:1])
+        elif name in _ACCESSES or name.startswith("atomic_"):
+            self._read_access(call, name)
+        elif name in _WHOLE_NUMBERS_ONLY:
+            self._count_as_integers(call.args)
+        elif name in _WHOLE_NUMBERS_FIRST:
+            self._count_as_integers(call.args[:1])
+
+    def _read_access(self, call: ast.Call, name: str) -> None:
+        keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+        pointer = call.args[0] if call.args else keywords.get("pointer", keywords.get("base"))
+        if pointer is not None:
+            if base := self._base(pointer, set()):
+                self.pointers.add(base)
+            self._count_as_integers([pointer])
+        has_value = name == "store" or name.startswith("atomic_")
+        self._count_as_integers(call.args[2 if has_value else 1 :])
+        self._count_as_integers(
+            [value for key, value in keywords.items() if key not in _NOT_AN_INDEX]
+        )
+
+    def _read_helper_call(self, call: ast.Call, helper: Any) -> None:
+        roles = _roles(helper, self.visiting)
+        names = [parameter.name for parameter in helper.params]
+        given = dict(zip(names, call.args, strict=False))
+        given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+        for name, value in given.items():
+            role = roles.get(name)
+            if role == "pointer" and (base := self._base(value, set())):
+                self.pointers.add(base)
+            if role in ("pointer", "integer"):
+                self._count_as_integers([value])
+
+    def _is_method_of_parameter(self, call: ast.Call) -> bool:
+        function = call.func
+        return (
+            isinstance(function, ast.Attribute)
+            and isinstance(function.value, ast.Name)
+            and function.value.id in self.parameters
+        )
+
+    def _helper(self, function: ast.expr) -> Any:
+        """The user's JIT function that is called, or None (for Triton's own, too:
+        their names say enough).
+        """
+        value: Any = None
+        scope: Mapping[str, Any] = triton_api.scope_of(self.function)
+        if isinstance(function, ast.Name):
+            value = scope.get(function.id)
+        elif isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+            value = getattr(scope.get(function.value.id), function.attr, None)
+        is_users = not str(getattr(value, "__module__", "")).startswith("triton.")
+        return value if isinstance(value, triton_api.JITFunction) and is_users else None
+
+    # -- expressions -------------------------------------------------------------------------------
+
+    def _base(self, expression: ast.expr, seen: set[str]) -> str | None:
+        """The parameter that a pointer expression starts from:
+        the first one of the sum that it is.
+        """
+        for name in self._summands(expression):
+            if name in self.parameters:
+                return name
+            if name in seen:
+                continue
+            for value in self.assigned.get(name, []):
+                if base := self._base(value, seen | {name}):
+                    return base
+        return None
+
+    def _summands(self, expression: ast.expr) -> Iterator[str]:
+        """The names that a sum adds up, left to right;
+        a product is an offset and never a pointer.
+        """
+        if isinstance(expression, ast.Name):
+            yield expression.id
+        elif isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Add | ast.Sub):
+            yield from self._summands(expression.left)
+            yield from self._summands(expression.right)
+        elif isinstance(expression, ast.Subscript):
+            yield from self._summands(expression.value)
+        elif isinstance(expression, ast.IfExp):
+            yield from self._summands(expression.body)
+            yield from self._summands(expression.orelse)
+        elif isinstance(expression, ast.Call) and _called_name(expression) in _PASSES_POINTER_ON:
+            function = expression.func
+            if isinstance(function, ast.Attribute) and function.attr == "to":
+                yield from self._summands(function.value)
+            elif expression.args:
+                yield from self._summands(expression.args[0])
+            for keyword in expression.keywords:
+                if keyword.arg == "base":
+                    yield from self._summands(keyword.value)
+
+    def _count_as_integers(self, expressions: list[ast.expr]) -> None:
+        """Every name that such an expression is computed from, through local names,
+        holds whole numbers.
+        """
+        waiting = list(expressions)
+        seen: set[str] = set()
+        while waiting:
+            for node in _without_loads(waiting.pop()):
+                if isinstance(node, ast.Name) and node.id not in seen:
+                    seen.add(node.id)
+                    waiting += self.assigned.get(node.id, [])
+        self.integers |= seen & self.parameters
+
+
+def _without_loads(expression: ast.expr) -> Iterator[ast.AST]:
+    """The nodes of an expression, except inside a load:
+    what is loaded does not show what the address is made of.
+    """
+    waiting: list[ast.AST] = [expression]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not (isinstance(node, ast.Call) and _called_name(node) == "load"):
+            waiting += ast.iter_child_nodes(node)
+
+
+def _called_name(call: ast.Call) -> str:
+    function = call.func
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+# Types for parameters that no one has said anything about.
+
+
+_ASSUMED: dict[Role, str] = {"pointer": "*fp32:16", "integer": "i32", "float": "fp32"}
+
+
+def assume(kernel: Any, given: Collection[str] = ()) -> dict[str, StatedType]:
+    """Types for the parameters that no one has said anything about,
+    to be shown as what they are: an assumption.
+
+    An annotation goes first, and so do the types of a kernel that Inductor generated. Else a
+    parameter that the kernel loads from or stores to is "*fp32:16", one that takes part in
+    addresses, masks and loops is "i32", and any other is "fp32". A tl.constexpr is never guessed.
+
+    Args:
+        kernel: a Triton or Gluon JIT function.
+        given: names of the parameters whose value or type is known.
+
+    Returns:
+        Parameter name -> its type, with "annotation" or "assumption" as its origin;
+        to be given to `bind` by name.
+
+    Raises:
+        ArgumentError: a parameter is a tensor descriptor, whose block shape cannot be guessed.
+    """
+    roles = parameter_roles(kernel)
+    types: dict[str, StatedType] = {}
+    for parameter in kernel.params:
+        if parameter.name in given or parameter.is_constexpr or parameter.has_default:
+            continue
+        if isinstance(kernel, InductorKernel):
+            types[parameter.name] = StatedType(kernel.types[parameter.name], "annotation")
+            continue
+        if (annotated := annotated_type(parameter)) is not None:
+            types[parameter.name] = StatedType(annotated, "annotation")
+            continue
+        role = roles[parameter.name]
+        if role == "descriptor":
+            raise ArgumentError(
+                f"{parameter.name!r} of {kernel.__name__!r} is used as a tensor descriptor, and "
+                "its block shape is not known.",
+                advice=(
+                    f'State it: {parameter.name}="tensordesc<fp16[128,64]>", with the type and '
+                    "shape that you "
+                    "use."
+                ),
+                position=triton_api.parameter_position(kernel, parameter.name),
+            )
+        types[parameter.name] = StatedType(_ASSUMED[role], "assumption")
+    return types

@@ -1,0 +1,572 @@
+"""Machine code as instructions: SASS as text, decoded with its control codes and registers, and
+AMD's assembly.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from kernellab import triton_api
+from kernellab.common.system import temporary_folder
+from kernellab.compiler.machine_code.cubin import Section, sections
+from kernellab.compiler.machine_code.opcode_classes import access_width, category_of
+from kernellab.errors import CompileError, MachineError
+from kernellab.records import Compilation, ControlCodes, Instruction, SourceMap
+
+# NVIDIA's machine code as text, and the matrix instructions in machine code of both vendors.
+
+
+# The stage and the record of the assembler's step both need it.
+@functools.lru_cache(maxsize=4)
+def disassemble(cubin: bytes) -> str:
+    """The SASS of a cubin, with the source file and line of each instruction,
+    by the `nvdisasm` bundled with Triton.
+
+    Raises:
+        CompileError: nvdisasm refused the cubin; the message has its words.
+    """
+    return run_on_cubin("nvdisasm", ["-g", "-c"], cubin)
+
+
+def run_on_cubin(tool: str, arguments: list[str], cubin: bytes) -> str:
+    """What one of NVIDIA's tools prints for a cubin.
+
+    Raises:
+        CompileError: the tool refuses the cubin; the message has its words.
+        MachineError: the tool is missing, or could not run.
+    """
+    with triton_api.translated_machine_errors(f"{tool} cannot run"), temporary_folder() as folder:
+        file = Path(folder, "kernel.cubin")
+        file.write_bytes(cubin)
+        command = [triton_api.nvidia_tool(tool), *arguments, str(file)]
+        finished = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", check=False
+        )
+    if finished.returncode < 0:
+        raise MachineError(
+            f"{tool} was ended by signal {-finished.returncode}.", advice=_TOOL_ADVICE
+        )
+    if finished.returncode != 0:
+        words = (
+            finished.stderr.strip().replace(str(file), file.name)
+            or f"exit status {finished.returncode}"
+        )
+        if re.match(tool, words):
+            raise CompileError(f"{tool} cannot read the cubin: {words}")
+        raise MachineError(
+            f"{tool} cannot run: {words}",
+            advice=f"Does TRITON_{tool.upper()}_PATH name another program? {_TOOL_ADVICE}",
+        )
+    return finished.stdout
+
+
+_TOOL_ADVICE = "Look at this machine's memory and at its limits (ulimit -a)."
+
+_NVIDIA_MATRIX = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?\w+\s+)?([A-Z]*MMA[\w.]*)", re.M)
+"""An instruction of SASS whose opcode ends in MMA: HMMA, IMMA, DMMA, QMMA; warp groups:
+HGMMA, QGMMA; Blackwell: UTCHMMA."""
+
+_AMD_MATRIX = re.compile(r"^\s*(v_mfma\w*|v_smfmac\w*|v_wmma\w*|v_swmmac\w*)", re.M)
+"""AMD's: v_mfma and v_smfmac (CDNA), v_wmma and v_swmmac (RDNA); the s forms are sparse."""
+
+
+def matrix_instructions(machine_code: str) -> Counter[str]:
+    """The matrix instructions in SASS or in AMD assembly:
+    opcode with its modifiers -> how often it occurs.
+
+    The count is of instructions in the program's text, not of executions.
+    """
+    return Counter(_NVIDIA_MATRIX.findall(machine_code) + _AMD_MATRIX.findall(machine_code))
+
+
+INSTRUCTION_LINE = re.compile(r"^\s*/\*(?P<address>[0-9a-f]+)\*/\s+\S", re.M)
+"""A line of nvdisasm's that starts with the instruction's offset:
+"/*0010*/ S2R R0, SR_TID.X ;"."""
+
+SASS_LOCATION = re.compile(r'^\s*//## File "(?P<file>(?:[^"\\]|\\.)*)", line (?P<line>\d+)')
+"""A line of nvdisasm's that names where the instructions after it come from."""
+
+
+_NO_OPERATION = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+NOP\s*;")
+_BRANCH = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+BRA `\((?P<label>[^)]+)\)\s*;")
+_TEXT_SECTION = re.compile(r"^\.text\.\S+:\s*$")
+
+
+def instruction_count(sass: str) -> int:
+    """The instructions in SASS text, without padding."""
+    return len(INSTRUCTION_LINE.findall(sass)) - len(padding_lines(sass))
+
+
+def padding_lines(sass: str) -> frozenset[int]:
+    """The lines of SASS text, from 1, with instructions that no warp executes: behind the end
+    of a section's code ptxas puts a branch to itself, then NOPs up to a round address.
+    """
+    lines = sass.splitlines()
+    padding = []
+    at_end = True
+    for number in range(len(lines), 0, -1):
+        line = lines[number - 1]
+        if _TEXT_SECTION.match(line):
+            at_end = True
+        elif at_end and INSTRUCTION_LINE.match(line):
+            branch = _BRANCH.match(line)
+            to_itself = branch is not None and _label_before(lines, number) == branch["label"]
+            if to_itself or _NO_OPERATION.match(line):
+                padding.append(number)
+            at_end = branch is None and number in padding[-1:]
+    return frozenset(padding)
+
+
+def _label_before(lines: Sequence[str], number: int) -> str:
+    """The label of the instruction on a line, "" where it has none."""
+    at = number - 2
+    while at >= 0 and lines[at].lstrip().startswith("//"):
+        at -= 1
+    return lines[at].strip().removesuffix(":") if at >= 0 else ""
+
+
+# Which registers and predicates a SASS instruction reads and writes, from its text.
+#
+# The text names the first register of each operand; how many it spans follows from the opcode
+# and its modifiers. The tests hold this against nvdisasm's own register life ranges (`nvdisasm
+# -plr`).
+
+
+_REGISTER = re.compile(r"(?<![\w.])(?P<file>UR|UP|R|P)(?P<number>\d+)(?P<suffix>(?:\.\w+)*)")
+
+_NO_RESULT = frozenset(
+    """
+        STG ST STS STL STSM STTM RED REDG REDS BAR BRA BRX BRXU CALL RET EXIT BSSY BSYNC BREAK NOP
+        NANOSLEEP MEMBAR FENCE ERRBAR CCTL DEPBAR LDGDEPBAR LDGSTS WARPSYNC WARPGROUP UTMALDG
+        UTMASTG UTMAREDG UTMAPF UTMACCTL UTMACMDFLUSH UTCBAR UTCCP UTCHMMA UTCIMMA UTCQMMA UTCOMMA
+        UTCBMMA UVIRTCOUNT CGAERRBAR BPT KILL UBLKCP UBLKPF UBLKRED UTCSHIFT ARRIVES ACQBULK
+    """.split()  # noqa: SIM905
+)
+"""Opcodes that write no register: all their operands are read."""
+
+_TWO_PREDICATES = (
+    "ISETP", "FSETP", "DSETP", "HSETP2", "PLOP3", "PSETP", "UISETP", "UFSETP", "UPLOP3", "UPSETP",
+)  # fmt: skip
+"""Their first two operands are results: a predicate and its complement."""
+
+_PREDICATE_THEN_REGISTER = (
+    "SHFL",
+    "ATOMG",
+    "ATOM",
+    "ATOMS",
+    "MATCH",
+    "ELECT",
+    "LOP3",
+    "ULOP3",
+    "R2UR",
+    "UTCATOMSWS",
+)
+
+_WITH_CARRIES = (
+    "IADD", "IADD3", "UIADD3", "LEA", "ULEA", "IMAD", "UIMAD", "VIADDMNMX", "VIMNMX",
+    "VIMNMX3", "UVIMNMX",
+)  # fmt: skip
+"""Predicates right after the result are results too: IADD3 R4, P0, P1, R2, R6, RZ."""
+
+
+def registers_of(
+    opcode: str, operands: Sequence[str], predicate: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The registers and predicates that an instruction reads, and those that it writes,
+    in the order of its operands.
+
+    Registers that are always zero (RZ, URZ) and predicates that are always true (PT, UPT) do not
+    count. Where the encoding alone knows how many registers are meant (the coordinates of a TMA
+    copy), the named one stands for all.
+    """
+    root, *modifiers = opcode.split(".")
+    results = _result_count(root, operands)
+    reads: list[str] = [
+        match["file"] + match["number"] for match in _REGISTER.finditer(predicate.lstrip("@!"))
+    ]
+    writes: list[str] = []
+    for position in range(len(operands)):
+        names = writes if position < results else reads
+        names += _registers_in(root, modifiers, operands, position)
+    if root in ("P2R", "R2P") and "PR" in operands:
+        names = reads if root == "P2R" else writes
+        names += _masked_predicates(operands[-1])
+    return tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes))
+
+
+def _masked_predicates(mask: str) -> list[str]:
+    """The predicates that P2R and R2P copy: a bit of the mask for each,
+    or all where no number says it.
+    """
+    try:
+        bits = int(mask, 16)
+    except ValueError:
+        bits = 0x7F
+    return [f"P{number}" for number in range(7) if bits >> number & 1]
+
+
+def _result_count(root: str, operands: Sequence[str]) -> int:
+    """How many of the first operands are results."""
+    if root in _NO_RESULT or not operands or operands[0].startswith("["):
+        return 0
+    if root == "USETMAXREG":
+        return 1 if operands[0].startswith("UP") else 0
+    if root in _TWO_PREDICATES:
+        return 2
+    if root in ("VOTE", "VOTEU"):
+        return 1 if _is_predicate(operands[0]) else 2
+    if _is_predicate(operands[0]):
+        return 2 if root in _PREDICATE_THEN_REGISTER and len(operands) > 1 else 1
+    carries = 0
+    if root in _WITH_CARRIES:
+        while 1 + carries < len(operands) and _is_predicate(operands[1 + carries]):
+            carries += 1
+    return 1 + carries
+
+
+def _is_predicate(operand: str) -> bool:
+    return re.fullmatch(r"U?P(\d|T)", operand) is not None
+
+
+def _registers_in(
+    root: str, modifiers: list[str], operands: Sequence[str], position: int
+) -> Iterator[str]:
+    for match in _REGISTER.finditer(operands[position]):
+        file, first = match["file"], int(match["number"])
+        count = 1 if file in ("P", "UP") else _span(root, modifiers, operands, position, match)
+        for number in range(first, first + count):
+            yield f"{file}{number}"
+
+
+def _span(
+    root: str, modifiers: list[str], operands: Sequence[str], position: int, match: re.Match[str]
+) -> int:
+    """How many consecutive registers an operand's register stands for."""
+    before = operands[position][: match.start()]
+    if ".64" in match["suffix"]:
+        return 2
+    if before.endswith("gdesc["):
+        return _descriptor_span(root, operands)
+    if before.endswith("idesc["):
+        return 1
+    if before.endswith("desc["):
+        return 2
+    if "[" in before:
+        return _address_span(root, modifiers, operands, position, match)
+    if root in ("RET", "CALL", "LEPC") or (root == "SYNCS" and "64" in modifiers):
+        return 2
+    if root in _MMA_SPANS or root.endswith("GMMA"):
+        return _matrix_span(root, modifiers, operands, position)
+    width = access_width(".".join([root, *modifiers]))
+    if width is not None and root != "LDGSTS":
+        return max(1, width // 4)
+    return _arithmetic_span(root, modifiers, position, match["suffix"])
+
+
+_GENERIC = ("LDG", "STG", "LD", "ST", "ATOMG", "ATOM", "RED", "REDG")
+
+
+def _address_span(
+    root: str, modifiers: list[str], operands: Sequence[str], position: int, match: re.Match[str]
+) -> int:
+    """E stands for a 64-bit address; before sm_80 and in some atomics nothing else
+    in the text says so.
+    """
+    if root in _GENERIC:
+        return (
+            2
+            if "E" in modifiers and not match["suffix"] and not _has_base(operands, position, match)
+            else 1
+        )
+    if root.startswith("UTMA") or root == "CCTL":
+        return _tma_span(root, modifiers, position) if match["file"] == "UR" else 1
+    # The scales of a block-scaled product in tensor memory are the sixth operand.
+    return 2 if re.fullmatch(r"UTC\w+MMA", root) and position == 5 else 1
+
+
+def _has_base(operands: Sequence[str], position: int, match: re.Match[str]) -> bool:
+    """Whether a register is the 32-bit offset to a uniform base,
+    which is the 64-bit part then: [R4.U32+UR6].
+    """
+    return match["file"] == "UR" and ".64" in operands[position] and "desc" in operands[position]
+
+
+def _tma_span(root: str, modifiers: list[str], position: int) -> int:
+    """A TMA copy names the tile (address in shared memory, a load's barrier, coordinates),
+    then the descriptor's address.
+
+    PTX ISA, `cp.async.bulk.tensor`.
+    """
+    dimensions = next((int(m[0]) for m in modifiers if re.fullmatch(r"[1-5]D", m)), 0)
+    if position > 0 or not dimensions:
+        return 2
+    return dimensions + (2 if root == "UTMALDG" else 1)
+
+
+def _arithmetic_span(root: str, modifiers: list[str], position: int, suffix: str) -> int:
+    if "WIDE" in modifiers:
+        return 2 if position in (0, 3) else 1
+    if root in ("DADD", "DMUL", "DFMA", "DSETP"):
+        return 2
+    if root in ("FADD2", "FMUL2", "FFMA2"):
+        # A source marked F32 alone is one number for both halves.
+        return 1 if "F32" in suffix.split(".") else 2
+    if root == "CS2R":
+        return 1 if "32" in modifiers else 2
+    if root in ("IADD", "MOV", "UMOV", "UIADD3", "IADD3", "SEL", "USEL") and "64" in modifiers:
+        return 2
+    if root in ("ISETP", "UISETP") and {"S64", "U64"}.intersection(modifiers):
+        return 2
+    if root in ("F2F", "I2F", "F2I"):
+        return _conversion_span(root, modifiers, position)
+    return 1
+
+
+def _conversion_span(root: str, modifiers: list[str], position: int) -> int:
+    """F2F names the types of result and source (F2F.F64.F32);
+    I2F and F2I the one that is not 32 bits.
+    """
+    types = [modifier for modifier in modifiers if re.fullmatch(r"[FUSB]*\d+", modifier)]
+    if root == "F2F":
+        return 2 if len(types) > position and types[position] == "F64" else 1
+    wide = [modifier for modifier in types if modifier.endswith("64")]
+    float_side = 0 if root == "I2F" else 1
+    side = float_side if "F64" in wide else 1 - float_side
+    return 2 if wide and position == side else 1
+
+
+_MMA_SPANS = {
+    "HMMA": {"16816": (4, 4, 2), "1688": (4, 2, 1), "1684": (4, 2, 1)},
+    "IMMA": {"16816": (4, 2, 1), "16832": (4, 4, 2), "8816": (2, 1, 1), "16864": (4, 4, 2)},
+    "QMMA": {"16832": (4, 4, 2), "16816": (4, 2, 1)},
+    "OMMA": {"16864": (4, 4, 2)},
+    "DMMA": {
+        "884": (4, 2, 2),
+        "8x8x4": (4, 2, 2),
+        "1684": (8, 4, 2),
+        "1688": (8, 8, 4),
+        "16816": (8, 16, 8),
+    },
+}
+"""Opcode -> shape -> registers of the result, of A and of B:
+PTX ISA, "Matrix Fragments for mma"."""
+
+
+def _matrix_span(root: str, modifiers: list[str], operands: Sequence[str], position: int) -> int:
+    halves = modifiers[1:2] == ["F16"]
+    if root.endswith("GMMA"):
+        is_accumulator = position == 0 or operands[position] == operands[0]
+        columns = int(modifiers[0].split("x")[1])
+        return (columns // 4 if halves else columns // 2) if is_accumulator else 4
+    shape = next((modifier for modifier in modifiers if modifier in _MMA_SPANS[root]), "")
+    result, a, b = _MMA_SPANS[root].get(shape, (4, 4, 2))
+    if root == "HMMA" and halves:
+        result //= 2
+    return {0: result, 1: a, 2: b, 3: result}.get(position, 1)
+
+
+def _descriptor_span(root: str, operands: Sequence[str]) -> int:
+    """A shared-memory descriptor is 64 bits; a warp-group product names those of A
+    and B by one operand.
+    """
+    is_warp_group = root.endswith("GMMA") and not root.startswith("UTC")
+    return 4 if is_warp_group and operands[1].startswith("gdesc") else 2
+
+
+# Machine code, decoded: SASS with its control codes and registers, and AMD's assembly.
+#
+# An instruction of every NVIDIA GPU from Volta (sm_70) on is 128 bits. The upper bits give the
+# scheduler what the hardware does not find out by itself; their places are in no document of
+# NVIDIA's, and were found by experiment: Jia, Maggioni, Staiger and Scarpazza, "Dissecting the
+# NVIDIA Volta GPU Architecture via Microbenchmarking" (2018, arXiv:1804.06826), section 2.1; the
+# same fields in CuAssembler's documentation for Turing and Ampere; maxas's wiki for what each
+# means.
+#
+# ======= ============================================================================
+# bits    meaning
+# ======= ============================================================================
+# 105-108 stall: cycles before the warp's next instruction
+# 109     yield, stored inverted: 0 asks for another warp
+# 110-112 write barrier: the scoreboard set until the result is there; 7: none
+# 113-115 read barrier: the scoreboard set until the operands were read; 7: none
+# 116-121 wait mask: one bit for each scoreboard that must be clear
+# 122-125 reuse: operand slots kept in the operand cache
+# ======= ============================================================================
+#
+# The tests hold them against facts that do not depend on the table: nvdisasm's own `.reuse`
+# marks, and that whoever reads the result of a load waits for the scoreboard that the load set,
+# on every target.
+
+
+_CODE = re.compile(
+    r"^\s*/\*(?P<address>[0-9a-f]+)\*/\s+(?P<predicate>@!?U?P\w+)?\s*(?P<opcode>[A-Z][\w.]*)\s*"
+    r"(?P<operands>[^;]*?)\s*;"
+)
+_SECTION = re.compile(r"^\.text\.(?P<name>\S+):\s*$")
+_FUNCTION = re.compile(r"^(?P<name>[$\w.]+):\s*$")
+
+
+def decode(compilation: Compilation) -> tuple[Instruction, ...]:
+    """The machine code of a compilation that has some, in the order of its text.
+
+    Raises:
+        NotRecorded: the compilation has no source map.
+        CompileError: the disassembler refused the cubin, or the text is not of this cubin.
+        MachineError: the disassembler is missing, or could not run.
+    """
+    stages = compilation.stages
+    if "sass" in stages:
+        cubin = stages["cubin"].content
+        assert isinstance(cubin, bytes)
+        return tuple(_sass_instructions(stages["sass"].text, cubin, compilation.source_map))
+    if "amdgcn" not in stages and (why := stages.failed.get("sass")) is not None:
+        raise why
+    return tuple(_amd_instructions(stages["amdgcn"].text, compilation.source_map))
+
+
+def padding_of(compilation: Compilation) -> frozenset[int]:
+    """The lines of the machine code with instructions that no warp executes;
+    AMD's assembly has none.
+    """
+    stages = compilation.stages
+    return padding_lines(stages["sass"].text) if "sass" in stages else frozenset()
+
+
+# --------------------------------------------------------------------------------------------------
+# NVIDIA: text and encoding
+# --------------------------------------------------------------------------------------------------
+
+
+def _sass_instructions(text: str, cubin: bytes, source_map: SourceMap) -> Iterator[Instruction]:
+    """The instructions of nvdisasm's text; their control codes are read
+    from the cubin's own bytes.
+    """
+    known = sections(cubin)
+    code, function = b"", ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if section := _SECTION.match(line):
+            code = _code_of(known, section["name"])
+        elif label := _FUNCTION.match(line):
+            function = _function_name(label["name"]) or function
+        elif match := _CODE.match(line):
+            address = int(match["address"], 16)
+            operands = split_operands(match["operands"])
+            reads, writes = registers_of(match["opcode"], operands, match["predicate"] or "")
+            yield Instruction(
+                address=address,
+                line=number,
+                function=function,
+                predicate=match["predicate"] or "",
+                opcode=match["opcode"],
+                operands=operands,
+                category=category_of(match["opcode"]),
+                width=access_width(match["opcode"]),
+                control=control_codes(int.from_bytes(code[address + 8 : address + 16], "little")),
+                reads=reads,
+                writes=writes,
+                chains=source_map.chain("sass", number),
+                ttgir_line=_ttgir_line(source_map, "sass", number),
+            )
+
+
+def _code_of(known: Mapping[str, Section], name: str) -> bytes:
+    section = known.get(f".text.{name}")
+    if section is None:
+        raise CompileError(f"the SASS is not this cubin's, which has no code of {name[:60]!r}")
+    return section.content
+
+
+def _function_name(label: str) -> str | None:
+    """The function that a label begins, or None for a label inside one.
+
+    A function that the kernel calls is named "$kernel$its_name";
+    what ptxas adds, "$__internal_0_$its_name".
+    """
+    if label.startswith("."):
+        return None
+    if label.startswith("$"):
+        return label.rpartition("$")[2]
+    return label
+
+
+def control_codes(high: int) -> ControlCodes:
+    """The control codes in the upper 64 bits of an encoding;
+    the module's docstring has their places.
+    """
+
+    def bits(first: int, count: int) -> int:
+        return high >> (first - 64) & (1 << count) - 1
+
+    write_barrier, read_barrier = bits(110, 3), bits(113, 3)
+    return ControlCodes(
+        stall_cycles=bits(105, 4),
+        yields=bits(109, 1) == 0,
+        write_barrier=None if write_barrier == 7 else write_barrier,
+        read_barrier=None if read_barrier == 7 else read_barrier,
+        waits_for=tuple(number for number in range(6) if bits(116, 6) >> number & 1),
+        reuse=tuple(slot for slot in range(4) if bits(122, 4) >> slot & 1),
+    )
+
+
+def split_operands(text: str) -> tuple[str, ...]:
+    """Operands, split at the commas outside of brackets."""
+    # nvdisasm remarks on an indirect branch, "(*...*)";
+    # in Triton 3.6 also on scheduling, "?trans1" in a separate column.
+    text = re.sub(r"\s*\(\*.*|\s+\?\w+\s*$", "", text).strip()
+    parts, depth, start = [], 0, 0
+    for at, character in enumerate(text):
+        depth += (character in "[{(") - (character in "]})")
+        if character == "," and depth == 0:
+            parts.append(text[start:at].strip())
+            start = at + 1
+    parts.append(text[start:].strip())
+    return tuple(part for part in parts if part)
+
+
+def _ttgir_line(source_map: SourceMap, stage: str, line: int) -> int | None:
+    if ("ttgir", stage) not in source_map.links:
+        return None
+    lines = source_map.lines(stage, "ttgir", line)
+    return lines[0] if lines else None
+
+
+# --------------------------------------------------------------------------------------------------
+# AMD
+# --------------------------------------------------------------------------------------------------
+
+_AMD_CODE = re.compile(r"^\t(?P<opcode>[a-z]\w*)(?:\s+(?P<operands>[^;]*?))?\s*(?:;.*)?$")
+_AMD_FUNCTION = re.compile(r"^(?P<name>[A-Za-z_$][\w$.]*):")
+
+
+def _amd_instructions(text: str, source_map: SourceMap) -> Iterator[Instruction]:
+    """The instructions of AMD assembly: mnemonic and operands as written, with class,
+    width and lines.
+    """
+    function = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if name := _AMD_FUNCTION.match(line):
+            function = name["name"]
+        elif line.startswith(".Lfunc_end"):
+            function = ""
+        elif function and (code := _AMD_CODE.match(line)):
+            opcode = code["opcode"]
+            yield Instruction(
+                address=-1,
+                line=number,
+                function=function,
+                predicate="",
+                opcode=opcode,
+                operands=split_operands(code["operands"] or ""),
+                category=category_of(opcode),
+                width=access_width(opcode),
+                control=None,
+                reads=(),
+                writes=(),
+                chains=source_map.chain("amdgcn", number),
+                ttgir_line=_ttgir_line(source_map, "amdgcn", number),
+            )

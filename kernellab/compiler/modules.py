@@ -1,0 +1,446 @@
+"""The MLIR modules of a compilation: how they are opened, walked and analyzed."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import itertools
+import pkgutil
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec
+
+from xdsl.dialects import builtin
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+
+from kernellab import triton_api
+from kernellab.common.text import string_of_ir, value_name
+from kernellab.compiler import analyses
+from kernellab.errors import ArgumentError, LayoutError, SourcePosition, nearest
+from kernellab.ir.locations import argument_name, locate
+from kernellab.ir.operations import operation_name
+from kernellab.ir.syntax import read_module
+from kernellab.ir.types import PointerType, bit_width, element_type, is_pointer
+from kernellab.records import Capability, Compilation, PassRun
+from kernellab.records.compilations import Analysis, Result
+from kernellab.records.layouts import Layout
+from kernellab.triton_api.layouts import TileType, layouts_of
+from kernellab.triton_api.stages import Query, query_here
+
+# Ways to look at a module that every analysis needs: order, places, names, control flow.
+
+
+@cache
+def _library() -> str:
+    """The folder of Triton's Python code: `tl.sum` and its like are inlined from there."""
+    spec = importlib.util.find_spec("triton")
+    return str(Path(spec.origin).parent) if spec is not None and spec.origin else ""
+
+
+def users_line(frames: Iterable[SourcePosition]) -> SourcePosition | None:
+    """Of a chain of calls, innermost first, the first place that is not in Triton's own library;
+    None for no place.
+    """
+    places = list(frames)
+    own = (place for place in places if not place.file.startswith(_library()))
+    return next(own, places[0] if places else None)
+
+
+def kind(op: Operation) -> str:
+    """An operation's name, "tt.load"; also of one that `ir/` has no class for."""
+    return operation_name(op)
+
+
+def position_of(op: Operation) -> SourcePosition | None:
+    """The line of the user's code that an operation comes from:
+    of a helper's that was inlined, the helper's.
+    """
+    return users_line(locate(op.location).frames)
+
+
+def name_of(op: Operation) -> str:
+    """The kernel's own name for an operation's first result: "acc", or "" where it has none."""
+    return locate(op.location).name or "" if op.results else ""
+
+
+def numbered(module: Operation) -> dict[Operation, int]:
+    """Every operation with its number in the order of the module's text,
+    the module itself being 0.
+    """
+    return {op: number for number, op in enumerate(module.walk())}
+
+
+def lines_of_operations(text: str) -> Mapping[str, list[int]]:
+    """The lines of a module's text that have operations of each name, in order."""
+    lines: dict[str, list[int]] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := _OPERATION.match(line):
+            lines.setdefault(match[1], []).append(number)
+    return lines
+
+
+_OPERATION = re.compile(r'\s*(?:%[^=]*= )?"?([\w.]+)')
+"""The operation of a line of MLIR's text."""
+
+
+def attribute(op: Operation, name: str) -> Attribute | None:
+    """An attribute, wherever the operation keeps it."""
+    return op.attributes.get(name, op.properties.get(name))
+
+
+def integer(op: Operation, name: str) -> int | None:
+    """The value of an integer attribute, or None."""
+    value = attribute(op, name)
+    return value.value.data if isinstance(value, builtin.IntegerAttr) else None
+
+
+def symbol(op: Operation, name: str) -> str:
+    """The text of an attribute that names a symbol: "sym_name", "callee";
+    "" where there is none.
+    """
+    value = attribute(op, name)
+    if isinstance(value, builtin.SymbolRefAttr):
+        return value.root_reference.data
+    return value.data if isinstance(value, builtin.StringAttr) else ""
+
+
+def functions(module: Operation) -> Iterator[Operation]:
+    """The functions of a module of Triton's."""
+    return (op for op in module.walk() if kind(op) == "tt.func")
+
+
+def arguments_toward(block: Block) -> Iterator[tuple[Operation, Sequence[SSAValue]]]:
+    """For each way into a block: the operation that leads there,
+    and what it hands to the block's arguments.
+    """
+    region = block.parent
+    if region is None:
+        return
+    for other in region.blocks:
+        end = other.last_op
+        if end is None:
+            continue
+        for which, successor in enumerate(end.successors):
+            if successor is block:
+                yield end, _handed_over(end, which)
+    parent = region.parent
+    if parent is not None and block is region.blocks.first:
+        if kind(parent) == "scf.for":
+            yield parent, [parent.operands[0], *parent.operands[3:]]
+        elif kind(parent) in ("scf.while", "kernellab.inlined_call"):
+            yield parent, parent.operands
+        elif kind(parent) == "ttg.warp_specialize.partitions":
+            outer = parent.parent_op()
+            yield parent, parent.operands or (outer.operands if outer is not None else ())
+
+
+def _handed_over(branch: Operation, which: int) -> Sequence[SSAValue]:
+    if branch.name == "cf.br":
+        return branch.operands
+    if branch.name == "cf.cond_br":
+        sizes = [int(size) for size in _segment_sizes(branch)]
+        first = sizes[0] + (sizes[1] if which else 0)
+        return branch.operands[first : first + sizes[which + 1]]
+    return ()
+
+
+def _segment_sizes(op: Operation) -> Sequence[int]:
+    sizes = attribute(op, "operandSegmentSizes")
+    assert isinstance(sizes, builtin.DenseArrayBase)
+    return [int(size) for size in sizes.get_values()]
+
+
+def blocks_of(op: Operation) -> Iterator[Block]:
+    """Every block of an operation, those of nested regions included."""
+    for inner in op.walk():
+        for region in inner.regions:
+            yield from region.blocks
+
+
+def successors(block: Block) -> Sequence[Block]:
+    """Where control goes from a block, inside its region."""
+    return block.last_op.successors if block.last_op is not None else ()
+
+
+def parents(op: Operation) -> Iterator[Operation]:
+    """The operations around one, the innermost first."""
+    parent = op.parent_op()
+    while parent is not None:
+        yield parent
+        parent = parent.parent_op()
+
+
+def loops_around(op: Operation) -> list[Operation]:
+    """The loops of the kernel around an operation, the innermost first."""
+    return [parent for parent in parents(op) if kind(parent) in ("scf.for", "scf.while")]
+
+
+def enclosing(op: Operation, region: Region) -> Operation | None:
+    """The operation directly in `region` that is `op` or contains it."""
+    current: Operation | None = op
+    while current is not None and current.parent_region() is not region:
+        current = current.parent_op()
+    return current
+
+
+# Pointers in a module: what accesses go by, what they point to, and the parameter they start
+# from.
+
+
+def pointers_of(access: Operation) -> SSAValue:
+    """The addresses of an access."""
+    return next(operand for operand in access.operands if is_pointer(operand.type))
+
+
+def pointee(pointers: SSAValue) -> Attribute:
+    """What a pointer, or a tile of pointers, points to."""
+    pointer = element_type(pointers.type)
+    assert isinstance(pointer, PointerType)
+    return pointer.pointee
+
+
+def element_bytes(pointers: SSAValue) -> int:
+    """Bytes of what a pointer, or a tile of pointers, points to."""
+    pointer = element_type(pointers.type)
+    assert isinstance(pointer, PointerType)
+    return max(bit_width(pointer.pointee) // 8, 1)
+
+
+def underlying_argument(value: SSAValue) -> str:
+    """The parameter that a pointer starts from: through additions, splats and loops."""
+    seen: set[SSAValue] = set()
+    while value not in seen:
+        seen.add(value)
+        if isinstance(value, BlockArgument):
+            parent = value.block.parent_op()
+            if parent is None or kind(parent) == "tt.func":
+                return argument_name(value) or f"argument {value.index}"
+            handed = [values for _, values in arguments_toward(value.block)]
+            if not handed or value.index >= len(handed[0]):
+                return ""
+            value = handed[0][value.index]
+        else:
+            owner = value.owner
+            assert isinstance(owner, Operation)
+            nexts = [operand for operand in owner.operands if is_pointer(operand.type)]
+            if not nexts:
+                return ""
+            value = nexts[0]
+    return ""
+
+
+# A compilation's modules as xDSL objects: what `Compilation.module` gives.
+
+
+_STAGES_OF_MLIR = ("ttir", "ttgir")
+_LABELS_SHOWN = 5
+
+
+def open_module(compilation: Compilation, name: str, query: Query = query_here) -> ModuleOp:
+    """The module of a stage ("ttgir"), or after a pass ("ttgir.coalesce", "ttgir.canonicalizer#2"),
+    made anew for each call.
+
+    Raises:
+        ArgumentError: there is no such stage or pass, or what it made is not a module of MLIR.
+        KernelLabError: MLIR cannot read the text.
+        WorkerError: MLIR died of the text, in the worker process.
+    """
+    stages, target = compilation.stages, compilation.target
+    texts = {stage: stages[stage].text for stage in _STAGES_OF_MLIR if stage in stages}
+    if name in texts:
+        return read_module(query(triton_api.generic_form, texts[name], target))
+    # Past MLIR a step counts no ops: LLVM IR, PTX and SASS are texts of other languages.
+    modules = {run.label: run.text for run in compilation.passes if run.op_counts_after}
+    if name in modules:
+        return read_module(query(triton_api.generic_form, modules[name].read(), target))
+    if name in stages:
+        problem = f"The stage {name!r} is not MLIR: there is no module to open."
+        advice = ""
+    else:
+        problem = f"This compilation has no stage and no pass {name!r} that made MLIR."
+        advice = nearest(str(name), [*texts, *modules])
+    raise ArgumentError(problem, advice=f"{advice} {_what_opens(texts, modules)}".strip())
+
+
+def _what_opens(stages: Iterable[str], labels: Collection[str]) -> str:
+    opens = f"Stages that open: {', '.join(stages)}."
+    if not labels:
+        return f'{opens} Passes open too, of a compilation with record="passes".'
+    some = ", ".join(itertools.islice(labels, _LABELS_SHOWN))
+    return f"{opens} Passes open too, by the labels in .passes: {some}, ..."
+
+
+# The module set of a compilation, opened for its analyses: each stage once, with the kernel's
+# places.
+
+
+class OpenedModules:
+    """The modules of one compilation, for the analyses that read them.
+
+    Args:
+        compilation: whose modules.
+        query: queries MLIR about its texts.
+    """
+
+    def __init__(self, compilation: Compilation, query: Query) -> None:
+        self.compilation = compilation
+        self.query = query
+        self._stages: dict[str, builtin.ModuleOp] = {}
+
+    @property
+    def first_stage(self) -> str:
+        """The first stage that is a module: "ttir", or "ttgir" where the record begins there."""
+        return "ttir" if "ttir" in self.compilation.stages else "ttgir"
+
+    def snapshot(self, name: str) -> builtin.ModuleOp:
+        """The module of a stage or after a pass, with the kernel's own places;
+        that of a stage is read once, for several questions.
+        """
+        runs = self.compilation.passes
+        run = next((run for run in runs if run.label == name and run.op_counts_after), None)
+        if run is not None:
+            return self.after(run)
+        if name not in self._stages:
+            self._stages[name] = self.compilation.module(name)
+        return self._stages[name]
+
+    def after(self, run: PassRun) -> builtin.ModuleOp:
+        """The module after a pass, with the kernel's own places,
+        also where its locations name lines of the TTGIR text.
+        """
+        module = read_module(self.generic_text(run))
+        KernelPlaces(self.compilation).put_into(module)
+        return module
+
+    def generic_text(self, run: PassRun) -> str:
+        """The module after a pass, in MLIR's generic form."""
+        text: str = self.query(triton_api.generic_form, run.text.read(), self.compilation.target)
+        return text
+
+    def layouts_of(self, types: Sequence[TileType]) -> Sequence[Layout | LayoutError]:
+        """Triton's own answer for each type."""
+        layouts: Sequence[Layout | LayoutError] = self.query(layouts_of, list(types))
+        return layouts
+
+
+_SSA_NAME = re.compile(r"^\s*%([A-Za-z_]\w*?)(?:_\d+)?(?::\d+)? = ")
+"""The kernel's name of a value in a line of MLIR's text: "acc" of "%acc_12:3 = "."""
+_NAME = re.compile(r'loc\("((?:[^"\\]|\\.)*)"\(')
+"""The name in a location of MLIR's text."""
+
+
+class KernelPlaces:
+    """The kernel's lines behind locations that name lines of the TTGIR text,
+    as those after the TTGIR stage may do.
+    """
+
+    def __init__(self, compilation: Compilation) -> None:
+        self._compilation = compilation
+        text = compilation.stages["ttgir"].text
+        self._lines = text.splitlines()
+        names = {string_of_ir(written) for written in _NAME.findall(text)}
+        self._names = {value_name(name): name for name in names if not name.isascii()}
+
+    def of(self, position: SourcePosition | None) -> SourcePosition | None:
+        """The kernel's line of a place; a place that names no line of TTGIR stays what it is."""
+        if position is None or not position.file.endswith(triton_api.TTGIR_FILE_SUFFIX):
+            return position
+        if not self._compilation.can_answer("source_map"):
+            return None
+        chains = self._compilation.source_map.chain("ttgir", position.line)
+        return users_line(chains[0]) if chains else None
+
+    def put_into(self, module: builtin.ModuleOp) -> None:
+        """Give each operation the kernel's location, with the name of its value."""
+        for op in module.walk():
+            self._name_arguments(op)
+            frames = locate(op.location).frames
+            if not frames or not frames[0].file.endswith(triton_api.TTGIR_FILE_SUFFIX):
+                continue
+            place = self.of(frames[0])
+            op.location = (
+                builtin.UnknownLoc() if place is None else _named(self._name(frames[0].line), place)
+            )
+
+    def _name(self, line: int) -> str:
+        match = _SSA_NAME.match(self._lines[line - 1]) if line <= len(self._lines) else None
+        return self._names.get(match[1], match[1]) if match else ""
+
+    def _name_arguments(self, op: Operation) -> None:
+        """Give arguments of blocks back their names that MLIR spells in ASCII."""
+        for argument in (arg for region in op.regions for b in region.blocks for arg in b.args):
+            if name := self._names.get(argument.name_hint or ""):
+                at = argument.location
+                argument.location = builtin.NameLoc(builtin.StringAttr(name), at)
+
+
+def _named(name: str, place: SourcePosition) -> builtin.LocationAttr:
+    at = builtin.FileLineColLoc(
+        builtin.StringAttr(place.file),
+        builtin.IntAttr(place.line),
+        builtin.IntAttr(triton_api.column_in_location(place.column)),
+    )
+    return builtin.NameLoc(builtin.StringAttr(name), at) if name else at
+
+
+# Who answers the analyses of a compilation: each file of `compiler/analyses` says what it
+# answers.
+#
+#     @answers(WORK)
+#     def work_of(opened: OpenedModules) -> Work: ...
+#
+# An analysis of one snapshot takes the snapshot's name too. The files are imported when the
+# first question comes: nothing has to list them.
+
+
+_Snapshot = ParamSpec("_Snapshot")
+"""The snapshot's name, where the analysis is of one."""
+
+_Answer = Callable[Concatenate[OpenedModules, _Snapshot], Result]
+
+_ANSWERS: dict[Capability, Callable[..., Any]] = {}
+
+
+def answers(
+    analysis: Analysis[Result],
+) -> Callable[[_Answer[_Snapshot, Result]], _Answer[_Snapshot, Result]]:
+    """Decorates the function that answers: it takes the modules, and the snapshot's name where
+    the analysis is of one.
+    """
+
+    def register(function: _Answer[_Snapshot, Result]) -> _Answer[_Snapshot, Result]:
+        _ANSWERS[analysis.name] = function
+        return function
+
+    return register
+
+
+@functools.cache
+def _import_analyses() -> None:
+    for module in pkgutil.iter_modules(analyses.__path__, f"{analyses.__name__}."):
+        importlib.import_module(module.name)
+
+
+class CompilerAnalyst:
+    """The compiler's `records.Analyst` of one compilation.
+
+    Args:
+        compilation: what is analyzed.
+        query: queries MLIR about its texts.
+
+    Attributes:
+        opened: the compilation's modules, for what is not a separate analysis.
+    """
+
+    def __init__(self, compilation: Compilation, query: Query) -> None:
+        self.opened = OpenedModules(compilation, query)
+
+    def answer(self, analysis: Analysis[Result], *snapshot: str) -> Result:
+        """What an analysis finds; of a snapshot, where it is of one."""
+        _import_analyses()
+        result: Result = _ANSWERS[analysis.name](self.opened, *snapshot)
+        return result

@@ -1,1 +1,0 @@
-"""The MLIR modules of a compilation: open, query and walk them."""

@@ -1,1 +1,0 @@
-"""Passes of the pipeline: recorded, steered, explained."""

@@ -1,0 +1,159 @@
+"""What the compiler says about a kernel while it compiles it, tied to the kernel's lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from kernellab import triton_api
+from kernellab.compiler.machine_code.resources import SPILLS
+from kernellab.compiler.modules import users_line
+from kernellab.compiler.remark_catalog import explained
+from kernellab.errors import CompileError, Severity, SourcePosition
+from kernellab.records import Compilation
+from kernellab.records.compilations import Remark
+from kernellab.triton_api.analyses import Diagnosis, PTXASError, PythonWarning, assembler_log
+from kernellab.triton_api.diagnostics import diagnostic_file
+
+_DIAGNOSTIC = re.compile(
+    r'^(?:loc\("(?P<written>(?:[^"\\]|\\.)*)"|(?P<path>.+?))'
+    r":(?P<line>\d+)(?::(?P<column>\d+))?\)?: "
+    r"(?P<severity>remark|warning|note|error): (?P<words>.*)$",
+    re.M,
+)
+"""MLIR's form of a diagnostic."""
+
+_CALLED_FROM = "called from"
+_SHOUTED = re.compile(r"^warning:\s*", re.I)
+"""Triton writes some warnings as remarks that begin with this word."""
+
+
+def collect_remarks(
+    compilation: Compilation, diagnosis: Diagnosis, log: str | None
+) -> tuple[Remark, ...]:
+    """What MLIR, Triton and the PTX assembler say of a kernel.
+
+    Args:
+        compilation: of the kernel.
+        diagnosis: what was said while it was compiled once more.
+        log: what `ptxas -v` said; None where ptxas has to run again.
+
+    Raises:
+        CompileError: the assembler refuses the PTX.
+    """
+    return (*compiler_remarks(diagnosis), *_compilation_assembler_remarks(compilation, log))
+
+
+def compiler_remarks(diagnosis: Diagnosis) -> tuple[Remark, ...]:
+    """Everything that MLIR and Triton's Python code said, each once,
+    in the order in which it was said.
+
+    A note that belongs to a remark follows it, on the same line of the kernel.
+    """
+    remarks = [*_from_mlir(diagnosis.printed), *map(_from_python, diagnosis.warnings)]
+    return tuple(explained(fromkey) for fromkey in dict.fromkeys(remarks))
+
+
+def _from_mlir(printed: str) -> Iterator[Remark]:
+    """A diagnostic, then the notes that say from where its line was called, then other notes."""
+    matches = list(_DIAGNOSTIC.finditer(printed))
+    place: tuple[SourcePosition | None, tuple[SourcePosition, ...]] = (None, ())
+    for number, match in enumerate(matches):
+        if match["severity"] == "error" or match["words"] == _CALLED_FROM:
+            continue
+        if match["severity"] != "note":
+            chain = [_position(match)]
+            for later in matches[number + 1 :]:
+                if later["words"] != _CALLED_FROM:
+                    break
+                chain.append(_position(later))
+            place = _place([position for position in chain if position is not None])
+        words = match["words"].strip()
+        severity: Severity = match["severity"]  # type: ignore[assignment]
+        if _SHOUTED.match(words):
+            words, severity = _SHOUTED.sub("", words), "warning"
+        yield Remark(severity, "mlir", words, *place)
+
+
+def _position(match: re.Match[str]) -> SourcePosition | None:
+    file = diagnostic_file(match)
+    if file in ("<unknown>", "-") or not int(match["line"]):
+        return None
+    column = triton_api.column_from_one(int(match["column"])) if match["column"] else 0
+    return SourcePosition(file, int(match["line"]), column)
+
+
+def _place(
+    chain: list[SourcePosition],
+) -> tuple[SourcePosition | None, tuple[SourcePosition, ...]]:
+    span = users_line(chain)
+    return span, tuple(chain[chain.index(span) + 1 :]) if span is not None else ()
+
+
+def _from_python(warning: PythonWarning) -> Remark:
+    """A warning that names a file of Triton's own speaks of the line that the front end reads;
+    if it reads none, of no line.
+    """
+    position = SourcePosition(warning.file, warning.line)
+    if "triton" not in position.file.split("/"):
+        return Remark("warning", "triton", warning.words, position)
+    return Remark("warning", "triton", warning.words, *_place(list(warning.read)))
+
+
+# The PTX assembler
+
+_PTXAS = re.compile(
+    r"^ptxas[\w-]*\s*(?:.+?, line (?P<line>\d+); )?\s*(?P<severity>info|warning)\s*:\s*"
+    r"(?P<words>.*)$"
+)
+_SAYS_NOTHING = re.compile(
+    r"^(?:\d+ bytes gmem|Compiling entry function|Function properties for|Compile time)"
+)
+
+KernelLine = Callable[[int], SourcePosition | None]
+"""The line of the kernel that a line of PTX comes from."""
+
+
+def assembler_remarks(log: str, kernel_line: KernelLine) -> tuple[Remark, ...]:
+    """What `ptxas -v` says, without headings: its warnings, stack and spills,
+    registers and barriers. Spilling is a warning.
+    """
+    remarks = dict.fromkeys(_from_ptxas(log.splitlines(), kernel_line))
+    return tuple(explained(remark) for remark in remarks)
+
+
+def _from_ptxas(lines: Iterable[str], kernel_line: KernelLine) -> Iterator[Remark]:
+    for line in lines:
+        match = _PTXAS.match(line)
+        if match is None:
+            if spills := SPILLS.search(line):
+                spilt = int(spills["stores"]) or int(spills["loads"])
+                yield Remark("warning" if spilt else "note", "ptxas", line.strip())
+            continue
+        words = match["words"].strip()
+        if match["severity"] == "info" and (not words or _SAYS_NOTHING.match(words)):
+            continue
+        span = kernel_line(int(match["line"])) if match["line"] else None
+        severity: Severity = "note" if match["severity"] == "info" else "warning"
+        yield Remark(severity, "ptxas", words, span)
+
+
+def _compilation_assembler_remarks(compilation: Compilation, log: str | None) -> tuple[Remark, ...]:
+    if "ptx" not in compilation.stages or "cubin" not in compilation.stages:
+        return ()
+    if log is None:
+        log = _asked_assembler(compilation)
+    return assembler_remarks(log, lambda line: _kernel_line(compilation, line))
+
+
+def _asked_assembler(compilation: Compilation) -> str:
+    ptx = compilation.stages["ptx"].text
+    try:
+        return assembler_log(ptx, compilation.target, compilation.options)
+    except PTXASError as error:
+        raise CompileError(f"ptxas refuses the PTX of {compilation.kernel!r}: {error}") from error
+
+
+def _kernel_line(compilation: Compilation, ptx_line: int) -> SourcePosition | None:
+    chains = compilation.source_map.chain("ptx", ptx_line)
+    return users_line(chains[0]) if chains else None

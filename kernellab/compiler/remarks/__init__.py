@@ -1,1 +1,0 @@
-"""What the compiler says about a kernel, tied to its lines."""

@@ -1,1 +1,0 @@
-"""How arguments become a `Specialization`: types, promises, constants."""

@@ -1,0 +1,726 @@
+"""The errors that KernelLab raises on purpose, and the diagnostics that they are made of.
+
+A diagnostic is what is said of a kernel, a launch or this machine, as words and as data.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, ClassVar, Literal, TypedDict, Unpack
+
+from kernellab.errors.sources import SourcePosition
+
+# Help with spelling: the name that was probably meant.
+
+
+def nearest(word: object, known: Iterable[str]) -> str:
+    """Return "Did you mean X?" with the known word that `word` is probably a typo of, or "" if
+    there is none or `word` is not a word: no guess is better than a wrong one.
+    """
+    if not isinstance(word, str) or len(word) > _LONGEST_WORD:
+        return ""
+    bare = word.lstrip("-*").casefold()
+    close = []
+    for candidate in known:
+        other = candidate.lstrip("-*").casefold()
+        alike = difflib.SequenceMatcher(None, bare, other).ratio()
+        # Few slips are in the first letter: words that begin differently have to be very alike.
+        if alike >= (_ALIKE if bare[:1] == other[:1] else _VERY_ALIKE):
+            close.append((alike, candidate))
+    return f"Did you mean {max(close)[1]!r}?" if close else ""
+
+
+_LONGEST_WORD = 100
+"""Letters: what two words have in common takes the product of their lengths to find."""
+
+_ALIKE = 0.6
+"""The part of two words' letters that agrees in order, as difflib counts,
+from which one may be a slip of the other."""
+
+
+_VERY_ALIKE = 0.8
+
+
+def suggestion(word: object, known: Iterable[str], lead: str) -> str:
+    """Advice on a name that no one knows: the one that was probably meant, and what there is;
+    of very many, the one alone.
+
+    Args:
+        lead: what the list begins with, such as "Its tensors are".
+    """
+    names = list(dict.fromkeys(known))
+    guess = nearest(word, names)
+    if guess and len(names) > _MANY:
+        return guess
+    return f"{guess} {lead} {', '.join(names) or 'none'}.".lstrip()
+
+
+_MANY = 24
+
+# Diagnostics: what is said of a kernel, a launch or this machine, as words and as data.
+
+
+Severity = Literal["error", "warning", "remark", "note"]
+"""How bad it is: an "error" is a fault, or ends the work; a "warning" may be intended, or costs
+time; a "remark" is worth knowing; a "note" states a fact, or belongs to another diagnostic."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of one line of source, or of several that follow each other.
+
+    Attributes:
+        line: the number of the (first) line in its file.
+        old, new: its text before and after, without indentation if it is one line.
+    """
+
+    line: int
+    old: str
+    new: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.new}"
+
+
+def changes_between(before: str, after: str, first_line: int) -> tuple[Change, ...]:
+    """Return the lines that differ between two sources of equally many lines; of others, one change
+    of all lines between the first and the last that differ.
+
+    Args:
+        first_line: the number of the sources' first line in their file.
+    """
+    old, new = before.splitlines(), after.splitlines()
+    if len(old) == len(new):
+        return tuple(
+            Change(first_line + number, was.strip(), other.strip())
+            for number, (was, other) in enumerate(zip(old, new, strict=True))
+            if was != other
+        )
+    start = next(n for n, (was, other) in enumerate(zip(old, new, strict=False)) if was != other)
+    tail = 0
+    while tail < min(len(old), len(new)) - start and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    parts = ("\n".join(lines[start : len(lines) - tail]) for lines in (old, new))
+    return (Change(first_line + start, *parts),)
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """Something that is said of a kernel, of a launch or of this machine.
+
+    The fields that a derived class adds are among the facts too.
+
+    Attributes:
+        severity: how bad it is.
+        kind: what it is, a word that programs may compare: "out-of-bounds", "race", "mlir".
+        what: what happens, with the values.
+        position: the line that it speaks of; None where it speaks of no line.
+        called_from: the calls that lead there where the line is a helper's, the innermost first.
+        why: how it comes about, or what it means; "" where there is nothing to say.
+        advice: what to try; "" where there is nothing to do.
+        facts: what the words are made of, in types that JSON has.
+        changes: the lines to change, if the advice is a change of the source.
+        verified: whether that change was applied, compiled and checked: what the diagnostic says
+            no longer happens, and nothing new does.
+    """
+
+    severity: Severity
+    kind: str
+    what: str
+    position: SourcePosition | None = None
+    called_from: tuple[SourcePosition, ...] = ()
+    why: str = ""
+    advice: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
+    changes: tuple[Change, ...] = ()
+    verified: bool = False
+
+    def __post_init__(self) -> None:
+        added = fields(self)[len(fields(Diagnostic)) :]
+        own = {
+            field_.name: getattr(self, field_.name)
+            for field_ in added
+            if field_.metadata.get("fact", True)
+        }
+        object.__setattr__(self, "facts", json_value({**self.facts, **own}))
+
+    @property
+    def line(self) -> int | None:
+        """The line's number in its file."""
+        return None if self.position is None else self.position.line
+
+    @property
+    def headline(self) -> str:
+        """The first words, before the place."""
+        return self.what
+
+    @property
+    def circumstances(self) -> Mapping[str, str]:
+        """What a text and a card say between the place and the advice: "in", "with" -> words."""
+        return {}
+
+    def __str__(self) -> str:
+        """What happens and how it comes about; where, with the line's source; what to try."""
+        lines = [self.headline + indented(self.why)]
+        if self.position is not None:
+            lines += [f"  at {self.position}", self.position.excerpt()]
+        if self.called_from:
+            lines.append(f"  called from {', '.join(map(str, self.called_from))}")
+        lines += [f"  {lead} {words}" for lead, words in self.circumstances.items()]
+        return "\n".join(line for line in (*lines, self.advice) if line)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it in types that JSON has, the same keys for every kind (docs/analyses.md)."""
+        return {
+            field_.name: json_value(getattr(self, field_.name)) for field_ in fields(Diagnostic)
+        }
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> Diagnostic:
+        """The diagnostic that `to_json` wrote; of a class that derives from it the common part.
+
+        Raises KeyError or TypeError where `data` is none.
+        """
+        place = data["position"]
+        return Diagnostic(
+            severity=data["severity"],
+            kind=data["kind"],
+            what=data["what"],
+            position=None if place is None else SourcePosition(**place),
+            called_from=tuple(SourcePosition(**call) for call in data["called_from"]),
+            why=data["why"],
+            advice=data["advice"],
+            facts=data["facts"],
+            changes=tuple(Change(**change) for change in data.get("changes", ())),
+            verified=bool(data.get("verified", False)),
+        )
+
+
+def json_value(value: Any) -> Any:
+    """A value in types that JSON has: of a data class its fields, of a range its first and its
+    last number; NaN, infinities and what else JSON does not know in words.
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): json_value(item) for name, item in value.items()}
+    if isinstance(value, range):
+        return [value[0], value[-1]] if value else []
+    if isinstance(value, tuple | list):
+        return [json_value(item) for item in value]
+    if is_dataclass(value):
+        return {item.name: json_value(getattr(value, item.name)) for item in fields(value)}
+    item = getattr(value, "item", None)  # a scalar of NumPy's
+    return json_value(item()) if item is not None and getattr(value, "size", 0) == 1 else str(value)
+
+
+def indented(why: str) -> str:
+    """Further lines of a text."""
+    return "".join(f"\n  {line}" for line in why.splitlines())
+
+
+# The errors that KernelLab raises on purpose; faults of kernels come after them.
+#
+# Each says what went wrong, on which line of whose code, with the values, and what to do about
+# it.
+
+
+class KernelLabError(Exception):
+    """Base of every error that KernelLab raises on purpose.
+
+    Attributes:
+        what: what went wrong, with the values.
+        why: how it came about, line by line; "" where there is nothing to say.
+        problem: both, as the error says them.
+        advice: what to do about it, "" where there is nothing to say.
+        position: the line of the user's code that is at fault, or None.
+        changes, verified: as of its diagnostic.
+    """
+
+    changes: tuple[Change, ...] = ()
+    verified: bool = False
+
+    fact_names: ClassVar[tuple[str, ...]] = ()
+    """Its attributes that are facts of its diagnostic."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        advice: str = "",
+        position: SourcePosition | None = None,
+        why: str = "",
+    ) -> None:
+        self.what = what = clipped(what)
+        self.why = why = clipped(why)
+        self.problem = what + indented(why)
+        self.advice = clipped(advice)
+        self.position = position
+        super().__init__(self.problem)
+
+    @property
+    def diagnostic(self) -> Diagnostic:
+        """The same as data; its kind is the class's name: "out-of-bounds", "compile-error"."""
+        return Diagnostic(
+            severity="error",
+            kind=re.sub(r"(?<!^)(?=[A-Z])", "-", type(self).__name__).lower(),
+            what=self.what,
+            position=self.position,
+            why=self.why,
+            advice=self.advice,
+            facts={name: getattr(self, name) for name in self.fact_names},
+            changes=self.changes,
+            verified=self.verified,
+        )
+
+    def __str__(self) -> str:
+        return str(self.diagnostic)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As data: an error whose words are made of its facts is not made again from its words.
+        return _without_init, (type(self), self.args), self.__dict__
+
+
+def _without_init(kind: type[KernelLabError], args: tuple[Any, ...]) -> KernelLabError:
+    """An error as `pickle` and `copy` make it, before its attributes are set."""
+    return kind.__new__(kind, *args)
+
+
+_LONGEST = 20_000
+"""Characters of a message; longer ones stop browsers and terminals."""
+
+
+def clipped(words: str) -> str:
+    """Words for people, without the middle of what no one would read to its end."""
+    if len(words) <= _LONGEST:
+        return words
+    half = _LONGEST // 2
+    left_out = len(words) - 2 * half
+    return f"{words[:half]}\n... {left_out:,} characters are left out here ...\n{words[-half:]}"
+
+
+class TargetError(KernelLabError, ValueError):
+    """A GPU target that does not exist or that this Triton cannot compile for."""
+
+
+class OptionError(KernelLabError, TypeError):
+    """An option or keyword that no one takes, or a value that it does not accept."""
+
+
+class ArgumentError(KernelLabError, TypeError):
+    """Kernel arguments that do not fit the kernel: too few, too many, or of a wrong type."""
+
+
+class MissingArguments(ArgumentError):
+    """A kernel was not given all of its arguments.
+
+    Attributes:
+        constexprs: the names of those that are tl.constexpr.
+        others: the names of the others.
+    """
+
+    fact_names = ("constexprs", "others")
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        advice: str = "",
+        position: SourcePosition | None = None,
+        constexprs: Iterable[str] = (),
+        others: Iterable[str] = (),
+    ) -> None:
+        super().__init__(problem, advice=advice, position=position)
+        self.constexprs = tuple(constexprs)
+        self.others = tuple(others)
+
+
+class NotRecorded(ArgumentError, ValueError, LookupError):
+    """A record, of a compilation or a trace, does not hold what an answer needs.
+
+    `Compilation.can_answer` reports it beforehand.
+    """
+
+
+class LayoutError(KernelLabError, ValueError):
+    """A layout that cannot be: an encoding that does not parse, a shape that does not fit it,
+    another target's, or no value has it.
+    """
+
+
+class GridError(KernelLabError, ValueError, TypeError):
+    """A launch grid that no GPU would accept; Triton raises a TypeError if it is not a tuple."""
+
+
+class NoGrid(GridError, RuntimeError):
+    """A kernel that was called like a function; Triton's own kernels raise a RuntimeError there."""
+
+
+class CompileError(KernelLabError):
+    """The compiler refused the kernel; `position` is the kernel's own line.
+
+    Attributes:
+        failed_pass: label of the pass that failed, "ttgir.coalesce", or None if it was not a pass
+            or the passes were not watched.
+        kernel: the name of the kernel, "" where it is an IR text.
+        target: the target's name, "" where none had a part in it.
+        reason: what the compiler itself says, "" where it says nothing.
+        passes: the record of the passes that ran before, a tuple of `records.PassRun`.
+    """
+
+    fact_names = ("kernel", "target", "failed_pass", "reason")
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        advice: str = "",
+        position: SourcePosition | None = None,
+        failed_pass: str | None = None,
+        kernel: str = "",
+        target: str = "",
+        reason: str = "",
+    ) -> None:
+        super().__init__(problem, advice=advice, position=position)
+        self.failed_pass = failed_pass
+        self.reason = reason
+        self.kernel = kernel
+        self.target = target
+        self.passes: tuple[Any, ...] = ()
+
+
+class CompilationStopped(NotRecorded, CompileError):
+    """A compilation was stopped before it made what an answer needs."""
+
+
+class ArchiveError(KernelLabError, ValueError):
+    """A saved compilation that is not there, is none, is damaged, or is of another version."""
+
+
+class ProfileError(KernelLabError, ValueError):
+    """A profile cannot be read, or belongs to other code than the compilation."""
+
+
+class GpuFault(KernelLabError, RuntimeError):
+    """A launch died on the GPU, which this process cannot use any more.
+
+    Attributes:
+        kernel: its name.
+        findings: what the same launch, checked on the CPU, gave: a `Findings`, or None where it
+            could not be.
+    """
+
+    fact_names = ("kernel",)
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        advice: str = "",
+        position: SourcePosition | None = None,
+        kernel: str = "",
+        findings: Any = None,
+    ) -> None:
+        super().__init__(problem, advice=advice, position=position)
+        self.kernel = kernel
+        self.findings = findings
+
+
+class MachineError(KernelLabError):
+    """This machine, and not the kernel, is at fault: a folder that cannot be written, a full disk,
+    a tool that is missing, memory that is not there. The same call works once that is fixed.
+    """
+
+
+class NoGpu(MachineError, RuntimeError):
+    """Triton was to launch on a GPU, and this machine has none; it raises a RuntimeError there."""
+
+
+class WorkerError(KernelLabError):
+    """The worker process died in a call, or took too long.
+
+    Attributes:
+        died: whether the process ended of itself in the call.
+        timed_out: whether it took too long, and was ended.
+        last_words: what it printed, the end of it; "" where it took too long.
+        ending: how the process ended, "signal SIGSEGV" or "exit status 3"; "" where
+            it took too long.
+    """
+
+    fact_names = ("died", "timed_out", "last_words", "ending")
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        advice: str = "",
+        position: SourcePosition | None = None,
+        last_words: str = "",
+        died: bool = False,
+        timed_out: bool = False,
+        ending: str = "",
+    ) -> None:
+        super().__init__(problem, advice=advice, position=position)
+        self.last_words = last_words
+        self.ending = ending
+        self.died = died
+        self.timed_out = timed_out
+
+
+class WorkerLost(WorkerError, MachineError):
+    """The worker process could not start, or was killed from outside: no call of it is at fault."""
+
+
+class UnsupportedOperation(KernelLabError, NotImplementedError):
+    """The interpreter does not know an operation of the kernel's IR."""
+
+
+class NoSuchStep(KernelLabError, IndexError):
+    """A trace has no step of that number."""
+
+
+class NoSuchStage(KernelLabError, KeyError):
+    """A compilation has no stage of that name."""
+
+    __str__ = KernelLabError.__str__
+
+
+# Errors of kernels that did what their launch does not allow; their words are made of facts.
+
+
+ProgramId = tuple[int, int, int]
+"""Of one program, along x, y, z."""
+
+
+class Occurrence(TypedDict, total=False):
+    """Where in its launch a fault occurs: keywords of `KernelFault`, which says what they mean."""
+
+    program: ProgramId
+    grid: ProgramId
+    lane: tuple[int, ...]
+    count: int
+    more: int
+    values: Mapping[str, Any]
+
+
+class KernelFault(KernelLabError):
+    """The kernel did something that its launch does not allow;
+    nothing was written outside its tensors.
+
+    Attributes:
+        program: the id of the first program at fault, along x, y, z; None if it is not known.
+        programs: the ids of those that it is reported for; empty if they are not known.
+        grid: how many programs the launch has, along x, y, z; None if it is not known.
+        lane: position in its tile of the first lane at fault; () where no lane is.
+        count: how many lanes are at fault in the programs that ran together.
+        more: how many further programs were found at fault.
+        values: what the index was made of (of an assertion, the condition) in that lane, by the
+            kernel's names.
+    """
+
+    fact_names: ClassVar[tuple[str, ...]] = (
+        "program", "programs", "grid", "lane", "count", "more", "values",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        advice: str = "",
+        position: SourcePosition | None = None,
+        again: str = "at fault",
+        made: str = "index",
+        **where: Unpack[Occurrence],
+    ) -> None:
+        """Of `where` the rest of the words is made; `again` says of further lanes what they are,
+        `made` what the values make.
+        """
+        self.program = where.get("program")
+        self.programs: tuple[ProgramId, ...] = () if self.program is None else (self.program,)
+        self.grid = where.get("grid")
+        self.lane = where.get("lane", ())
+        self.count = where.get("count", 1)
+        self.more = where.get("more", 0)
+        self.values = where.get("values", {})
+        super().__init__(
+            what, advice=advice, position=position, why=self._circumstances(again, made)
+        )
+
+    def _circumstances(self, again: str, made: str) -> str:
+        """ "in program (96, 0, 0) of grid (98, 1, 1), lane 32, and 1 more program; out of bounds in
+        7 elements of the programs that ran together", and a line with the values."""
+        if self.program is None:
+            return ""
+        where = f"in program {self.program} of grid {self.grid}{_lane(self.lane)}"
+        if self.more:
+            where += f", and {self.more:,} more program{'s' if self.more > 1 else ''}"
+        if self.count > 1:
+            where += f"; {again} in {self.count:,} elements of the programs that ran together"
+        values = ", ".join(f"{name} = {value}" for name, value in self.values.items())
+        return f"{where}\nthe {made} was made of {values}" if values else where
+
+
+def _lane(lane: Sequence[int]) -> str:
+    """ ", lane 2" of a row, ", lane (0, 2)" of a tile; "" where no lane is known."""
+    return f", lane {lane[0] if len(lane) == 1 else tuple(lane)}" if lane else ""
+
+
+@dataclass(frozen=True)
+class WaitingProgram:
+    """A program that waits for ever."""
+
+    program: ProgramId
+    position: SourcePosition | None
+    reading: str
+    """What it read there last, "lock[0] is 1"; "" where that is not known."""
+
+    def __str__(self) -> str:
+        where = f" at {self.position}" if self.position else ""
+        reading = f": {self.reading}" if self.reading else ""
+        return f"program {self.program} waits{where}{reading}"
+
+
+class Deadlock(KernelFault):
+    """Programs that wait for each other, or for what no program does, and so never end:
+    `programs` are those that wait.
+
+    Attributes:
+        waiting: where each of them waits, in the order of their turns.
+        silent_rounds: so often all had their turns, and memory stayed as it was.
+        proven: whether all came back to an earlier state; else they were stopped.
+    """
+
+    fact_names = ("programs", "grid", "waiting", "silent_rounds", "proven")
+
+    def __init__(
+        self,
+        waiting: Sequence[WaitingProgram],
+        *,
+        grid: ProgramId,
+        silent_rounds: int,
+        proven: bool,
+        position: SourcePosition | None = None,
+    ) -> None:
+        self.waiting = tuple(waiting)
+        self.silent_rounds = silent_rounds
+        self.proven = proven
+        advice = (
+            "Look for a lock that some way out does not release, a flag that no one sets, or a "
+            "barrier that counts another number of programs than the grid has."
+        )
+        super().__init__(self._words(grid), advice=advice, position=position, grid=grid)
+        self.programs = tuple(program.program for program in self.waiting)
+
+    def _words(self, grid: ProgramId) -> str:
+        number, everyone = len(self.waiting), math.prod(grid)
+        who = f"{number:,} of the {everyone:,} programs" if everyone > 1 else "the program"
+        verb = "wait" if number > 1 else "waits"
+        why = (
+            "nothing that could end it changes any more"
+            if self.proven
+            else f"in {self.silent_rounds:,} rounds memory did not change and no program ended"
+        )
+        return f"deadlock: {who} {verb} for ever; {why}"
+
+    def _circumstances(self, again: str, made: str) -> str:
+        del again, made
+        listed = [str(program) for program in self.waiting[:_LISTED]]
+        if len(self.waiting) > _LISTED:
+            listed.append(f"and {len(self.waiting) - _LISTED:,} more")
+        return "\n".join(listed)
+
+
+_LISTED = 8
+"""So many programs of a deadlock are listed."""
+
+
+class OutOfBounds(KernelFault, IndexError):
+    """A load, store or atomic whose address lies outside the tensor's storage.
+
+    Attributes:
+        action: "load", "store", or what else was done.
+        tensor: the parameter whose tensor it should have stayed in; "" of a bare address.
+        index: the element that the first lane asked for, counted from the tensor's first; None of
+            a bare address.
+        dtype: of the elements, "float32".
+        shape, strides: of the tensor, in elements.
+        bounds: whether its "storage" was not to be left, or the "view" that it is of that.
+        held: the elements from the first to the last that it may touch.
+        address: where in memory, where no tensor is known; else None.
+    """
+
+    fact_names = (
+        "action", "tensor", "index", "dtype", "shape", "strides", "bounds", "held", "address",
+        *KernelFault.fact_names,
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        action: str,
+        dtype: str,
+        tensor: str = "",
+        index: int | None = None,
+        shape: tuple[int, ...] = (),
+        strides: tuple[int, ...] = (),
+        bounds: str = "storage",
+        held: range = range(0),
+        address: int | None = None,
+        reason: str = "",
+        fix: str = "",
+        position: SourcePosition | None = None,
+        **where: Unpack[Occurrence],
+    ) -> None:
+        """Give `tensor` to `held`, or `address` and `reason`: why no element is there; `fix` is
+        what would bound the access, where that is known.
+        """
+        self.action, self.dtype = action, dtype
+        self.tensor, self.index, self.shape, self.strides = tensor, index, shape, strides
+        self.bounds, self.held, self.address = bounds, held, address
+        wild = address is not None
+        super().__init__(
+            f"{action} of {dtype} at address {address:#x}{reason}" if wild else self._words(),
+            advice=_ADDRESS_ADVICE if wild else self._advice(fix),
+            position=position,
+            again="the addresses are wrong" if wild else "out of bounds",
+            **where,
+        )
+
+    def _words(self) -> str:
+        described = f"{self.tensor}: {self.dtype}, shape {self.shape}"
+        if self.bounds == "view":
+            described += f", strides {self.strides}"
+        place = f"{self.tensor}[{self.index}]"
+        return f"{self.action} out of bounds: {place}, but {self._extent()} ({described})"
+
+    def _extent(self) -> str:
+        """What the access should have stayed inside."""
+        owner = "its storage" if self.bounds == "storage" else "the view"
+        if not self.held:
+            return f"{owner} is empty"
+        elements = f"{self.held[0]} to {self.held[-1]}"
+        if self.index in self.held:
+            return f"that is a hole of the view, between the elements that it holds from {elements}"
+        return f"{owner} holds elements {elements}"
+
+    def _advice(self, fix: str) -> str:
+        mask = "Mask the lanes that reach beyond the tensor, or check its sizes and strides."
+        advice = f"{fix or mask} Nothing was written outside."
+        if self.bounds == "view":
+            advice += (
+                ' With bounds="storage" a kernel may walk from a view into its storage, '
+                "as on a GPU."
+            )
+        return advice
+
+
+_ADDRESS_ADVICE = (
+    "An address must lie in an argument of the launch, or in another torch tensor on "
+    "the CPU that is still alive: keep the tensors whose data_ptr() you pass."
+)

@@ -1,0 +1,148 @@
+"""What torch itself writes down of a call: Dynamo's events and bytecode, and lazy tensors."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import io
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import CodeType
+from typing import Any
+
+import torch
+import torch._dynamo.convert_frame
+import torch._guards
+import torch._lazy
+import torch._lazy.metrics
+import torch._lazy.ts_backend
+import torch.utils._pytree as pytree
+
+from kernellab.errors.sources import SourcePosition
+from kernellab.records.graphs import Bytecode
+
+# What Dynamo says while it works: the events of torch's structured trace, and its bytecode.
+
+
+_frames: Any = torch._dynamo.convert_frame
+_guards: Any = torch._guards
+
+Event = tuple[dict[str, Any], Any]
+"""Metadata and payload, as torch logs them."""
+
+
+class _Sink(logging.Handler):
+    def __init__(self, take: Callable[[Event], None]) -> None:
+        super().__init__(logging.DEBUG)
+        self._take = take
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields = vars(record)
+        self._take((dict(fields.get("metadata") or {}), fields.get("payload")))
+
+
+def hear_from_now_on(take: Callable[[Event], None]) -> None:
+    """Call a function with each event of torch's structured trace until the process ends."""
+    log = logging.getLogger("torch.__trace")
+    log.addHandler(_Sink(take))
+    log.setLevel(logging.DEBUG)
+
+
+@contextmanager
+def events_heard(events: list[Event]) -> Iterator[None]:
+    """While active, torch's structured trace is added to `events`."""
+    log = logging.getLogger("torch.__trace")
+    sink, level = _Sink(events.append), log.level
+    log.addHandler(sink)
+    log.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        log.removeHandler(sink)
+        log.setLevel(level)
+
+
+@contextmanager
+def bytecode_heard(bytecode: list[Bytecode]) -> Iterator[None]:
+    """While active, each function that Dynamo rewrites is added to `found`."""
+
+    def hook(original: CodeType, rewritten: CodeType) -> None:
+        frame = _guards.CompileContext.current_compile_id()
+        bytecode.append(
+            Bytecode(
+                frame=str(frame or ""),
+                function=original.co_name,
+                original=_disassembled(original),
+                rewritten=_disassembled(rewritten),
+                position=SourcePosition(original.co_filename, original.co_firstlineno),
+            )
+        )
+
+    handle = _frames.register_bytecode_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _disassembled(code: CodeType) -> str:
+    text = io.StringIO()
+    dis.dis(code, file=text, depth=0)
+    return text.getvalue()
+
+
+# Torch's lazy tensors, which write down what is called on them until somebody needs a value.
+
+
+_metrics: Any = torch._lazy.metrics
+_lazy: Any = torch._lazy
+_backend: Any = torch._lazy.ts_backend
+
+
+@functools.cache
+def _initialized() -> None:
+    _backend.init()  # a second time is an error
+
+
+def lazily(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What calls a function with lazy tensors, for results and arguments on the CPU."""
+    _initialized()
+
+    def called(*args: Any) -> Any:
+        lazy = pytree.tree_map(_to_lazy, args)
+        made = function(*lazy)
+        _lazy.mark_step()  # what is written down so far becomes one program
+        result = pytree.tree_map(_to_cpu, made)
+        for mine, theirs in zip(pytree.tree_leaves(args), pytree.tree_leaves(lazy), strict=True):
+            if isinstance(mine, torch.Tensor):
+                with torch.no_grad():
+                    mine.copy_(theirs.cpu())
+        return result
+
+    return called
+
+
+def programs_run() -> int:
+    """How many programs lazy tensors have become so far in this process."""
+    _lazy.wait_device_ops()
+    counted = (_metrics.counter_value(name) for name in ("UncachedCompile", "CachedCompile"))
+    return sum(number or 0 for number in counted)
+
+
+def operations_sent_on() -> list[str]:
+    """The operations that lazy tensors could not write down and had torch run at once."""
+    return sorted(name for name in _metrics.counter_names() if name.startswith("aten::"))
+
+
+def forget() -> None:
+    """Begin to count again."""
+    _metrics.reset()
+
+
+def _to_lazy(value: Any) -> Any:
+    return value.detach().to("lazy") if isinstance(value, torch.Tensor) else value
+
+
+def _to_cpu(value: Any) -> Any:
+    return value.cpu() if isinstance(value, torch.Tensor) else value

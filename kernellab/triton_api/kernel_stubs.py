@@ -1,0 +1,356 @@
+"""Kernels whose modules were made in another process: Triton's front end, which runs the Python of
+a kernel while it compiles, does not run here.
+
+`facts_of` describes a kernel in types that JSON has, `given_kernel` makes an object of the
+description that everything here takes for a kernel, and `give_module` adds what the front end made
+of it for one specialization.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import keyword
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from triton._C import libtriton
+from triton.experimental.gluon._runtime import GluonJITFunction
+from triton.runtime.jit import JITFunction
+
+from kernellab.common.system import temporary_folder
+from kernellab.errors import KernelLabError
+from kernellab.records import Specialization
+from kernellab.triton_api.debug_info import (
+    Constant,
+    DebugRecord,
+    DebugRecords,
+    Group,
+    Held,
+    Operand,
+    SourceFunction,
+    current_records,
+)
+from kernellab.triton_api.functions import is_of_library, reachable_functions
+from kernellab.triton_api.kernel_contents import source_lines_are
+
+MODULES = "_kernellab_given_modules"
+"""Kept on a given kernel: its modules by specialization."""
+
+_LONGEST_WORDS = 200
+"""The most characters that stand for a constant that JSON does not know."""
+
+
+@dataclass(frozen=True)
+class GivenModule:
+    """What Triton's front end made of a kernel for one specialization.
+
+    Attributes:
+        text: the module in MLIR's generic form, as the front end left it.
+        debug_text: the same with debug records; "" where there are none.
+        records: what the debug records say.
+    """
+
+    text: str
+    debug_text: str = ""
+    records: DebugRecords = ()
+
+
+# Describing a kernel
+
+
+def facts_of(kernel: Any) -> list[dict[str, Any]]:
+    """Describe a kernel and the functions of the user's that it may call, the kernel first."""
+    functions = [
+        function for function in reachable_functions(kernel) if not is_of_library(function)
+    ]
+    return [_facts(function) for function in functions]
+
+
+def _facts(function: Any) -> dict[str, Any]:
+    return {
+        "name": str(function.fn.__name__),
+        "file": str(function.fn.__code__.co_filename),
+        "first_line": int(function.starting_line_number),
+        "lines": [str(line) for line in function.raw_src],
+        "source": str(function.src),
+        "is_gluon": isinstance(function, GluonJITFunction),
+        "parameters": [
+            {
+                "name": str(parameter.name),
+                "annotation": str(parameter.annotation),
+                "unspecialized": bool(parameter.do_not_specialize),
+                "unaligned": bool(parameter.do_not_specialize_on_alignment),
+            }
+            for parameter in getattr(function, "params", ())
+        ],
+    }
+
+
+def records_as_json(records: DebugRecords) -> list[dict[str, Any]]:
+    """Describe debug records in types that JSON has."""
+    return [
+        {
+            "kind": record.kind,
+            "line": record.line,
+            "names": {name: _held_as_json(value) for name, value in record.names.items()},
+            "is_static": record.is_static,
+            "is_breakpoint": record.is_breakpoint,
+            "function": _source_as_json(record.function),
+        }
+        for record in records
+    ]
+
+
+def _source_as_json(function: SourceFunction | None) -> dict[str, Any] | None:
+    if function is None:
+        return None
+    return {
+        "text": function.text,
+        "name": function.name,
+        "file": function.file,
+        "line": function.line,
+    }
+
+
+def _held_as_json(value: Held) -> dict[str, Any]:
+    match value:
+        case Operand(number, is_unsigned):
+            return {"operand": number, "is_unsigned": is_unsigned}
+        case Group(type_name, parts):
+            held = {name: _held_as_json(part) for name, part in parts.items()}
+            return {"group": type_name, "parts": held}
+    constant = value.value
+    if constant is None or isinstance(constant, str | bool | int | float):
+        return {"constant": constant}
+    return {"words": repr(constant)[:_LONGEST_WORDS]}
+
+
+# Making a kernel of its description
+
+
+def given_kernel(facts: Sequence[Mapping[str, Any]]) -> Any:
+    """Return a kernel that compiles as the described one, from the modules that it is given.
+
+    Its Python function has the parameters and the lines of the described one, and does nothing.
+
+    Raises:
+        KeyError, TypeError, ValueError: the description is not one that `facts_of` wrote.
+    """
+    kernel, *helpers = (_function(each) for each in facts)
+    scope = kernel.fn.__globals__
+    for number, helper in enumerate(helpers):
+        scope.setdefault(helper.__name__, helper)
+        scope[f"helper_{number}"] = helper
+    named = tuple(f"helper_{number}" for number in range(len(helpers)))
+    kernel.fn.__code__ = kernel.fn.__code__.replace(co_names=named)
+    vars(kernel)[MODULES] = {}
+    return kernel
+
+
+class _Given(JITFunction):  # type: ignore[misc]  # Triton has no types
+    """A kernel whose modules are given."""
+
+    @property
+    def cache_key(self) -> str:
+        """The key of Triton's cache; the modules, not the source, are what is compiled."""
+        modules = repr(sorted(vars(self).get(MODULES, {}).items(), key=lambda item: item[0]))
+        return hashlib.sha256(f"{self.src}\n{modules}".encode()).hexdigest()
+
+
+class _GivenGluon(_Given, GluonJITFunction):  # type: ignore[misc]
+    """A Gluon kernel whose modules are given."""
+
+
+def _function(facts: Mapping[str, Any]) -> Any:
+    parameters = facts["parameters"]
+    names = [_identifier(parameter["name"]) for parameter in parameters]
+    # Python compiles nothing here that another process sent but identifiers.
+    text = f"def {_identifier(facts['name'])}({', '.join(names)}):\n    pass\n"
+    scope: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(text, str(facts["file"]), "exec"), scope)  # noqa: S102 - made of identifiers
+    function: FunctionType = scope.pop(facts["name"])
+    function.__code__ = function.__code__.replace(co_firstlineno=int(facts["first_line"]))
+    function.__annotations__ = {
+        name: str(parameter["annotation"])
+        for name, parameter in zip(names, parameters)
+        if parameter["annotation"]
+    }
+    lines = [str(line) for line in facts["lines"]]
+    with source_lines_are(str(facts["file"]), int(facts["first_line"]), lines):
+        made = (_GivenGluon if facts["is_gluon"] else _Given)(
+            function,
+            do_not_specialize=[p["name"] for p in parameters if p["unspecialized"]],
+            do_not_specialize_on_alignment=[p["name"] for p in parameters if p["unaligned"]],
+        )
+    made.raw_src, made.starting_line_number = lines, int(facts["first_line"])
+    made._src = str(facts["source"])
+    return made
+
+
+def _identifier(name: Any) -> str:
+    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+        raise ValueError(f"{name!r} is not a name of Python's")
+    return name
+
+
+def records_from_json(data: Sequence[Mapping[str, Any]], kernel: Any) -> DebugRecords:
+    """Return the debug records that `records_as_json` described.
+
+    Raises:
+        KeyError, TypeError, ValueError: it did not.
+    """
+    functions = {(f.fn.__name__, str(f.src)): f for f in reachable_functions(kernel)}
+    return tuple(
+        DebugRecord(
+            each["kind"],
+            int(each["line"]),
+            {str(name): _held_from_json(value) for name, value in each["names"].items()},
+            bool(each["is_static"]),
+            bool(each["is_breakpoint"]),
+            _source_from_json(each["function"], functions, kernel),
+        )
+        for each in data
+    )
+
+
+def _source_from_json(
+    data: Mapping[str, Any] | None, functions: Mapping[tuple[str, str], Any], kernel: Any
+) -> SourceFunction | None:
+    if data is None:
+        return None
+    name, text = str(data["name"]), str(data["text"])
+    # A function of Triton's own library has no scope that matters here.
+    function = functions.get((name, text), kernel)
+    return SourceFunction(lambda: function, text, name, str(data["file"]), int(data["line"]))
+
+
+def _held_from_json(data: Mapping[str, Any]) -> Held:
+    if "operand" in data:
+        return Operand(int(data["operand"]), bool(data["is_unsigned"]))
+    if "group" in data:
+        parts = {str(name): _held_from_json(part) for name, part in data["parts"].items()}
+        return Group(str(data["group"]), parts)
+    return Constant(data["constant"] if "constant" in data else _Words(str(data["words"])))
+
+
+@dataclass(frozen=True)
+class _Words:
+    """Stands for an object of another process."""
+
+    words: str
+
+    def __repr__(self) -> str:
+        return self.words
+
+
+# Its modules
+
+
+def give_module(
+    kernel: Any, specialization: Specialization, module: GivenModule | KernelLabError
+) -> None:
+    """Have a given kernel compile as this module for a specialization, or fail with the error."""
+    key = _key(specialization.signature, specialization.constants, specialization.attributes)
+    vars(kernel)[MODULES][key] = module
+
+
+def given_texts(kernel: Any) -> list[str]:
+    """Return the texts of the modules of a given kernel, each once."""
+    modules = vars(kernel)[MODULES].values()
+    return list(dict.fromkeys(m.text for m in modules if isinstance(m, GivenModule)))
+
+
+def is_given(kernel: Any) -> bool:
+    """Return whether a kernel's modules are given."""
+    return MODULES in vars(kernel)
+
+
+def read_given_module(kernel: Any, source: Any, context: Any) -> Any:
+    """Return the module of a given kernel for an `ASTSource`, in a context of MLIR; with its debug
+    records, where this thread records them.
+
+    Raises:
+        KernelLabError: the front end refused the kernel, or there is no module for the source.
+    """
+    given = vars(kernel)[MODULES].get(_key(source.signature, source.constants, source.attrs))
+    if given is None:
+        raise KernelLabError(f"No module of {kernel.__name__!r} was made for these arguments.")
+    if isinstance(given, KernelLabError):
+        raise given
+    records = current_records()
+    if records is None:
+        return _read(given.text, context)
+    if not given.debug_text:
+        raise KernelLabError(f"No debug records of {kernel.__name__!r} were made.")
+    records[:] = given.records
+    return _read(given.debug_text, context)
+
+
+def _key(*parts: Mapping[Any, Any]) -> str:
+    """Return a key of a signature, constants and attributes."""
+    return repr([sorted(part.items()) for part in parts])
+
+
+def _read(text: str, context: Any) -> Any:
+    with temporary_folder() as folder:
+        file = Path(folder, "module.mlir")
+        file.write_text(text, encoding="utf-8")
+        module = libtriton.ir.parse_mlir_module(str(file), context)
+    module.context = context  # which must live as long as the module does
+    return module
+
+
+def entry_fits(text: str, specialization: Specialization) -> bool:
+    """Return whether a module has one function that a launch calls, which takes the runtime
+    arguments of a specialization and assumes no more of them than it states.
+
+    Args:
+        text: the module in MLIR's generic form, as MLIR printed it.
+    """
+    entries = [match for match in _FUNCTION.finditer(text) if match["visibility"] == "public"]
+    if len(entries) != 1:
+        return False
+    types, promises = _stated(specialization)
+    if entries[0]["types"] != ", ".join(types):
+        return False
+    assumed = _ATTRIBUTES.findall(entries[0]["attributes"] or "")
+    return all(_is_stated(each, stated) for each, stated in zip(assumed, promises, strict=False))
+
+
+_FUNCTION = re.compile(
+    r'^  "tt\.func"\(\) <\{(?:arg_attrs = \[(?P<attributes>[^\]]*)\], )?'
+    r"function_type = \((?P<types>[^()]*)\) -> [^\n]*?"
+    r'sym_visibility = "(?P<visibility>\w+)"\}>',
+    re.MULTILINE,
+)
+_ATTRIBUTES = re.compile(r"\{([^{}]*)\}")
+_DIVISIBILITY = re.compile(r"tt\.divisibility = (\d+) : i32")
+
+
+def _stated(specialization: Specialization) -> tuple[list[str], list[int]]:
+    """Return the MLIR types of the runtime arguments, and the stated divisibility of each."""
+    types, promises = [], []
+    for number, kind in enumerate(specialization.signature.values()):
+        if kind == "constexpr":
+            continue
+        types.append(f"!tt.ptr<{_scalar(kind[1:])}>" if kind.startswith("*") else _scalar(kind))
+        stated = dict(specialization.attributes.get((number,), ()))
+        promises.append(int(stated.get("tt.divisibility", 1)))
+    return types, promises
+
+
+def _scalar(kind: str) -> str:
+    """Return MLIR's name of a type: "i32" for "u32", "f16" for "fp16"."""
+    if kind.startswith("u"):
+        return f"i{kind[1:]}"
+    return f"f{kind[2:]}" if kind.startswith("fp") and kind[2:].isdigit() else kind
+
+
+def _is_stated(attributes: str, divisibility: int) -> bool:
+    """Return whether an argument's attributes are its divisibility, as stated, or none."""
+    assumed = _DIVISIBILITY.fullmatch(attributes.strip())
+    return not attributes.strip() or (assumed is not None and divisibility % int(assumed[1]) == 0)
