@@ -23,7 +23,7 @@ import pandas
 import kernellab
 from benchmarks.eleven_kernels import cleared, eleven_cases
 from benchmarks.harness import Comparison, geometric_mean, print_report, take_turns, timed
-from kernellab.cli.demo.cases import Case
+from kernellab.cli.demo import Case
 
 ROUNDS = 9
 GOAL = 4

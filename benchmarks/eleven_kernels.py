@@ -18,7 +18,7 @@ import torch
 import triton
 
 from benchmarks import kernels
-from kernellab.cli.demo.cases import (
+from kernellab.cli.demo import (
     EXACT,
     Arguments,
     Case,

@@ -24,7 +24,7 @@ import kernellab
 from benchmarks.harness import print_report
 from kernellab.records.display import show
 from kernellab.records.layouts import Layout
-from kernellab.viz.kit.bundle import SCRIPT
+from kernellab.viz.kit.data import SCRIPT
 from tests.corpus.loader import compile_entry, entry
 from tests.kernels.traced import accumulate
 from tests.viz.browser import CHROMIUM, browser, opened

@@ -21,7 +21,7 @@ import pandas
 import torch
 
 from benchmarks.eleven_kernels import cleared, eleven_cases
-from kernellab.cli.demo.cases import Case, vector_add_case
+from kernellab.cli.demo import Case, vector_add_case
 
 torch.set_num_threads(1)
 

@@ -30,8 +30,7 @@ import pandas
 import torch
 
 from benchmarks.eleven_kernels import cleared, eleven_cases
-from kernellab.cli.demo.cases import Case, matmul_case
-from kernellab.cli.demo.checking import check_outputs
+from kernellab.cli.demo import Case, check_outputs, matmul_case
 
 torch.set_num_threads(1)
 

@@ -18,8 +18,7 @@ import pandas
 import torch
 
 from benchmarks.eleven_kernels import cleared, half_matmul_case
-from kernellab.cli.demo.cases import Case, vector_add_case
-from kernellab.cli.demo.checking import check_outputs
+from kernellab.cli.demo import Case, check_outputs, vector_add_case
 from kernellab.launch.tile_kernel import run
 
 torch.set_num_threads(1)

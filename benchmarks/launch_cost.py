@@ -20,7 +20,7 @@ import torch
 import triton
 
 from benchmarks.eleven_kernels import cleared, eleven_cases
-from kernellab.cli.demo.cases import Case, vector_add_case
+from kernellab.cli.demo import Case, vector_add_case
 from kernellab.launch.tile_kernel import TileKernel, run
 
 torch.set_num_threads(1)

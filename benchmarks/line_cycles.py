@@ -43,7 +43,7 @@ from benchmarks.eleven_kernels import (
 )
 from benchmarks.fidelity_outputs import machine
 from benchmarks.harness import ROOT, print_report
-from kernellab.cli.demo.cases import (
+from kernellab.cli.demo import (
     Case,
     dropout_case,
     layer_norm_case,

@@ -21,7 +21,7 @@ import triton
 
 import kernellab
 from benchmarks.harness import print_report, take_turns, timed
-from kernellab.cli.demo.cases import Case, matmul_case, vector_add_case
+from kernellab.cli.demo import Case, matmul_case, vector_add_case
 from kernellab.interpreter.execution import program
 from kernellab.tracing.records import Trace
 

@@ -122,9 +122,9 @@ if TYPE_CHECKING:
     from kernellab.tuning.tuning import Tuning as Tuning
     from kernellab.tuning.tunings import Tunings as Tunings
     from kernellab.tuning.tune import tune as tune
-    from kernellab.workshop.answering import exercise as exercise
-    from kernellab.workshop.answers import Answer as Answer
-    from kernellab.workshop.progress import exercises as exercises
+    from kernellab.workshop.grader import exercise as exercise
+    from kernellab.workshop.exercise import Answer as Answer
+    from kernellab.workshop.course import exercises as exercises
 
 __version__ = "0.1.0"
 
@@ -166,9 +166,9 @@ _PUBLIC = {
     "tuning.tune": "tune",
     "tuning.tuning": "Tuning",
     "tuning.tunings": "Tunings tunings",
-    "workshop.answering": "exercise",
-    "workshop.answers": "Answer",
-    "workshop.progress": "exercises",
+    "workshop.course": "exercises",
+    "workshop.exercise": "Answer",
+    "workshop.grader": "exercise",
 }
 """Module -> the public names that are imported from it when first asked for."""
 

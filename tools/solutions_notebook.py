@@ -27,7 +27,7 @@ edit the kernels there."""
 def notebook() -> str:
     """The notebook's text."""
     from kernellab.workshop.chapters import EXERCISES
-    from kernellab.workshop.notebooks import FIRST_CELL, cell, notebook_text
+    from kernellab.workshop.course import FIRST_CELL, cell, notebook_text
 
     sources = dict(_sources(KERNELS.read_text()))
     cells = [cell("markdown", _INTRODUCTION), cell("code", FIRST_CELL)]

@@ -1,5 +1,5 @@
 """Write `js/src/data.ts`: the data that views draw, as TypeScript,
-from the classes in `data.py` of each view in `kernellab/viz`.
+from the classes that each view in `kernellab/viz` consists of.
 
 python tools/view_types.py [--check]
 """
@@ -21,8 +21,11 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "js/src/data.ts"
 
 HEADER = """\
-// Made by tools/view_types.py from data.py of each view in kernellab/viz, which explain the fields; change those files.
+// Made by tools/view_types.py from the data classes of kernellab/viz, which explain the fields; change those classes.
 """
+
+REPLIES = ("Tab", "ArgumentStep", "TensorPart")
+"""The classes of what requests are answered with, which no view has as a field."""
 
 _PLAIN = {
     str: "string",
@@ -72,9 +75,26 @@ def interface(kind: type) -> str:
 
 
 def modules() -> list[types.ModuleType]:
-    """`data.py` of each view, by the names of their folders."""
-    folders = sorted(one.parent.name for one in (ROOT / "kernellab/viz").glob("*/data.py"))
-    return [importlib.import_module(f"kernellab.viz.{name}.data") for name in folders]
+    """The modules that define what a view draws, in the order of their files."""
+    files = sorted((ROOT / "kernellab/viz").rglob("*.py"))
+    names = [
+        ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        for file in files
+        if "(ViewData):" in file.read_text(encoding="utf-8")
+    ]
+    return [importlib.import_module(name) for name in names]
+
+
+def add_classes(annotation: Any, drawn: set[type]) -> None:
+    """Add the data classes that an annotation consists of, and those of their fields."""
+    if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
+        if annotation in drawn:
+            return
+        drawn.add(annotation)
+        for hint in typing.get_type_hints(annotation).values():
+            add_classes(hint, drawn)
+    for argument in typing.get_args(annotation):
+        add_classes(argument, drawn)
 
 
 def page() -> str:
@@ -86,6 +106,11 @@ def page() -> str:
         if inspect.isclass(kind) and dataclasses.is_dataclass(kind)
         if kind.__module__ == module.__name__
     ]
+    drawn: set[type] = set()
+    for kind in kinds:
+        if "kind" in typing.get_type_hints(kind) or kind.__name__ in REPLIES:
+            add_classes(kind, drawn)
+    kinds = [kind for kind in kinds if kind in drawn]
     views = [kind.__name__ for kind in kinds if "kind" in typing.get_type_hints(kind)]
     union = f"/** What a view can draw. */\nexport type ViewData = {' | '.join(views)};"
     return "\n".join([HEADER, "\n\n".join(interface(kind) for kind in kinds), "", union, ""])

@@ -1,4 +1,4 @@
-// Made by tools/view_types.py from data.py of each view in kernellab/viz, which explain the fields; change those files.
+// Made by tools/view_types.py from the data classes of kernellab/viz, which explain the fields; change those classes.
 
 /** A text as it is shown: without what says where it came from. */
 export interface TextData {

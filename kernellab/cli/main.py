@@ -1,5 +1,5 @@
-"""The command line: `kernellab demo`, `doctor`, `compile`, `profile`, `view`,
-`test-on-cpu`, `workshop`.
+"""The command line: `kernellab demo`, `doctor`, `compile`, `profile`, `view`, `test-on-cpu`,
+`workshop`.
 
 Each command imports what it needs when it runs, so that `kernellab --help` answers at once.
 """
@@ -14,8 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernellab.cli.profile_options import add_profile_options, add_view_options
-from kernellab.cli.workshop import add_workshop_options
+from kernellab.cli import doctor
 from kernellab.common.arguments import (
     later,
     read_constexprs,
@@ -34,6 +33,113 @@ from kernellab.errors import CompileError, KernelLabError, MissingArguments, sug
 
 if TYPE_CHECKING:
     from kernellab.records import Compilation
+
+# The options of `kernellab profile` and `kernellab view`: quick to import, for the help.
+
+
+def add_profile_options(parser: argparse.ArgumentParser) -> None:
+    """The options of `kernellab profile`."""
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help=_OUTPUT)
+    parser.add_argument(
+        "--mode", choices=("pcsampling",), help="Proton samples the lines of kernels, on a GPU"
+    )
+    parser.add_argument(
+        "--context", choices=("shadow", "python"), default="shadow", help="python: frames too"
+    )
+    add_tree_options(parser)
+    parser.add_argument("script", metavar="SCRIPT", help="a Python file, which is run")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is given")
+
+
+_OUTPUT = "where the profile goes: p.hatchet is Proton's form, p.speedscope.json speedscope's"
+
+
+def add_tree_options(parser: argparse.ArgumentParser) -> None:
+    """How a profile is printed."""
+    parser.add_argument("-m", "--metrics", metavar="METRICS", help="time/ms,tflop16/s: as a tree")
+    parser.add_argument("-i", "--include", metavar="PATTERN", help="only paths through such names")
+    parser.add_argument("-e", "--exclude", metavar="PATTERN", help="without such names")
+    parser.add_argument("-t", "--threshold", metavar="N", type=float, help="of the first metric")
+    parser.add_argument("-d", "--depth", metavar="N", type=int, help="levels of the tree")
+
+
+def add_view_options(parser: argparse.ArgumentParser) -> None:
+    """The options of `kernellab view`."""
+    parser.add_argument("file", metavar="FILE", help="p.hatchet, or whatever kernellab.load opens")
+    parser.add_argument("--diff", metavar="FILE", help="another profile: this one less that one")
+    parser.add_argument("-l", "--list", action="store_true", help="list the metrics")
+    add_tree_options(parser)
+
+
+# `kernellab workshop`: a student's folder, its answers, a class at a glance.
+
+
+def add_workshop_options(parser: argparse.ArgumentParser) -> None:
+    """The commands below `kernellab workshop`, each with its `run`."""
+    below = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    init = below.add_parser(
+        "init", help="write a student's folder: the course, exercises; is the machine ready?"
+    )
+    init.add_argument("folder", metavar="DIR", type=Path)
+    init.set_defaults(run=_init)
+
+    check = below.add_parser(
+        "check", help="answer every exercise of a folder; its code runs in confined processes"
+    )
+    check.add_argument("folder", metavar="DIR", type=Path, nargs="?", default=Path())
+    check.add_argument("--json", action="store_true", help="the same for machines, on one line")
+    check.set_defaults(run=_check)
+
+    report = below.add_parser(
+        "report",
+        help="a class at a glance: each folder is graded in a separate process",
+    )
+    report.add_argument("folders", metavar="DIR", type=Path, nargs="+")
+    report.add_argument("--json", action="store_true", help="the same for machines, on one line")
+    report.add_argument("-o", "--output", metavar="FILE", type=Path, help="write a page, too")
+    report.set_defaults(run=_report)
+
+
+def _init(options: argparse.Namespace) -> int:
+    from kernellab.workshop.course import write_folder
+
+    written = write_folder(options.folder)
+    for file in written:
+        print(file)
+    if not written:
+        print(f"{options.folder} has everything already; nothing was written")
+    return _say_whether_ready()
+
+
+def _say_whether_ready() -> int:
+    """Whether the notebooks will run here; where not, what the doctor says of it."""
+    findings = doctor.examine()
+    if doctor.healthy(findings):
+        print("This machine is ready.")
+        return 0
+    print(doctor.report_text([finding for finding in findings if finding.state == "missing"]))
+    return 1
+
+
+def _check(options: argparse.Namespace) -> int:
+    from kernellab.workshop.grader import grade_folder
+
+    grades = grade_folder(options.folder)
+    print(grades.json() if options.json else grades)
+    return 1 if grades.problems else 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    from kernellab.viz.pages import grades_page
+    from kernellab.workshop.grader import grade_class
+
+    grades = grade_class(options.folders)
+    print(grades.json() if options.json else grades)
+    if options.output is not None:
+        save_whole(options.output, grades_page(grades).encode())
+    return 1 if grades.problems else 0
+
 
 COMMANDS = ("demo", "doctor", "compile", "profile", "view", "test-on-cpu", "workshop")
 
@@ -172,7 +278,7 @@ def _parser() -> argparse.ArgumentParser:
         ),
     )
     add_profile_options(profile)
-    profile.set_defaults(command=later("kernellab.cli.profiles:profile_script"))
+    profile.set_defaults(command=later("kernellab.cli.user_code:profile_script"))
 
     view = commands.add_parser(
         "view",
@@ -180,7 +286,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Show a saved profile: its kernels with their shares, or a tree of metrics.",
     )
     add_view_options(view)
-    view.set_defaults(command=later("kernellab.cli.profiles:view_file"))
+    view.set_defaults(command=later("kernellab.cli.user_code:view_file"))
 
     tests = commands.add_parser(
         "test-on-cpu",
@@ -193,7 +299,7 @@ def _parser() -> argparse.ArgumentParser:
         ),
     )
     _add_test_options(tests)
-    tests.set_defaults(command=later("kernellab.cli.test_on_cpu:run_tests"))
+    tests.set_defaults(command=later("kernellab.cli.user_code:run_tests"))
 
     workshop = commands.add_parser(
         "workshop",
@@ -279,10 +385,9 @@ def _reader(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from kernellab.cli.demo.cases import all_cases
-    from kernellab.cli.demo.report import demo_report
-    from kernellab.cli.demo.runner import results_table, run_case
-    from kernellab.viz.kit.report import text_table
+    from kernellab.cli.demo import all_cases
+    from kernellab.cli.demo.report import demo_report, results_table, run_case
+    from kernellab.viz.kit.page import text_table
 
     check_place(options.output)
     results = []
@@ -319,9 +424,9 @@ def _compile(options: argparse.Namespace) -> int:
         if options.output is not None:
             _write(options.output, _report_of_failure(error))
         raise
-    from kernellab.viz.kernels.card import kernel_card
-    from kernellab.viz.kernels.report import resources_table
-    from kernellab.viz.kit.report import text_table
+    from kernellab.viz.kernels import kernel_card
+    from kernellab.viz.kit.page import text_table
+    from kernellab.viz.pages import resources_table
 
     if len(compilations) == 1:
         known_from = dict.fromkeys(_constants(options), "--constexpr")
@@ -329,7 +434,7 @@ def _compile(options: argparse.Namespace) -> int:
     else:
         print(text_table(resources_table(compilations)))
     if options.output is not None:
-        from kernellab.viz.kernels.report import compilation_report
+        from kernellab.viz.pages import compilation_report
 
         print()
         _write(options.output, compilation_report(compilations))
@@ -347,7 +452,7 @@ def _report_of_failure(error: CompileError) -> str:
 
 def _compilations(options: argparse.Namespace) -> list[Compilation]:
     """Compile the kernel that the options name, for each target that they name."""
-    from kernellab.cli.kernel_files import load_kernel
+    from kernellab.cli.user_code import load_kernel
     from kernellab.compiler.arguments import parse_signature
     from kernellab.compiler.binding import bind
     from kernellab.compiler.kernels import InductorKernel, assume, unwrap_kernel

@@ -20,7 +20,7 @@ def views() -> Any:
     """The module that knows every view: records show themselves (`show`, `plot`, their cards), and
     import no screen.
     """
-    return importlib.import_module("kernellab.viz.showing")
+    return importlib.import_module("kernellab.viz.registry")
 
 
 def progress_bars() -> Any:

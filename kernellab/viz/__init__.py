@@ -1,1 +1,1 @@
-"""Cards, reports, figures and live views of what the lab knows: one folder each."""
+"""Cards, reports, figures and live views of what the lab knows: a file for each subject."""

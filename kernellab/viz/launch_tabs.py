@@ -20,12 +20,10 @@ from kernellab.records import BoundLaunch, Compilation
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Step
 from kernellab.tuning.tuning import Tuning
-from kernellab.viz.diagnostics.card import fault_card
-from kernellab.viz.kit.card import Card
-from kernellab.viz.kit.data import At, Tab
-from kernellab.viz.kit.tabs import TabGroup
-from kernellab.viz.kit.view import CardView, View
-from kernellab.workshop.answers import Answer
+from kernellab.viz.diagnostics import fault_card
+from kernellab.viz.kit.data import At, Tab, TabGroup
+from kernellab.viz.kit.view import Card, CardView, View
+from kernellab.workshop.exercise import Answer
 
 FindLaunch = Callable[[], BoundLaunch | None]
 

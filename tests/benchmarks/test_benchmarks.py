@@ -21,8 +21,7 @@ from benchmarks.harness import (
     take_turns,
     timed,
 )
-from kernellab.cli.demo.cases import Case
-from kernellab.cli.demo.checking import check_outputs
+from kernellab.cli.demo import Case, check_outputs
 from kernellab.launch.tile_kernel import run
 
 

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import torch
 
-from kernellab.cli.demo import philox
+from kernellab.cli import demo
 from tests.cases.case import Case, as_numpy, normal
 from tests.kernels.interp import arithmetic
 from tests.support import versions
@@ -749,7 +749,7 @@ def constants() -> Case:
 def words(seed: int, offsets: np.ndarray) -> tuple[np.ndarray, ...]:
     zero = np.zeros_like(offsets, dtype=np.uint32)
     counter = (offsets.astype(np.uint32), zero, zero, zero)
-    return philox.philox4x32(counter, (seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF))
+    return demo.philox4x32(counter, (seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF))
 
 
 def random_numbers(seed: int, offset: int) -> Case:
@@ -774,7 +774,7 @@ def random_numbers(seed: int, offset: int) -> Case:
         gauss = np.sqrt(-2.0 * np.log(u1)) * np.cos(2 * np.pi * u2.astype(np.float64))
         return {
             "integer_ptr": first.view(np.int32),
-            "uniform_ptr": philox.uniform(seed, offsets),
+            "uniform_ptr": demo.uniform(seed, offsets),
             "normal_ptr": gauss,
         }
 

@@ -16,10 +16,10 @@ import kernellab
 from benchmarks.eleven_kernels import cleared, eleven_cases
 from kernellab.checker.checked_run import Access
 from kernellab.checker.detector import Detector
-from kernellab.cli.demo.cases import Case
+from kernellab.cli.demo import Case
 from kernellab.errors import ArgumentError, CompileError, GridError, OptionError
 from kernellab.interpreter.execution import scheduler
-from kernellab.viz.diagnostics.card import findings_card
+from kernellab.viz.diagnostics import findings_card
 from tests.checker.corpus import orders, races
 from tests.kernels.interp import waiting
 from tests.support.compiled import source_line

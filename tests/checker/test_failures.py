@@ -16,7 +16,7 @@ from kernellab.checker.checked_run import CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors import DETECTORS
 from kernellab.ir import mlir
-from kernellab.viz.diagnostics.card import findings_card
+from kernellab.viz.diagnostics import findings_card
 from tests.support.notebook_session import StartNotebook
 
 

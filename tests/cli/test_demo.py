@@ -11,17 +11,19 @@ import numpy as np
 import pytest
 import torch
 
-from kernellab.cli.demo.cases import (
+from kernellab.cli.demo import (
     EXACT,
     Tolerance,
     all_cases,
+    check_outputs,
+    compare,
     dropout_case,
+    philox4x32,
     small_cases,
     softmax_case,
+    uniform,
 )
-from kernellab.cli.demo.checking import check_outputs, compare
-from kernellab.cli.demo.philox import philox4x32, uniform
-from kernellab.cli.demo.runner import run_case
+from kernellab.cli.demo.report import run_case
 from kernellab.launch.tile_kernel import run
 from tests.support.pages import Reader
 

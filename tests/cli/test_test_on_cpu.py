@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kernellab.cli.test_on_cpu import report_text
+from kernellab.cli.user_code import report_text
 
 ROOT = Path(__file__).parents[2]
 

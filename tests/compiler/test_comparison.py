@@ -12,7 +12,7 @@ import kernellab
 from kernellab.compiler.compare import without_locations
 from kernellab.errors import ArgumentError
 from kernellab.records import Compilation
-from kernellab.viz.comparisons.card import comparison_card
+from kernellab.viz.kernels import comparison_card
 from tests.kernels import analyzed, basic
 from tests.support.compiled import compiled, of_corpus
 

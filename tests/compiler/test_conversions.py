@@ -19,7 +19,7 @@ from kernellab.interpreter.ptx_threads import Threads, functions
 from kernellab.records import Compilation
 from kernellab.records.layouts import Layout, RegisterLayout
 from kernellab.records.tile_layouts import Conversion
-from kernellab.viz.layouts.card import conversions_card, layout_card, layouts_card, tile_card
+from kernellab.viz.layouts import conversions_card, layout_card, layouts_card, tile_card
 from tests.corpus.entries import OLDEST
 from tests.kernels.relayout import change_layout
 from tests.support.compiled import compiled, of_corpus, source_line

@@ -15,7 +15,7 @@ import kernellab
 from kernellab.errors import CompileError, KernelLabError, MachineError
 from kernellab.triton_api.diagnostics import machine_error
 from kernellab.tuning import worker
-from kernellab.viz.explorer import sides
+from kernellab.viz import explorer_sides
 from tests.kernels.tuned import double
 
 TYPES = ("*fp32:16", "*fp32:16", "i32")
@@ -53,7 +53,7 @@ def test_without_the_disassembler_everything_else_is_shown(
 ) -> None:
     without(monkeypatch, "nvdisasm", "cuobjdump")
     compilation = compiled(num_warps=8)
-    side = sides.explore_compilation(compilation).sides[0]
+    side = explorer_sides.explore_compilation(compilation).sides[0]
     assert side.notice.startswith("No SASS: nvdisasm cannot run")
     still = compilation._repr_mimebundle_()
     assert "nvdisasm cannot run" in str(still)

@@ -17,7 +17,7 @@ import torch
 
 import kernellab
 from benchmarks.eleven_kernels import eleven_cases
-from kernellab.cli.demo.cases import Case as MeasuredCase
+from kernellab.cli.demo import Case as MeasuredCase
 from kernellab.compiler.binding import BoundCall, bind
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import OptionError, OutOfBounds

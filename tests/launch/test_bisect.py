@@ -13,7 +13,7 @@ import kernellab
 from kernellab.compiler.pipeline import record_passes
 from kernellab.errors import OptionError
 from kernellab.records import PassRun, StoredText
-from kernellab.viz.bisections.card import bisection_card
+from kernellab.viz.kernels import bisection_card
 from tests.cases.case import normal
 from tests.corpus import matmuls
 from tests.corpus.rows import softmax

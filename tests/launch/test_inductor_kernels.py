@@ -17,10 +17,10 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 import kernellab
-from kernellab.cli.kernel_files import kernels_in
+from kernellab.cli.user_code import kernels_in
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import ArgumentError
-from kernellab.magics.compile_options import CompileOptions, generated_call
+from kernellab.magics.tile_cell import CompileOptions, generated_call
 from kernellab.records import Compilation
 from kernellab.triton_api import JITFunction
 from tests.support import versions

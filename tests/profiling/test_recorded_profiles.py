@@ -12,7 +12,7 @@ import pytest
 from kernellab.compiler.machine_code.instructions import padding_of
 from kernellab.errors import ProfileError
 from kernellab.profiling.profiles.nsight import SampledInstruction, lines_of
-from kernellab.viz.explorer.source_lines import kernel_source
+from kernellab.viz.explorer_sides import kernel_source
 from tests.support.recorded_profiles import DATA, NAMES, compilation, facts, profile
 
 

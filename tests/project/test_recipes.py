@@ -26,7 +26,7 @@ def section(heading: str) -> str:
 
 
 def promised(heading: str) -> list[str]:
-    """The files of code that a section names: "`kernellab/viz/NAME/card.py`"."""
+    """The files of code that a section names: "`kernellab/viz/NAME.py`"."""
     (line,) = re.findall(r"^Files of code: (.*)$", section(heading), re.MULTILINE)
     return re.findall(r"`([^`]+)`", line)
 

@@ -21,8 +21,8 @@ from kernellab.cli.doctor import Line
 from kernellab.compiler.remark_catalog import explained
 from kernellab.errors import Diagnostic, KernelLabError, OutOfBounds, SourcePosition, WaitingProgram
 from kernellab.records.compilations import Remark
-from kernellab.viz.diagnostics.card import diagnostic_card, diagnostics_card
-from kernellab.viz.kit.card import card_of
+from kernellab.viz.diagnostics import diagnostic_card, diagnostics_card
+from kernellab.viz.kit.view import card_of
 from tests.kernels import forms
 from tests.kernels.interp import faults
 

@@ -32,9 +32,7 @@ from kernellab.records.layouts import (
 )
 from kernellab.triton_api import layouts as triton_layouts
 from kernellab.triton_api.layouts import TileType, layouts_of
-from kernellab.viz.layouts.card import layout_card
-from kernellab.viz.layouts.data import LayoutView
-from kernellab.viz.layouts.view import layouts_view
+from kernellab.viz.layouts import LayoutView, layout_card, layouts_view
 from tests.corpus.entries import OLDEST
 from tests.kernels.relayout import unused_tile
 from tests.support import versions

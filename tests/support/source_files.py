@@ -45,7 +45,7 @@ def tree_of(file: Path) -> ast.Module:
 
 
 def module_name(file: Path) -> str:
-    """ "kernellab.viz.kernels.card" for kernellab/viz/kernels/card.py,
+    """ "kernellab.viz.kernels" for kernellab/viz/kernels.py,
     "kernellab.viz" for kernellab/viz/__init__.py.
     """
     parts = file.relative_to(ROOT).with_suffix("").parts

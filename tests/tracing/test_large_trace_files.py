@@ -23,8 +23,8 @@ from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import AffineLanes, TracedArgument
 from kernellab.tracing.values import decompressed, picture_extents, summarize, thumbnail_of
 from kernellab.viz.kit.data import as_json
-from kernellab.viz.stepper.bytes import Cells, runs_of
-from kernellab.viz.stepper.steps import _MOST_LANES
+from kernellab.viz.stepper_data import Cells, runs_of
+from kernellab.viz.stepper_steps import _MOST_LANES
 from tests.kernels import forms
 from tests.support.made_traces import MadeTrace, access, scattered
 from tests.support.source_files import ROOT

@@ -15,7 +15,7 @@ from kernellab.errors import NotRecorded
 from kernellab.tracing import launches
 from kernellab.tracing.records import Trace
 from kernellab.tracing.values import ValueStore
-from kernellab.viz.stepper.steps import still_view
+from kernellab.viz.stepper_steps import still_view
 from tests.kernels import traced
 
 SIDE = 256

@@ -18,7 +18,7 @@ from kernellab.compiler.compare import without_locations
 from kernellab.errors import ArchiveError, ArgumentError
 from kernellab.tuning.files import from_json
 from kernellab.tuning.kernel_source import KernelSource, differs, source_of
-from kernellab.viz.sweeps.data import sweeps_data
+from kernellab.viz.sweeps import sweeps_data
 from tests.kernels.tuned import applies, double
 from tests.kernels.tuned import scaled as kernels_scaled
 from tests.support.source_files import ROOT

@@ -21,7 +21,7 @@ from kernellab.tuning.records import (
     Work,
 )
 from kernellab.tuning.tuning import Live
-from kernellab.viz.sweeps.card import tuning_card, tunings_card
+from kernellab.viz.performance import tuning_card, tunings_card
 from tests.kernels.tuned import scaled
 from tests.support.pretended_gpu import pretended_gpu
 from tests.support.source_files import ROOT

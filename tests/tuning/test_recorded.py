@@ -15,9 +15,9 @@ from benchmarks.tuning_cases import vector_add_case
 from kernellab.errors import ArgumentError
 from kernellab.tuning.tunings import with_recorded_times
 from kernellab.tuning.worker import installed_triton
-from kernellab.viz.comparisons.card import comparison_card
-from kernellab.viz.sweeps.card import tuning_card
-from kernellab.viz.sweeps.data import sweeps_data
+from kernellab.viz.kernels import comparison_card
+from kernellab.viz.performance import tuning_card
+from kernellab.viz.sweeps import sweeps_data
 from tests.support.pages import unpacked
 from tests.support.source_files import ROOT
 from tools import tuning_page

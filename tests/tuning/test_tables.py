@@ -14,7 +14,7 @@ import triton.language as tl
 
 import kernellab
 from kernellab.tuning.records import Candidate, Dropped
-from kernellab.viz.sweeps.card import tuning_card
+from kernellab.viz.performance import tuning_card
 from tests.kernels.tuned import scaled
 from tests.support.sweeps import sweep, trial
 

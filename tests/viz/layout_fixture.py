@@ -13,7 +13,7 @@ import numpy
 
 from kernellab.records.layouts import Layout, RegisterLayout, SharedLayout
 from kernellab.viz.kit.data import as_json
-from kernellab.viz.layouts.view import layout_view
+from kernellab.viz.layouts import layout_view
 from tests.support.source_files import ROOT
 
 FILE = ROOT / "js/test/layouts.json"

@@ -22,7 +22,7 @@ from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.profiles.nsight import SampledCode
 from kernellab.records import Compilation
 from kernellab.records.display import show
-from kernellab.viz.explorer.data import IrSide, MarginNote, MetricData
+from kernellab.viz.explorer_data import IrSide, MarginNote, MetricData
 from tests.kernels import basic, evidenced
 from tests.support.compiled import compiled
 from tests.viz import annotation_cases as case

@@ -12,8 +12,8 @@ import pytest
 import kernellab
 from kernellab.records import Launch, Resources, Run, Specialization, Target
 from kernellab.records.display import HasCard, PrintsAsCard
-from kernellab.viz import showing
-from kernellab.viz.kernels.card import (
+from kernellab.viz import registry
+from kernellab.viz.kernels import (
     argument_table,
     compilation_card,
     kernel_card,
@@ -22,7 +22,7 @@ from kernellab.viz.kernels.card import (
     resources_card,
     run_card,
 )
-from kernellab.viz.kit.card import Card, Table, card_of
+from kernellab.viz.kit.view import Card, Table, card_of
 from tests.kernels import basic
 from tests.support.notebook_session import StartNotebook
 
@@ -199,9 +199,9 @@ def test_columns_line_up_in_the_terminal() -> None:
 
 def test_every_record_with_a_card_shows_it_by_itself() -> None:
     """The classes that cards are registered of are those that notebooks ask for one."""
-    assert not showing.can_show(object())  # which asks for all there are
+    assert not registry.can_show(object())  # which asks for all there are
     kinds = [kind for kind in card_of.registry if kind is not object]
-    assert showing.card(Resources(40, 0, 0, 24)) == resources_card(Resources(40, 0, 0, 24))
+    assert registry.card(Resources(40, 0, 0, 24)) == resources_card(Resources(40, 0, 0, 24))
     for kind in kinds:
         assert issubclass(kind, HasCard)
         assert callable(card_of.dispatch(kind))

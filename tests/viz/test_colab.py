@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import kernellab
 from kernellab.records.layouts import Layout
-from kernellab.viz.kit.bundle import SCRIPT, STYLE
+from kernellab.viz.kit.data import SCRIPT, STYLE
 from tests.support.notebook_session import WIDGET, StartNotebook
 from tests.viz.browser import opened
 

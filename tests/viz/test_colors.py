@@ -11,7 +11,7 @@ import numpy
 import pytest
 
 from kernellab.viz.kit import palette
-from kernellab.viz.kit.pictures import (
+from kernellab.viz.kit.palette import (
     INFINITE,
     LARGEST,
     NAN,

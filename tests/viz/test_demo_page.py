@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from kernellab.cli.demo.cases import small_cases
-from kernellab.cli.demo.report import demo_report
-from kernellab.cli.demo.runner import run_case
+from kernellab.cli.demo import small_cases
+from kernellab.cli.demo.report import demo_report, run_case
 from tests.viz.browser import watched
 
 

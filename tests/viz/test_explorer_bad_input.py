@@ -16,9 +16,8 @@ from playwright.sync_api import Browser, Page, expect
 import kernellab
 from kernellab.records import Compilation
 from kernellab.records.display import show
-from kernellab.viz.explorer.data import IrSide, IrView, TextData
-from kernellab.viz.kit.card import Card
-from kernellab.viz.kit.view import View
+from kernellab.viz.explorer_data import IrSide, IrView, TextData
+from kernellab.viz.kit.view import Card, View
 from tests.kernels import basic
 from tests.support.compiled import compiled
 from tests.viz.browser import opened

@@ -21,8 +21,8 @@ from kernellab.errors import ArgumentError, CompileError, OptionError
 from kernellab.ir.syntax import read_module
 from kernellab.records import ControlCodes, SourceMap
 from kernellab.records.display import show
-from kernellab.viz.explorer import sides
-from kernellab.viz.explorer.data import IrSide, IrView, TextData, lightened
+from kernellab.viz import explorer_sides
+from kernellab.viz.explorer_data import IrSide, IrView, TextData, lightened
 from kernellab.viz.kit.data import as_json, packed
 from kernellab.viz.kit.view import View
 from tests.kernels import basic, faulty
@@ -35,7 +35,7 @@ from tools import view_types
 
 @functools.cache
 def view_of_corpus(name: str, target: str) -> IrView:
-    return sides.explore_compilation(of_corpus(name, target))
+    return explorer_sides.explore_compilation(of_corpus(name, target))
 
 
 def view_of_matmul() -> IrView:
@@ -186,7 +186,7 @@ def test_lines_after_every_pass_lead_to_the_kernel() -> None:
 
 def test_control_codes_as_assembler_writers_print_them() -> None:
     codes = ControlCodes(4, True, 1, None, (0, 3), ())
-    assert sides.control_codes(codes) == "B0--3--:R-:W1:Y:S04"
+    assert explorer_sides.control_codes(codes) == "B0--3--:R-:W1:Y:S04"
     side = side_of("matmul")
     compilation = of_corpus("matmul", "sm_90")
     assert len(side.controls) == len(compilation.instructions)
@@ -227,7 +227,7 @@ def test_nothing_is_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setattr("kernellab.compiler.modules.read_module", counted("xDSL", read_module))
     compilation = compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=2048)
-    sides.explore_compilation(compilation)
+    explorer_sides.explore_compilation(compilation)
     assert asked == {"nvdisasm": 1, "xDSL": 1}
 
 
@@ -259,7 +259,7 @@ def test_of_more_the_largest_texts_stay_behind() -> None:
 
 def test_two_compilations_have_their_passes_lined_up() -> None:
     comparison = kernellab.compare(of_corpus("softmax", "sm_80"), of_corpus("softmax", "sm_90"))
-    view = sides.explore_comparison(comparison)
+    view = explorer_sides.explore_comparison(comparison)
     assert [side.name for side in view.sides] == ["sm_80", "sm_90"]
     assert len(view.pairs) == len(comparison.passes)
     for pair, expected in zip(view.pairs, comparison.passes):
@@ -274,7 +274,7 @@ def test_two_compilations_have_their_passes_lined_up() -> None:
 
 def test_a_compilation_without_passes_has_stages() -> None:
     compilation = compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, record="stages")
-    view = sides.explore_compilation(compilation)
+    view = explorer_sides.explore_compilation(compilation)
     assert view.sides[0].passes == ()
     assert [stage.name for stage in view.sides[0].stages][-1] == "sass"
 
@@ -283,7 +283,7 @@ def test_a_compilation_that_failed_shows_what_ran_and_the_error_on_its_line() ->
     with pytest.raises(CompileError) as caught:
         compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, skip="convert_to_ttgpuir")
     assert caught.value.passes, "the record up to the failing pass"
-    view = sides.explore_failure(caught.value)
+    view = explorer_sides.explore_failure(caught.value)
     side = view.sides[0]
     labels = [one.label for one in side.passes]
     assert labels == [*(run.label for run in caught.value.passes), "ttgir.coalesce"]
@@ -296,7 +296,7 @@ def test_a_compilation_that_failed_shows_what_ran_and_the_error_on_its_line() ->
 def test_an_error_of_the_front_end_shows_the_source() -> None:
     with pytest.raises(CompileError) as caught:
         compiled(faulty.odd_arange, "*fp32", BLOCK=100)
-    side = sides.explore_failure(caught.value).sides[0]
+    side = explorer_sides.explore_failure(caught.value).sides[0]
     assert side.kernel == "odd_arange"
     shown = numbered(side.texts[side.stages[0].text])
     (note,) = side.notes

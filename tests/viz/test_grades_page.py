@@ -6,8 +6,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, expect
 
-from kernellab.viz.exercises.report import grades_page
-from kernellab.workshop.grading import Grade, Grades
+from kernellab.viz.pages import grades_page
+from kernellab.workshop.grader import Grade, Grades
 from tests.viz.browser import opened
 
 ADD = ("add", "First kernels", "1.ipynb", "compiles", "out-of-bounds")

@@ -13,9 +13,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 import kernellab
 from kernellab.errors import LayoutError
 from kernellab.records.layouts import Layout, RegisterLayout
-from kernellab.viz.kit.card import Card
-from kernellab.viz.kit.view import View
-from kernellab.viz.layouts.data import LayoutView, element_bits
+from kernellab.viz.kit.view import Card, View
+from kernellab.viz.layouts import LayoutView, element_bits
 from tests.support import versions
 from tests.support.compiled import of_corpus
 from tests.support.notebook_session import StartNotebook

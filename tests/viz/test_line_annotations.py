@@ -17,7 +17,7 @@ from kernellab.profiling.profiles.records import (
     Scope,
 )
 from kernellab.records.display import show
-from kernellab.viz.explorer.data import IrSide
+from kernellab.viz.explorer_data import IrSide
 from tests.viz.annotation_cases import FILE, GPU, compilation, line_of
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernellab.records import Stage
-from kernellab.viz.kernels.report import stage_details
-from kernellab.viz.kit import report
+from kernellab.viz.kit import page as report
+from kernellab.viz.pages import stage_details
 from tests.support.pages import Reader, assert_self_contained
 
 

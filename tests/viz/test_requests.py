@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from kernellab.errors import ArgumentError
-from kernellab.viz.explorer.view import compilation_view
-from kernellab.viz.kit.bundle import SCRIPT, STYLE
-from kernellab.viz.kit.requests import Answer
+from kernellab.viz.explorer import compilation_view
+from kernellab.viz.kit.data import SCRIPT, STYLE, Answer
 from kernellab.viz.kit.widget import ViewWidget
 from tests.support.compiled import of_corpus
 

@@ -19,7 +19,7 @@ import kernellab
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import TracedFault
 from kernellab.tracing.values import summarize, thumbnail_of
-from kernellab.viz.kit.pictures import (
+from kernellab.viz.kit.palette import (
     INFINITE,
     NAN,
     PALETTE,
@@ -27,7 +27,7 @@ from kernellab.viz.kit.pictures import (
     colored,
     png,
 )
-from kernellab.viz.stepper.view import stepper_of
+from kernellab.viz.stepper import stepper_of
 from tests.kernels.traced import filled, walking
 from tests.support.pages import Page
 from tests.support.trace_events import Events

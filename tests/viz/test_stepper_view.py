@@ -18,13 +18,10 @@ from kernellab.tracing.differences import last_writers
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import TracedFault
 from kernellab.tracing.values import thumbnail_of
-from kernellab.viz.kit.data import as_json, packed
-from kernellab.viz.kit.requests import answer
-from kernellab.viz.stepper.bytes import SmallTensor
-from kernellab.viz.stepper.data import ElementsData, StepperView
-from kernellab.viz.stepper.lightening import lightened, lightened_steps
-from kernellab.viz.stepper.steps import step_view
-from kernellab.viz.stepper.view import step_handlers
+from kernellab.viz.kit.data import answer, as_json, packed
+from kernellab.viz.stepper import step_handlers
+from kernellab.viz.stepper_data import ElementsData, SmallTensor, StepperView
+from kernellab.viz.stepper_steps import lightened, lightened_steps, step_view
 from tests.kernels.basic import matmul
 from tests.kernels.traced import beyond, counted, filled, nothing
 from tests.support.trace_events import Events

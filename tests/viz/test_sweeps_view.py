@@ -21,11 +21,9 @@ import kernellab
 from kernellab.cli.demo.kernels import matmul
 from kernellab.errors import ArchiveError, ArgumentError
 from kernellab.tuning.records import Dropped
-from kernellab.viz.kit.data import as_json
+from kernellab.viz.kit.data import answer, as_json
 from kernellab.viz.kit.figure import SEQUENTIAL
-from kernellab.viz.kit.requests import answer
-from kernellab.viz.sweeps.data import TuningView
-from kernellab.viz.sweeps.view import SweepView
+from kernellab.viz.sweeps import SweepView, TuningView
 from tests.kernels.basic import add
 from tests.support.pages import unpacked
 from tests.support.source_files import ROOT

@@ -15,7 +15,7 @@ import kernellab
 from kernellab.errors import ArgumentError, KernelLabError, OptionError, OutOfBounds
 from kernellab.records.display import show
 from kernellab.tracing.records import Trace
-from kernellab.viz.kit.requests import Answer, answer
+from kernellab.viz.kit.data import Answer, answer
 from kernellab.viz.launch_tabs import LaunchTabs, stopped_card, tabs_for
 from tests.viz.browser import opened
 

@@ -10,7 +10,7 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 
 from kernellab.records.layouts import Layout
-from kernellab.viz.kit.bundle import (
+from kernellab.viz.kit.data import (
     DIGEST,
     LOADER,
     SCRIPT,

@@ -67,12 +67,12 @@ def running(code: str, stored: str = "x - y", above: str = "") -> str:
 
 PATCHES = {
     "the checker finds nothing": """
-        import kernellab.workshop.answering as judge
+        import kernellab.workshop.grader as judge
         judge.check = lambda *args, **keywords: ()
         judge._Answering._checked = lambda *args: []
     """,
     "the costs are nothing": """
-        import kernellab.workshop.answering as judge
+        import kernellab.workshop.grader as judge
         judge.over_budget = lambda *args: []
         judge._Answering._stopped = judge._Answering._priced = lambda self, *args: self._ended(
             "within budget", [])
@@ -108,7 +108,7 @@ PATCHES = {
     """,
     "the diagnostics are remarks": """
         from kernellab.errors import Diagnostic
-        import kernellab.workshop.answers as answers
+        import kernellab.workshop.exercise as answers
         answers.Answer.is_done = answers.Answer.is_right = True
         answers.RUNGS = ("within budget",) * 4
     """,
@@ -127,7 +127,7 @@ PATCHES = {
         import threading, time
         def patch():
             time.sleep(0.05)
-            import kernellab.workshop.answering as judge
+            import kernellab.workshop.grader as judge
             judge._Answering._checked = lambda *args: []
         threading.Thread(target=patch, daemon=True).start()
     """,

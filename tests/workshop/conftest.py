@@ -3,7 +3,7 @@
 import pytest
 
 from kernellab.checker.fixes import Tries
-from kernellab.workshop import repairing
+from kernellab.workshop import feedback
 
 collect_ignore = ["solutions.ipynb"]
 """test_solutions.py answers its cells, without a notebook's kernel."""
@@ -12,4 +12,4 @@ collect_ignore = ["solutions.ipynb"]
 @pytest.fixture(autouse=True)
 def _no_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for no fixes, which takes seconds; `test_mistakes.py` does."""
-    monkeypatch.setattr(repairing, "TRIES", Tries(seconds=0.0, most=0))
+    monkeypatch.setattr(feedback, "TRIES", Tries(seconds=0.0, most=0))

@@ -13,7 +13,7 @@ from kernellab.common import upcalls
 from kernellab.errors import ArgumentError, CompileError, OptionError
 from kernellab.records import Compilation
 from kernellab.viz.launch_tabs import tabs_for
-from kernellab.workshop import answering
+from kernellab.workshop import grader
 from tests.workshop import solutions, wrong
 
 SAID = [
@@ -67,8 +67,8 @@ def test_other_parameters_are_fixed_by_the_stubs_own_first_line() -> None:
 def test_a_kernel_that_an_installed_package_has_is_nobodys_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    folder = answering.__file__.rpartition("/kernellab/")[0] + "/tests"
-    monkeypatch.setattr("kernellab.workshop.honesty._INSTALLED", (folder,))
+    folder = grader.__file__.rpartition("/kernellab/")[0] + "/tests"
+    monkeypatch.setattr("kernellab.workshop.grader._INSTALLED", (folder,))
     (said,) = kernellab.exercise("add", wrong.add_of_the_solution).diagnostics
     assert said.kind == "not-ones-own"
 
@@ -109,7 +109,7 @@ def test_the_values_of_a_lane_are_told() -> None:
 
 
 def test_what_takes_too_long_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answering, "SECONDS", 0.05)
+    monkeypatch.setattr(grader, "SECONDS", 0.05)
     answer = kernellab.exercise("matmul", solutions.matmul)
     assert answer.reached in ("", "compiles")
     assert answer.diagnostics[0].kind == "no-end"
@@ -147,11 +147,11 @@ def test_an_error_of_the_compiler_in_a_later_launch_is_not_under_compiles(
     def refuse(*_: Any, **__: Any) -> None:
         raise CompileError("Triton cannot compile 'add'.")
 
-    monkeypatch.setattr(answering, "check", refuse)
+    monkeypatch.setattr(grader, "check", refuse)
     answer = kernellab.exercise("add", solutions.add)
     assert (answer.reached, answer.diagnostics[0].kind) == ("", "compile-error")
     monkeypatch.undo()
-    monkeypatch.setattr(answering, "over_budget", refuse)
+    monkeypatch.setattr(grader, "over_budget", refuse)
     answer = kernellab.exercise("add", solutions.add)
     assert (answer.reached, answer.diagnostics[0].kind) == ("", "compile-error")
 

@@ -13,12 +13,10 @@ import pytest
 
 from kernellab.cli import doctor
 from kernellab.cli.main import main
-from kernellab.workshop import answering, grading, progress
+from kernellab.workshop import course, grader
 from kernellab.workshop.chapters import EXERCISES
-from kernellab.workshop.folders import write_folder
-from kernellab.workshop.grading import Grades, grade_folder
-from kernellab.workshop.notebooks import cell, notebook_text
-from kernellab.workshop.student_cells import cells_of
+from kernellab.workshop.course import cell, cells_of, notebook_text, write_folder
+from kernellab.workshop.grader import Grades, grade_folder
 from tests.support.source_files import ROOT
 from tests.workshop import solutions, wrong
 
@@ -92,7 +90,7 @@ def test_init_says_that_a_machine_is_not_ready(
 def test_each_answer_is_graded_and_what_is_untouched_is_none(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answering, "SECONDS", 10)
+    monkeypatch.setattr(grader, "SECONDS", 10)
     fill(folder, "add", source(solutions.add))
     fill(folder, "clamp", "import sys\nsys.exit(3)")
     fill(folder, "reverse", "def reverse(x): return x.flip(0)")
@@ -107,7 +105,7 @@ def test_each_answer_is_graded_and_what_is_untouched_is_none(
     assert (grades["max_rows"]["reached"], grades["max_rows"]["kind"]) == ("safe", "wrong-result")
     assert (grades["every_other"]["kind"], grades["outer_add"]["kind"]) == ("no-end", "code-error")
     assert grades["softmax"]["file"] == ""
-    text = str(Grades(tuple(grading.Grade(**one) for one in grades.values())))
+    text = str(Grades(tuple(grader.Grade(**one) for one in grades.values())))
     assert "1 of 43 done" in text
     assert "37 exercises without an answer" in text
 
@@ -211,14 +209,14 @@ def test_what_is_no_folder_is_told(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_progress_is_kept_in_the_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kernellab.workshop.answering import exercise
+    from kernellab.workshop.grader import exercise
 
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(progress, "_reached", {})
-    progress.note(exercise("add_one", solutions.add_one))
-    monkeypatch.setattr(progress, "_reached", {})  # another process
-    kept = {row.name: row for row in progress.exercises()}
+    monkeypatch.setattr(course, "_reached", {})
+    course.note(exercise("add_one", solutions.add_one))
+    monkeypatch.setattr(course, "_reached", {})  # another process
+    kept = {row.name: row for row in course.exercises()}
     assert (kept["add_one"].is_done, kept["add_one"].tries) == (True, 1)
     for damaged in ("[", "[]", '{"add_one": 5}', '{"add_one": ["x", 1]}', "[" * 100_000):
-        (folder / progress.FILE).write_text(damaged)
-        assert not any(row.tries for row in progress.exercises())
+        (folder / course.PROGRESS_FILE).write_text(damaged)
+        assert not any(row.tries for row in course.exercises())

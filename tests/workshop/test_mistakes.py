@@ -10,10 +10,10 @@ from kernellab.checker.fixes import Tries
 from kernellab.errors import Diagnostic
 from kernellab.judging.code import Part, Texts
 from kernellab.judging.submissions import wait_for_worker
-from kernellab.workshop import repairing
-from kernellab.workshop.answering import answered
-from kernellab.workshop.answers import Answer
+from kernellab.workshop import feedback
 from kernellab.workshop.chapters import exercise_named
+from kernellab.workshop.exercise import Answer
+from kernellab.workshop.grader import answered
 from tests.workshop.mistakes import MEASURED, MISTAKES, UNFIXED, Mistake
 
 NAMED = {f"{mistake.exercise}: {mistake.name}": mistake for mistake in MISTAKES}
@@ -29,8 +29,8 @@ def _worker() -> None:
 @pytest.fixture(autouse=True)
 def _without_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Try as much on a slow processor as on a fast one."""
-    monkeypatch.setattr(repairing, "TRIES", Tries(seconds=600.0, most=600, batch=12))
-    monkeypatch.setattr(repairing, "_RUN_SECONDS", 60.0)
+    monkeypatch.setattr(feedback, "TRIES", Tries(seconds=600.0, most=600, batch=12))
+    monkeypatch.setattr(feedback, "_RUN_SECONDS", 60.0)
 
 
 def answer_to(mistake: Mistake, cell: str, seed: int) -> Answer:
@@ -69,7 +69,7 @@ def test_a_fix_makes_the_answer_right_when_it_is_followed(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(UNFIXED))
 def test_no_fix_is_shown_that_does_not_help(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repairing, "TRIES", Tries(seconds=600.0, most=60, batch=12))
+    monkeypatch.setattr(feedback, "TRIES", Tries(seconds=600.0, most=60, batch=12))
     mistake = NAMED[name]
     answer = answer_to(mistake, mistake.cell, 5)
     assert not answer.is_right

@@ -9,9 +9,9 @@ import pytest
 
 from kernellab.judging.code import Part, Texts
 from kernellab.judging.submissions import wait_for_worker
-from kernellab.workshop.answering import answered
 from kernellab.workshop.chapters import EXERCISES, exercise_named
 from kernellab.workshop.exercise import Exercise
+from kernellab.workshop.grader import answered
 from tests.workshop import mutants
 from tests.workshop.attempts import cell
 from tests.workshop.mutants import (

@@ -8,11 +8,9 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from kernellab.workshop.answering import answered
 from kernellab.workshop.chapters import EXERCISES, exercise_named
-from kernellab.workshop.folders import write_folder
-from kernellab.workshop.grading import code_of
-from kernellab.workshop.student_cells import StudentCell, cells_of
+from kernellab.workshop.course import StudentCell, cells_of, write_folder
+from kernellab.workshop.grader import answered, code_of
 from tests.workshop import solutions
 from tools import solutions_notebook
 

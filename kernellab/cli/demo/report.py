@@ -1,41 +1,171 @@
-"""The demo as one HTML page: of each kernel an IR explorer and a stepper, alive."""
+"""Runs the demo's cases, and reports them as one HTML page: of each kernel an IR explorer and a
+stepper, alive.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
+import torch
 from matplotlib.figure import Figure
 
-from kernellab.cli.demo.cases import Case
-from kernellab.cli.demo.runner import Result, results_table, small_traces
+from kernellab.cli.demo import Case, OutputCheck, check_outputs, small_cases
+from kernellab.common.pandas_import import pandas
+from kernellab.compiler.pipeline import compile as compile_kernel
+from kernellab.compiler.targets import DEFAULT_TARGET
+from kernellab.launch.tile_kernel import run
+from kernellab.records import Compilation, Run
+from kernellab.tracing.launches import trace
 from kernellab.tracing.records import Trace
-from kernellab.viz.explorer.view import compilation_view
-from kernellab.viz.kernels.card import kernel_card
-from kernellab.viz.kernels.report import stage_details
-from kernellab.viz.kit import report
+from kernellab.viz.explorer import compilation_view
+from kernellab.viz.kernels import format_matrix_instructions, kernel_card
+from kernellab.viz.kit import page
 from kernellab.viz.kit.figure import theme
-from kernellab.viz.kit.page import Section, page_of_views
+from kernellab.viz.kit.page import Html, Section, page_of_views
 from kernellab.viz.kit.palette import BLUE, INK, ORANGE
-from kernellab.viz.kit.report import Html
-from kernellab.viz.stepper.view import stepper_of
+from kernellab.viz.pages import stage_details
+from kernellab.viz.stepper import stepper_of
+
+# Runs the demo's cases: on the interpreter, with torch, and through the compiler.
+
+
+REPEATS = 5
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the demo found out about one case."""
+
+    case: Case
+    checks: Sequence[OutputCheck]
+    remark: str
+    """A fact about the outputs in words, "" where there is none."""
+    run: Run
+    """The first run, whose outputs were checked."""
+    first_seconds: float
+    """Wall time of the first run, in which the kernel becomes NumPy code."""
+    seconds: float
+    """Median wall time of the runs after it."""
+    torch_seconds: float
+    """Median wall time of torch doing the same job, one thread."""
+    compilation: Compilation
+
+    @property
+    def passed(self) -> bool:
+        """Whether every output is within its tolerance."""
+        return all(check.passed for check in self.checks)
+
+    @property
+    def max_error(self) -> float:
+        """The largest absolute error of any output."""
+        return max(check.max_error for check in self.checks)
+
+
+def run_case(case: Case, repeats: int = REPEATS) -> Result:
+    """Run, check, time and compile one case."""
+    arguments = case.make_arguments()
+    with one_thread():
+        started = time.perf_counter()
+        first = _launch(case, arguments)
+        first_seconds = time.perf_counter() - started
+        checks = check_outputs(case, arguments)
+        remark = case.remark(arguments)
+        case.torch_twin(arguments)
+        seconds = median_seconds(lambda: _launch(case, arguments), repeats)
+        torch_seconds = median_seconds(lambda: case.torch_twin(arguments), repeats)
+    compilation = compile_kernel(
+        case.kernel, target=DEFAULT_TARGET, **arguments, **case.constants, **case.options
+    )
+    assert isinstance(compilation, Compilation)  # one target was asked for
+    return Result(
+        case=case,
+        checks=checks,
+        remark=remark,
+        run=first,
+        first_seconds=first_seconds,
+        seconds=seconds,
+        torch_seconds=torch_seconds,
+        compilation=compilation,
+    )
+
+
+def small_traces() -> Iterator[tuple[Case, Trace]]:
+    """Each kernel's first program on a small input, step by step."""
+    for case in small_cases():
+        arguments = case.make_arguments()
+        for name in case.tolerance:
+            arguments[name].zero_()  # whatever was in the memory is nothing to look at
+        yield case, trace(case.kernel, case.grid, **arguments, **case.constants, **case.options)
+
+
+def _launch(case: Case, arguments: dict[str, Any]) -> Run:
+    return run(case.kernel, case.grid, **arguments, **case.constants, **case.options)
+
+
+def median_seconds(call: Callable[[], Any], repeats: int) -> float:
+    """Median wall time of a call, in seconds."""
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - started)
+    return statistics.median(times)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch computes on one thread inside: times are then comparable with the interpreter's."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def results_table(results: Sequence[Result]) -> pandas.DataFrame:
+    """The demo's table: one row a case."""
+    rows = []
+    for result in results:
+        resources = result.compilation.resources
+        rows.append(
+            {
+                "kernel": result.case.name,
+                "size": result.case.size,
+                "check": "pass" if result.passed else "FAIL",
+                "max error": result.max_error,
+                "interpreter, ms": result.seconds * 1e3,
+                "torch, ms": result.torch_seconds * 1e3,
+                "registers": resources.registers,
+                "shared, bytes": resources.shared_bytes,
+                "matrix instructions": format_matrix_instructions(result.compilation),
+            }
+        )
+    return pandas.DataFrame(rows)
+
 
 COLORS = {"interpreter": BLUE, "torch, one thread": ORANGE}
 
 
 def demo_report(results: Sequence[Result]) -> str:
     """The whole page: the table, the times as a figure, then each kernel to look into."""
-    lead = report.paragraph(
+    lead = page.paragraph(
         "Each kernel ran on the CPU, in KernelLab's interpreter, which executed the IR that "
         f"Triton's own compiler made for {results[0].run.target}; the outputs were compared with "
         "torch. Then the same compiler took it to machine code. No GPU took part."
     )
-    head = [lead, report.table(results_table(results)), times_figure(results)]
+    head = [lead, page.table(results_table(results)), times_figure(results)]
     sections: list[Section] = []
     traces = {case.kernel: (case, trace) for case, trace in small_traces()}
     for result in results:
         sections += _case_sections(result, traces.pop(result.case.kernel, None))
-    return page_of_views("KernelLab demo", sections, report.join(head))
+    return page_of_views("KernelLab demo", sections, page.join(head))
 
 
 _STEPS_OF_STILL = 6
@@ -51,7 +181,7 @@ def _case_sections(result: Result, stepped: tuple[Case, Trace] | None) -> list[S
         stages = (stage_details(stage) for stage in compilation.stages.made())
         return [Section(title, None, (*_outcome(result), card, *stages))]
     small, trace = stepped
-    words = report.paragraph(
+    words = page.paragraph(
         f"Its first program step by step, on {small.size}: arrow keys go forwards and backwards."
     )
     return [
@@ -80,11 +210,11 @@ def _outcome(result: Result) -> list[Html]:
     ]
     if result.remark:
         lines.append(f"It {result.remark}.")
-    return [report.paragraph(line) for line in lines]
+    return [page.paragraph(line) for line in lines]
 
 
 def _milliseconds(seconds: float) -> str:
-    return f"{report.format_number(seconds * 1e3)} ms"
+    return f"{page.format_number(seconds * 1e3)} ms"
 
 
 def _allowed(absolute: float, relative: float) -> str:
@@ -109,7 +239,7 @@ def times_figure(results: Sequence[Result]) -> Html:
         for index, (label, values) in enumerate(times.items()):
             places = [row + (index - 0.5) * height for row in range(len(results))]
             bars = axes.barh(places, values, height, label=label, color=COLORS[label])
-            axes.bar_label(bars, fmt=report.format_number, padding=3, fontsize=8)
+            axes.bar_label(bars, fmt=page.format_number, padding=3, fontsize=8)
         axes.set_yticks(range(len(results)), [result.case.name for result in results])
         axes.invert_yaxis()
         axes.set_xscale("log")
@@ -123,4 +253,4 @@ def times_figure(results: Sequence[Result]) -> Html:
     # On a page of ours the ink is the page's own.
     drawing = drawing[drawing.index("<svg") :].replace(INK, "currentColor")
     caption = "Wall time on this machine, one thread, median of repeated runs."
-    return Html(f"<figure>{drawing}<figcaption>{report.escape(caption)}</figcaption></figure>")
+    return Html(f"<figure>{drawing}<figcaption>{page.escape(caption)}</figcaption></figure>")

@@ -1,19 +1,29 @@
-"""What a view draws, as plain data, and how it travels.
+"""What a view draws, as plain data, and how it gets to the front end.
 
-The classes of each view are in its folder's `data.py`: the contract between Python and the
-TypeScript in `js/`. `tools/view_types.py` writes `js/src/data.ts` from them; a test holds the two
-together. The widget, the self-contained page and the still of a saved notebook are made from the
-same object.
+The classes of each view are in its file, or in its file `NAME_data.py`: the contract between Python
+and the TypeScript in `js/`. `tools/view_types.py` writes `js/src/data.ts` from them; a test
+compares the two. The widget, the self-contained page and the still of a saved notebook are made
+from the same object. Below the classes are the bundle that draws them, the requests of live views,
+and their tabs.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import gzip
+import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
+
+from kernellab.common.arguments import listed
+from kernellab.common.text import shown
+from kernellab.errors import KernelLabError, OptionError, suggestion
+
+if TYPE_CHECKING:
+    from kernellab.viz.kit.view import View
 
 
 class ViewData:
@@ -73,7 +83,7 @@ class TableData:
     is_listing: bool
     links: tuple[Link, ...]
     code: tuple[int, ...]
-    """As those of `kernellab.viz.kit.card.Table`."""
+    """As those of `kernellab.viz.kit.view.Table`."""
     is_wide: bool
 
 
@@ -129,3 +139,146 @@ def packed(data: ViewData) -> bytes:
     parts = [gzip.compress(content, data.compression, mtime=0) for content in contents]
     sizes = [len(parts), *(len(part) for part in parts)]
     return b"".join([*(size.to_bytes(4, "little") for size in sizes), *parts])
+
+
+# What `make js` builds from js/: the bundle that draws views, its style sheet, and the loader
+# that finds the bundle in a notebook.
+
+
+_STATIC = files("kernellab.viz") / "static"
+
+SCRIPT = (_STATIC / "views.js").read_text(encoding="utf-8")
+"""The bundle: an ES module."""
+STYLE = (_STATIC / "views.css").read_text(encoding="utf-8")
+"""Its style sheet."""
+LOADER = (_STATIC / "loader.js").read_text(encoding="utf-8")
+"""The small ES module, as anywidget takes it, that every widget brings along."""
+GRAPH_SCRIPT = (_STATIC / "graph.js").read_text(encoding="utf-8")
+"""A further ES module, which draws graphs: their views bring it along."""
+DIGEST = hashlib.sha256(f"{SCRIPT}\0{STYLE}".encode()).hexdigest()[:16]
+"""Names this bundle among those of other versions in one page."""
+
+# Requests of live views to the notebook's kernel, and the answers.
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What goes back: plain data, and bytes beside it."""
+
+    content: Mapping[str, Any]
+    buffers: Sequence[bytes] = ()
+
+
+Handler = Callable[[Mapping[str, Any]], Answer]
+"""Answers one kind of request, whose options it is given by name."""
+
+
+def answer(handlers: Mapping[str, Handler], request: Any) -> Answer | None:
+    """Return the answer to a message, with the reason under "problem" if it has no result; None for
+    a message that is not a known request.
+    """
+    handler = handlers.get(str(request.get("kind"))) if isinstance(request, dict) else None
+    if handler is None:
+        return None
+    try:
+        return handler(request)
+    except KernelLabError as error:
+        return Answer({"problem": str(error)})
+    except KeyboardInterrupt:
+        return Answer({"problem": "the kernel was interrupted, and opened nothing"})
+    except Exception as error:  # the reader of a view sees no traceback of the kernel's
+        return Answer({"problem": f"{type(error).__name__}: {error}"})
+
+
+# The tabs above a view: they lead to the other views of the same launch.
+#
+# A live view sends {"kind": "open", "tab": "ir", "at": {"stage": "ptx"}}. The reply holds the
+# data of that tab's view and the place to show in it, because a place may have to be looked up
+# first: the step of a finding, for example. Later requests of the view arrive as {"kind":
+# "within", "tab": "ir", "inner": {...}} and go to the handlers of that view.
+
+
+V = TypeVar("V", bound="View")
+
+
+class TabGroup:
+    """The views of one launch, linked with each other. A subclass defines which there are."""
+
+    def __init__(self) -> None:
+        self._views: dict[str, Any] = {}
+        self._opened: dict[str, Any] = {}
+
+    @property
+    def tabs(self) -> Sequence[Tab]:
+        """The tabs, in the order in which the bar shows them."""
+        raise NotImplementedError
+
+    def add(self, tab_id: str, view: V) -> V:
+        """Let a view be that of a tab."""
+        view.tab_id, view.tab_group = tab_id, self
+        self._views[tab_id] = view
+        return view
+
+    def enter(self, tab_id: str, at: At) -> tuple[Any, At]:
+        """Return the view of a tab and the place in it that `at` refers to.
+
+        The view is the same object as before, unless `at` needs more than it has.
+
+        Raises:
+            KernelLabError: there is no such view, or it cannot be made.
+        """
+        raise NotImplementedError
+
+    def chosen(self, tab_ids: Sequence[str] | None) -> list[tuple[Tab, Any]]:
+        """Return tabs with their views, in the order of the bar.
+
+        Args:
+            tab_ids: which tabs; None for those that were opened.
+
+        Raises:
+            OptionError: a tab does not exist.
+            KernelLabError: a view cannot be made.
+        """
+        known = [tab.id for tab in self.tabs]
+        names = self._opened if tab_ids is None else listed("tabs", tab_ids)
+        for name in names:
+            if name not in known:
+                raise OptionError(
+                    f"This view has no tab {shown(name)}.",
+                    advice=suggestion(name, known, "There are"),
+                )
+        return [(tab, self.enter(tab.id, {})[0]) for tab in self.tabs if tab.id in names]
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """The functions that answer requests for other tabs, by kind."""
+        return {"open": self._open, "within": self._within}
+
+    def _open(self, request: Mapping[str, Any]) -> Answer:
+        tab_id = str(request.get("tab"))
+        if tab_id not in {tab.id for tab in self.tabs}:
+            raise KernelLabError(f"This view has no tab {tab_id!r}.")
+        view, place = self.enter(tab_id, _plain(request.get("at")))
+        self._opened[tab_id] = view
+        buffers = [] if request.get("shown") == view.number else [view.sent()]
+        return Answer({"view": view.number, "at": as_json(place)}, buffers)
+
+    def _within(self, request: Mapping[str, Any]) -> Answer:
+        view = self._opened.get(str(request.get("tab")))
+        reply = None if view is None else answer(view.handlers, request.get("inner"))
+        if reply is None:
+            raise KernelLabError("The view that this request is for is not open.")
+        return reply
+
+
+def _plain(at: Any) -> At:
+    """Return a place that a front end sent with tuples for lists, and without invalid values."""
+    if not isinstance(at, dict):
+        return {}
+    place: dict[str, int | str | tuple[int, ...]] = {}
+    for name, value in at.items():
+        if isinstance(value, list) and all(type(number) is int for number in value):
+            place[str(name)] = tuple(value)
+        elif type(value) in (int, str):
+            place[str(name)] = value
+    return place

@@ -11,10 +11,17 @@ import anywidget
 import ipywidgets
 import traitlets
 
-from kernellab.viz.kit.bundle import DIGEST, LOADER, SCRIPT, STYLE
-from kernellab.viz.kit.data import as_json
-from kernellab.viz.kit.requests import Answer, Handler, answer
-from kernellab.viz.kit.tabs import TabGroup
+from kernellab.viz.kit.data import (
+    DIGEST,
+    LOADER,
+    SCRIPT,
+    STYLE,
+    Answer,
+    Handler,
+    TabGroup,
+    answer,
+    as_json,
+)
 
 
 class SharedBundle(ipywidgets.Widget):

@@ -8,8 +8,16 @@ from typing import Any
 import torch
 
 from kernellab.launch.differences import Within
-from kernellab.workshop.exercise import Budget, Case, Draw, Exercise
-from kernellab.workshop.rounding import Rounded, exact, moments, softmax
+from kernellab.workshop.exercise import (
+    Budget,
+    Case,
+    Draw,
+    Exercise,
+    Rounded,
+    exact,
+    moments,
+    softmax,
+)
 
 CHAPTER = "Softmax and norms"
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 import torch
 
 from kernellab.launch.differences import Within
-from kernellab.workshop.exercise import Budget, Case, Draw, Exercise
-from kernellab.workshop.rounding import exact
+from kernellab.workshop.exercise import Budget, Case, Draw, Exercise, exact
 
 CHAPTER = "Matmul"
 

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from kernellab.launch.differences import Within
-from kernellab.workshop.exercise import Budget, Case, Draw, Exercise
-from kernellab.workshop.rounding import exact, unrounded
+from kernellab.workshop.exercise import Budget, Case, Draw, Exercise, exact, unrounded
 
 CHAPTER = "Two dimensions"
 

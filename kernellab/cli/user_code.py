@@ -1,0 +1,466 @@
+"""The user's code that commands run: the kernels of a file, a script that is profiled, and a
+library's GPU tests without a GPU, for which this module is a plugin of pytest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import importlib.util
+import json
+import os
+import runpy
+import subprocess
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from kernellab.common.saved_files import check_place, save_whole
+from kernellab.common.system import temporary_folder
+from kernellab.common.text import counted, percent, visible
+from kernellab.errors import (
+    KernelFault,
+    KernelLabError,
+    OptionError,
+    SourcePosition,
+    nearest,
+    source_line,
+    suggestion,
+)
+from kernellab.profiling.profiles.profile import Profile
+from kernellab.profiling.profiles.records import COUNT, TIME, ProfiledLine
+from kernellab.profiling.profiles.trees import totals_of
+
+# Kernels out of Python files, as the command line names them: FILE::KERNEL.
+
+
+def load_kernel(place: str) -> Any:
+    """The kernel that FILE::KERNEL names; FILE alone will do where the file defines one kernel.
+
+    The file is run, as an import would.
+
+    Raises:
+        KernelLabError: there is no such file, it cannot be run, or it defines no such kernel.
+    """
+    path, _, name = place.partition("::")
+    file = Path(path)
+    if not os.path.isfile(file):  # which raises nothing, as Path.is_file may
+        here = (
+            sorted(str(other) for other in file.parent.glob("*.py"))
+            if os.path.isdir(file.parent)
+            else []
+        )
+        raise KernelLabError(f"There is no file {path!r}.", advice=nearest(path, here))
+    kernels = kernels_in(_run_file(file))
+    if not kernels:
+        raise KernelLabError(
+            f"{path} defines no kernel.",
+            advice="Put @triton.jit (or @gluon.jit) above the function.",
+        )
+    if not name and len(kernels) == 1:
+        return next(iter(kernels.values()))
+    if name not in kernels:
+        problem = (
+            f"{path} has no kernel {name!r}." if name else f"{path} has {len(kernels)} kernels."
+        )
+        advice = suggestion(name, kernels, "It defines")
+        if not name:
+            advice = f"Name one: {path}::{next(iter(kernels))}. {advice}"
+        raise KernelLabError(problem, advice=advice)
+    return kernels[name]
+
+
+def kernels_in(module: ModuleType) -> dict[str, Any]:
+    """The kernels, autotuned ones included, that a module's own code defines, by name."""
+    from kernellab.torch_api.inductor import is_inductor_kernel
+    from kernellab.triton_api import Autotuner, Heuristics, JITFunction
+
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if (isinstance(value, JITFunction | Autotuner | Heuristics) or is_inductor_kernel(value))
+        and _function(value).__module__ == module.__name__
+    }
+
+
+def _function(kernel: Any) -> Any:
+    """The Python function under the decorators."""
+    while hasattr(kernel, "fn"):
+        kernel = kernel.fn
+    return kernel
+
+
+def _run_file(file: Path) -> ModuleType:
+    # A separate name: a file called json.py must not replace that module.
+    name = f"kernels_of_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file.resolve())
+    if spec is None or spec.loader is None:
+        raise KernelLabError(f"{file} is not a Python file.", advice="Its name has to end in .py.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    # As `python FILE` does, so that the file finds its neighbors;
+    # not for longer, so that no one else does.
+    folder = str(file.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        before = (error.text or "")[: max((error.offset or 0) - 1, 0)]
+        column = len(before.encode()) + 1 if error.offset else 0
+        position = SourcePosition(error.filename or str(file), error.lineno or 1, column)
+        raise KernelLabError(
+            f"{file} is not valid Python: {error.msg}.", position=position
+        ) from error
+    except Exception as error:
+        raise KernelLabError(
+            f"{file} cannot be run: {type(error).__name__}: {error}",
+            position=_place_in(file, error),
+        ) from error
+    finally:
+        sys.path.remove(folder)
+    return module
+
+
+def _place_in(file: Path, error: Exception) -> SourcePosition | None:
+    """The innermost line of `file` that the error passed through."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if Path(frame.filename) == file.resolve()
+    ]
+    if not frames or frames[-1].lineno is None:
+        return None
+    return SourcePosition(str(file), frames[-1].lineno)
+
+
+# `kernellab profile` and `kernellab view`: a script profiled, a profile in the terminal.
+
+
+_LONGEST_NAME = 60
+_MOST_PARTS = 12
+"""Lines of one kernel that are shown."""
+
+
+def profile_script(options: argparse.Namespace) -> int:
+    """Run a script, profiled, and print what its kernels took; the exit status is the script's.
+
+    Raises:
+        KernelLabError: there is no such file, or nothing can be measured here.
+    """
+    from kernellab.compiler.targets import local_target
+    from kernellab.launch.interception import interpreted
+    from kernellab.profiling.profiles.session import profile
+
+    script = options.script
+    if not os.path.isfile(script):
+        raise KernelLabError(f"There is no file {script!r}.", advice="Give a Python script.")
+    if options.output is not None:
+        check_place(options.output)
+    is_emulated = local_target() is None
+    around: AbstractContextManager[object] = (
+        interpreted(answers="gpu") if is_emulated else nullcontext()
+    )
+    session = profile(name=Path(script).name, context=options.context, mode=options.mode)
+    with around, session:
+        status = _run_script(script, options.arguments)
+    print(text_of(session.profile, options))
+    if options.output is not None:
+        print(f"Profile: {session.profile.save(options.output)}")
+    return status
+
+
+def _run_script(script: str, arguments: list[str]) -> int:
+    """Run a script as `python` does."""
+    before, folder = sys.argv, str(Path(script).resolve().parent)
+    sys.argv = [script, *arguments]
+    sys.path.insert(0, folder)
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as error:
+        if isinstance(error.code, str):
+            print(error.code, file=sys.stderr)
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    except Exception:  # the script's own, printed as Python prints it
+        traceback.print_exc()
+        return 1
+    finally:
+        sys.argv = before
+        if folder in sys.path:
+            sys.path.remove(folder)
+    return 0
+
+
+def view_file(options: argparse.Namespace) -> int:
+    """Print a saved profile, or another record.
+
+    Raises:
+        KernelLabError: the file opens as nothing.
+    """
+    from kernellab.loading import load
+
+    profile = load(options.file)
+    if not isinstance(profile, Profile):
+        print(profile)
+        return 0
+    if options.list:
+        print("\n".join(map(visible, profile.metrics)))
+    elif options.diff is not None:
+        other = load(options.diff)
+        print((profile.diff(other)).tree(options.metrics))
+    else:
+        print(text_of(profile, options))
+    return 0
+
+
+# Text
+
+
+def text_of(profile: Profile, options: argparse.Namespace) -> str:
+    """A profile for a terminal: its kernels with their shares, or the tree of some metrics."""
+    chosen = {name: getattr(options, name) for name in ("include", "exclude", "threshold", "depth")}
+    if options.metrics is not None or any(value is not None for value in chosen.values()):
+        return str(profile.tree(options.metrics, **chosen))
+    return "\n".join(_summary(profile))
+
+
+@dataclass
+class _Total:
+    """What all launches of a kernel took."""
+
+    name: str
+    nanoseconds: float = 0
+    launches: float = 0
+    lines: dict[tuple[str, int], float] = field(default_factory=dict)
+
+
+def _summary(profile: Profile) -> Iterator[str]:
+    kernels = _totals(profile)
+    whole = sum(kernel.nanoseconds for kernel in kernels)
+    yield f"{visible(profile.name) or 'Profile'}  {visible(profile.origin)}"
+    yield f"  {_time(whole)} in {counted(len(kernels), 'kernel')}"
+    yield from (f"  {visible(note)}" for note in profile.notes)
+    width = max((len(_name(kernel)) for kernel in kernels), default=0)
+    for kernel in kernels:
+        share = percent(kernel.nanoseconds / whole) if whole else ""
+        launches = counted(round(kernel.launches), "launch").replace("launchs", "launches")
+        yield ""
+        yield (
+            f"  {_name(kernel).ljust(width)}  {share:>7}  {_time(kernel.nanoseconds):>10}"
+            f"  {launches}"
+        )
+        yield from _parts(kernel)
+
+
+def _name(kernel: _Total) -> str:
+    """A kernel's name: templates of C++ may have some hundred letters."""
+    text = visible(kernel.name)
+    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
+
+
+def _parts(kernel: _Total) -> Iterator[str]:
+    """The lines of a kernel, the largest first."""
+    ordered = sorted(kernel.lines.items(), key=lambda line: -line[1])
+    for (file, line), share in ordered[:_MOST_PARTS]:
+        text = source_line(file, line).strip()
+        place = f"line {line}"
+        yield f"      {percent(share):>7}  {place:<10} {visible(text)}".rstrip()
+    if len(ordered) > _MOST_PARTS:
+        rest = sum(share for _, share in ordered[_MOST_PARTS:])
+        yield f"      {percent(rest):>7}  {counted(len(ordered) - _MOST_PARTS, 'other line')}"
+
+
+def _totals(profile: Profile) -> list[_Total]:
+    sums: dict[str, _Total] = {}
+    totals = totals_of(profile.root)
+    for scope in profile.root.walk():
+        if scope.kind == "kernel":
+            total, metrics = sums.setdefault(scope.name, _Total(scope.name)), totals[id(scope)]
+            total.nanoseconds += metrics.get(TIME, 0)
+            total.launches += metrics.get(COUNT, 0)
+    for line in profile.line_records:
+        if line.kernel in sums:
+            _add(sums[line.kernel], line)
+    return sorted(sums.values(), key=lambda total: -total.nanoseconds)
+
+
+def _add(total: _Total, line: ProfiledLine) -> None:
+    place = line.file, line.line
+    total.lines[place] = total.lines.get(place, 0) + line.share
+
+
+def _time(nanoseconds: float) -> str:
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:,.3g} {unit}"
+    return f"{nanoseconds:,.0f} ns"
+
+
+# A pytest plugin: tests of GPU code run on the CPU. `kernellab test-on-cpu` loads it.
+#
+# When it is imported, before the tests' own `conftest.py`, torch begins to report a GPU that
+# does not exist, and launches go to the interpreter. What happened is appended to a file, a line
+# of JSON for each event, since pytest-xdist's workers are separate processes.
+
+
+SETTINGS = "KERNELLAB_TEST_ON_CPU"
+"""The environment variable with the target and the file that is appended to, as JSON."""
+
+_launches: Counter[str] = Counter()
+
+
+def _write_event(**event: Any) -> None:
+    """Append one event; a line of this size is written as a whole."""
+    with open(json.loads(os.environ[SETTINGS])["events"], "a", encoding="utf-8") as file:
+        file.write(json.dumps(event) + "\n")
+
+
+def _begin() -> None:
+    from kernellab.launch.dispatch import on_launch
+    from kernellab.launch.interception import interpreted
+
+    target = json.loads(os.environ[SETTINGS])["target"]
+    interpreted(target=target, answers="gpu").__enter__()
+    on_launch(lambda launch: _launches.update([launch.kernel.__name__]))
+    atexit.register(lambda: _write_event(launches=dict(_launches)))
+
+
+def pytest_runtest_logreport(report: Any) -> None:
+    """Note how a test ended, in the process that ran it."""
+    if hasattr(report, "node"):  # the copy that pytest-xdist hands to the controller
+        return
+    if report.skipped:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        _write_event(outcome="skipped", test=report.nodeid, reason=reason.removeprefix("Skipped: "))
+    elif report.failed or report.when == "call":
+        _write_event(outcome=report.outcome, test=report.nodeid)
+
+
+def pytest_exception_interact(node: Any, call: Any) -> None:
+    """Note an error of KernelLab's: the test that it ended, and the kernel's line."""
+    error = call.excinfo.value
+    while error is not None and not isinstance(error, KernelLabError):
+        error = error.__cause__ or error.__context__
+    if error is None:
+        return
+    place = getattr(error, "position", None)
+    _write_event(
+        error=type(error).__name__,
+        is_fault=isinstance(error, KernelFault),
+        what=str(error).partition("\n")[0],
+        place=f"{place.file}:{place.line}" if place else "",
+        test=node.nodeid,
+    )
+
+
+if SETTINGS in os.environ:
+    _begin()
+
+# `kernellab test-on-cpu COMMAND`: a library's own GPU tests, unmodified, without a GPU.
+
+
+_PLUGIN = "-p kernellab.cli.user_code"
+
+_MOST_LINES = 20
+"""Lines of each list in the report; the file of `--json` has all."""
+
+
+def run_tests(options: argparse.Namespace) -> int:
+    """Run the command with the plugin, then print what ran, what needs a GPU, and the findings.
+    The exit status is the command's.
+
+    Raises:
+        OptionError: there is no command, it cannot be started, or the target is unknown.
+    """
+    from kernellab.compiler.targets import parse_target
+
+    if not options.words:
+        raise OptionError(
+            "COMMAND is missing.", advice="Write it last: kernellab test-on-cpu pytest tests."
+        )
+    if options.report is not None:
+        check_place(options.report)
+    target = parse_target(options.target).name
+    with temporary_folder() as folder:
+        events = Path(folder) / "events"
+        settings = json.dumps({"target": target, "events": str(events)})
+        added = " ".join(filter(None, [os.environ.get("PYTEST_ADDOPTS"), _PLUGIN]))
+        environment = {**os.environ, SETTINGS: settings, "PYTEST_ADDOPTS": added}
+        status = _run_command(_with_this_python(options.words), environment)
+        lines = events.read_text(encoding="utf-8").splitlines() if events.exists() else []
+    happened = [json.loads(line) for line in lines]
+    print(report_text(happened, target))
+    if options.report is not None:
+        save_whole(options.report, json.dumps(happened, indent=1).encode())
+    return status
+
+
+def _with_this_python(words: Sequence[str]) -> list[str]:
+    """Have `pytest ...` and `python ...` run by the Python that has KernelLab."""
+    first, *rest = words
+    if first in ("pytest", "py.test"):
+        return [sys.executable, "-m", "pytest", *rest]
+    return [sys.executable, *rest] if first in ("python", "python3") else list(words)
+
+
+def _run_command(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    sys.stdout.flush()
+    try:
+        return subprocess.run(command, env=environment, check=False).returncode
+    except OSError as error:
+        raise OptionError(
+            f"{command[0]!r} cannot be started: {error.strerror}.",
+            advice="Write a command such as: kernellab test-on-cpu pytest tests.",
+        ) from error
+
+
+def report_text(events: Iterable[Mapping[str, Any]], target: str) -> str:
+    """The report of what happened, as text: kernels, outcomes, what needs a GPU, findings."""
+    launches: Counter[str] = Counter()
+    outcomes: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    needs: Counter[str] = Counter()
+    faults: Counter[str] = Counter()
+    explained = set()
+    failed = set()
+    for event in events:
+        launches.update(event.get("launches", {}))
+        if "outcome" in event:
+            outcomes[event["outcome"]] += 1
+        if event.get("outcome") == "skipped":
+            reasons[event["reason"]] += 1
+        if event.get("outcome") == "failed":
+            failed.add(event["test"])
+        if "error" in event:
+            place = f"{event['place']}: " if event["place"] else ""
+            (faults if event["is_fault"] else needs)[f"{place}{event['what']}"] += 1
+            explained.add(event["test"])
+    total = sum(launches.values())
+    lines = [
+        f"On the CPU, as on {target}: {total:,} launches of {counted(len(launches), 'kernel')}.",
+        "Tests: "
+        + (", ".join(f"{n} {name}" for name, n in sorted(outcomes.items())) or "none")
+        + ".",
+    ]
+    lines += _listed("Findings", faults)
+    lines += _listed("What KernelLab does not run", needs)
+    lines += _listed("Skipped by the tests themselves", reasons)
+    if others := sorted(failed - explained):
+        lines += _listed("Failed for other reasons", Counter(others))
+    return "\n".join(lines)
+
+
+def _listed(title: str, counts: Counter[str]) -> list[str]:
+    if not counts:
+        return []
+    rows = [
+        f"  {visible(words)}" + (f" ({number} times)" if number > 1 else "")
+        for words, number in counts.most_common(_MOST_LINES)
+    ]
+    rest = len(counts) - len(rows)
+    return ["", f"{title}:", *rows, *([f"  and {rest} more"] if rest else [])]

@@ -1,1 +1,0 @@
-"""What accesses to memory cost."""

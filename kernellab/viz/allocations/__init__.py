@@ -1,1 +1,0 @@
-"""Shared and tensor memory over the operations of a program."""

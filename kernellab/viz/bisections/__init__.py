@@ -1,1 +1,0 @@
-"""The pass that changes a result."""

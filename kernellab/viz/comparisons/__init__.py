@@ -1,1 +1,0 @@
-"""The view of two compilations side by side: card, live view."""

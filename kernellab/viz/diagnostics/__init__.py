@@ -1,1 +1,0 @@
-"""What is said of a kernel, a launch or this machine: checks, diagnoses, single findings."""

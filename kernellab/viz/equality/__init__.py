@@ -1,1 +1,0 @@
-"""Whether two computations are the same, and whether every pass keeps a kernel."""

@@ -1,1 +1,0 @@
-"""Estimates of time, and rooflines."""

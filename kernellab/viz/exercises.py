@@ -1,0 +1,226 @@
+"""The cards of an answer to an exercise, and of a student's progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kernellab.checker.records import Finding
+from kernellab.common.text import counted, number_text, number_texts
+from kernellab.errors import Diagnostic
+from kernellab.viz.diagnostics import diagnostic_table, facts_table, finding_links
+from kernellab.viz.kit.data import Link
+from kernellab.viz.kit.view import Card, Table, card_of
+from kernellab.workshop.course import Progress
+from kernellab.workshop.exercise import RUNGS, Answer, Difference, Exercise
+from kernellab.workshop.grader import Grade, Grades
+
+_IN_THE_WAY = {
+    "": "does not compile",
+    "compiles": "is not safe",
+    "safe": "gives a wrong result",
+    "right": "is right, and over budget",
+    "within budget": "is right, and within budget",
+}
+
+
+@card_of.register
+def answer_card(answer: Answer) -> Card:
+    """What was reached, where it goes wrong, and what is said of it."""
+    tables = [Table("", RUNGS, [_marks(answer)], is_wide=True)]
+    tables += [
+        _diagnostic_table(answer, number, diagnostic)
+        for number, diagnostic in enumerate(answer.diagnostics)
+        if diagnostic.kind != _LAUNCH
+    ]
+    if answer.first_difference is not None:
+        tables.append(_difference_table(answer, answer.first_difference))
+    notes = [said.what for said in answer.diagnostics if said.kind == _LAUNCH]
+    if answer.hints and not answer.is_done:
+        notes.append(
+            f"{counted(len(answer.hints), 'hint')}: `%tileexercise --hint 1 {answer.exercise}`"
+        )
+    was_launched = answer.reached or answer.passed
+    return Card(
+        f"{answer.title}: {answer.kernel} {_IN_THE_WAY[answer.reached]}",
+        f"{answer.passed} of {answer.cases} hidden launches right"
+        if was_launched
+        else "not launched",
+        tables,
+        notes,
+    )
+
+
+_LAUNCH = "launch"
+"""The kind of the note that says which launch went wrong."""
+
+
+def _diagnostic_table(answer: Answer, number: int, diagnostic: Diagnostic) -> Table:
+    """A diagnostic with its links. Of a wrong result, where the element was written and what it was
+    computed from is in the table of the difference.
+    """
+    links = finding_links({"finding": number, "of": "answer"}, diagnostic)
+    if links:
+        links.append(Link(-1, "check", "The launch with every detector on", "check", {}))
+    difference = answer.first_difference
+    if (
+        isinstance(diagnostic, Finding)
+        and difference is not None
+        and (diagnostic.argument, diagnostic.index) == (difference.argument, difference.index)
+    ):
+        diagnostic = replace(diagnostic, programs=(), lane=(), values={}, inputs=None)
+    return diagnostic_table(diagnostic, links)
+
+
+def _marks(answer: Answer) -> list[str]:
+    """Under each rung whether it is reached."""
+    reached = RUNGS.index(answer.reached) if answer.reached else -1
+    return [
+        "yes" if number <= reached else "no" if number == reached + 1 else "-"
+        for number in range(len(RUNGS))
+    ]
+
+
+def _difference_table(answer: Answer, difference: Difference) -> Table:
+    """The first element that is off, and what the kernel's variables held there."""
+    trace = answer.trace
+    step = None if trace is None else trace.first_shown
+    links = [] if step is None else [
+        Link(-1, "step", "The step that writes it, in the stepper", "steps", {"step": step})
+    ]  # fmt: skip
+    return facts_table(
+        f"the first wrong element, {difference.element}",
+        _facts(difference),
+        links,
+        ("got", "expected", "computed from", *difference.values),
+    )
+
+
+def _facts(difference: Difference) -> Iterator[tuple[str, str]]:
+    got, expected = number_texts(difference.got, difference.expected)
+    yield "got", got
+    yield "expected", expected
+    if difference.line is not None:
+        lane = difference.lane[0] if len(difference.lane) == 1 else difference.lane
+        which = f", lane {lane}" if difference.lane else ""
+        yield "written", f"on line {difference.line}, by program {difference.program}{which}"
+    if difference.inputs is not None:
+        words = [str(text) for text in difference.inputs] or ["nothing that the kernel has read"]
+        for number, text in enumerate(words):
+            yield ("" if number else "computed from"), text
+    for name, value in difference.values.items():
+        yield name, number_text(value)
+
+
+@card_of.register
+def progress_card(progress: Progress) -> Card:
+    """Every exercise, by chapter, and how far each has come."""
+    tables = []
+    for chapter in dict.fromkeys(row.chapter for row in progress):
+        rows = [
+            (row.name, row.title, row.reached or "-", str(row.tries) if row.tries else "")
+            for row in progress
+            if row.chapter == chapter
+        ]
+        tables.append(Table(chapter, ("exercise", "", "reached", "answers"), rows, numbers=(3,)))
+    done = sum(row.is_done for row in progress)
+    return Card(
+        f"{done} of {counted(len(progress), 'exercise')} done",
+        "",
+        tables,
+        ("%tileexercise NAME puts the stub of one into the next cell.",),
+    )
+
+
+def task_card(exercise: Exercise) -> Card:
+    """What an exercise asks for."""
+    rows = [("task", exercise.task), *(("budget", words) for words in _allowed(exercise))]
+    return Card(
+        f"{exercise.chapter}: {exercise.title}",
+        exercise.name,
+        [Table("", (), rows)],
+        (
+            "The stub is in the next cell: fill it in and run it.",
+            f"{counted(len(exercise.hints), 'hint')}: `%tileexercise --hint 1 {exercise.name}`",
+        ),
+    )
+
+
+def hint_card(exercise: Exercise, number: int) -> Card:
+    """One hint, and how to ask for the next."""
+    if not 0 < number <= len(exercise.hints):
+        last = f"The hints of {exercise.name} are 1 to {len(exercise.hints)}."
+        return Card(exercise.title, "no such hint", (), (last,))
+    more = number < len(exercise.hints)
+    notes = (f"`%tileexercise --hint {number + 1} {exercise.name}`",) if more else ()
+    hint = exercise.hints[number - 1]
+    return Card(f"{exercise.title}, hint {number}", "", [Table("", (), [("", hint)])], notes)
+
+
+def _allowed(exercise: Exercise) -> Iterator[str]:
+    """The budget, in words."""
+    budget = exercise.budget
+    if budget.traffic is not None:
+        yield f"moves at most {budget.traffic:g} times the bytes of its tensors"
+    if budget.needs_tensor_cores:
+        yield "uses the tensor cores"
+    if budget.registers is not None:
+        yield f"at most {budget.registers} registers a thread"
+
+
+_MARKS = {"": "-", **dict(zip(RUNGS, ("compiles", "safe", "right", "done")))}
+
+
+@card_of.register
+def grades_card(grades: Grades) -> Card:
+    """Of one folder each exercise and what is in the way; of several how many each has done."""
+    if len(grades.folders) == 1:
+        return _folder_card(grades)
+    chapters = list(dict.fromkeys(grade.chapter for grade in grades))
+    rows = []
+    for folder in grades.folders:
+        own = [grade for grade in grades if grade.folder == folder]
+        parts = [
+            [exercise for exercise in own if exercise.chapter == chapter] for chapter in chapters
+        ]
+        rows.append((folder, _done(own), *map(_done, parts)))
+    columns = ("folder", "done", *chapters)
+    return Card(
+        f"{counted(len(grades.folders), 'folder')}",
+        "",
+        [Table("", columns, rows, numbers=range(1, len(columns))), _hardest(grades)],
+        grades.problems,
+    )
+
+
+def _done(grades: list[Grade]) -> str:
+    return f"{sum(grade.is_done for grade in grades)} of {len(grades)}"
+
+
+def _folder_card(grades: Grades) -> Card:
+    rows = [
+        (grade.exercise, _MARKS[grade.reached], f"{grade.kind}: {grade.what}" if grade.kind else "")
+        for grade in grades
+        if grade.file
+    ]
+    left = sum(not grade.file for grade in grades)
+    notes = (
+        *((f"{counted(left, 'exercise')} without an answer",) if left else ()),
+        *grades.problems,
+    )
+    title = f"{grades.folders[0]}: {_done(list(grades))} done"
+    return Card(title, "", [Table("", ("exercise", "reached", "in the way"), rows)], notes)
+
+
+def _hardest(grades: Grades) -> Table:
+    """The exercises that most folders have tried and not done, with what is in the way there."""
+    stuck: dict[str, list[Grade]] = {}
+    for grade in grades:
+        if grade.file and not grade.is_done:
+            stuck.setdefault(grade.exercise, []).append(grade)
+    ranked = sorted(stuck.items(), key=lambda item: -len(item[1]))[:10]
+    rows = [
+        (name, str(len(those)), ", ".join(dict.fromkeys(exercise.kind for exercise in those)))
+        for name, those in ranked
+    ]
+    return Table("where most are stuck", ("exercise", "folders", "in the way"), rows, numbers=(1,))

@@ -1,1 +1,0 @@
-"""Answers to exercises, and how far a student has come."""

@@ -1,1 +1,0 @@
-"""The IR explorer: a compilation, two of them, or one that failed."""

@@ -1,0 +1,436 @@
+"""The cards and the live views of torch.compile: a report with its levels, its call compared with
+eager torch, and what optimizations are worth.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from kernellab.common import upcalls
+from kernellab.common.text import counted
+from kernellab.errors import KernelLabError
+from kernellab.errors.sources import SourcePosition
+from kernellab.graphs.kernels import GeneratedKernel, GraphComparison
+from kernellab.graphs.report import GraphReport, ReportGraph
+from kernellab.records.graphs import (
+    Ablation,
+    AblationRow,
+    Difference,
+    GraphCapture,
+    Level,
+    ModeTime,
+    Speedups,
+)
+from kernellab.viz.graph_data import GraphView
+from kernellab.viz.graph_levels import Levels
+from kernellab.viz.kit.data import At, Link, Tab, TabGroup
+from kernellab.viz.kit.view import Card, CardView, Table, View, card_of, view_of
+
+# The cards of torch.compile: of a report (graphs, breaks, kernels, pairs that stayed apart), of
+# its call compared with eager torch, and of what optimizations are worth.
+
+
+_MOST_ROWS = 12
+"""Of a table; the report has all."""
+
+
+@card_of.register
+def graph_card(report: GraphReport) -> Card:
+    """What was captured, where it broke, what is launched, and what was not fused."""
+    made = report.capture
+    return Card(
+        title=made.name,
+        subtitle=f"torch.compile for {_device(made)}, torch {made.torch_version}",
+        tables=(
+            Table(
+                "Graphs",
+                ("", "FX", "ATen", "primitive", "buffers", "fused", "calls", "bytes moved"),
+                [_graph_row(graph) for graph in report.graphs],
+            ),
+            Table(
+                "Graph breaks",
+                ("line", "", "because"),
+                [
+                    (
+                        str(graph_break.position or ""),
+                        _line(made.sources, graph_break.position),
+                        graph_break.reason,
+                    )
+                    for graph_break in made.breaks[:_MOST_ROWS]
+                ],
+            ),
+            Table(
+                "Calls, in order",
+                ("", "bytes moved", "FLOPs", "lines of the model"),
+                _shortened(_call_rows(report)),
+            ),
+            Table(
+                "Not fused",
+                ("pair", "bytes it would save", "because"),
+                _shortened(_unfused_rows(report)),
+            ),
+        ),
+        notes=tuple(_notes(report)),
+    )
+
+
+def _device(made: GraphCapture) -> str:
+    return f"{made.gpu} ({made.target})" if made.gpu and made.target else made.gpu or made.target
+
+
+def _notes(report: GraphReport) -> Iterator[str]:
+    made = report.capture
+    if made.error:
+        yield f"It stopped: {made.error}"
+    if made.frames or made.breaks:  # a folder of Inductor's says nothing of Dynamo
+        yield (
+            f"{counted(len(made.frames), 'Dynamo graph')}, "
+            f"{counted(len(made.breaks), 'graph break')}, {counted(len(made.guards), 'guard')}, "
+            f"{counted(len(made.recompilations), 'recompilation')}."
+        )
+    if any(call.moved_bytes is not None for graph in made.lowered for call in graph.launches):
+        yield "Bytes and FLOPs are Inductor's own counts."
+    yield from (f"Compiled again: {recompilation.reason}" for recompilation in made.recompilations)
+    for graph_break in made.breaks:
+        yield from (f"{graph_break.position}: {hint}" for hint in graph_break.hints[:1])
+    count = sum(len(graph.lowered.candidates) for graph in report.graphs)
+    if count:
+        yield (
+            f"max-autotune would choose from {counted(count, 'candidate')}, which graph.candidates "
+            "compiles; nothing is timed here, and the first template of each choice is taken."
+        )
+    for graph in report.graphs:
+        if graph.error:
+            yield f"The {graph.direction} graph {graph.lowered.number} stopped: {graph.error}"
+
+
+def _graph_row(graph: ReportGraph) -> tuple[str, ...]:
+    lowered = graph.lowered
+    fused = sum(fusion.fused for fusion in lowered.fusions)
+    moved = [launch.moved_bytes for launch in lowered.launches]
+    return (
+        f"{graph.direction} {lowered.number}",
+        _size(graph.fx),
+        _size(graph.aten),
+        _size(graph.prims),
+        str(len(lowered.loops) or ""),
+        f"{fused} of {counted(len(lowered.fusions), 'pair')}" if lowered.fusions else "",
+        str(len(lowered.launches)),
+        _number(None if None in moved else sum(amount for amount in moved if amount is not None)),
+    )
+
+
+def _size(level: Level) -> str:
+    """How many nodes a level has; "" of one that is not there."""
+    return "" if level.error else str(len(level.nodes))
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _call_rows(report: GraphReport) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for graph in report.graphs:
+        for launch in graph.lowered.launches:
+            lines = graph.positions(launch.name) if launch.is_generated else ()
+            where = ", ".join(str(position.line) for position in lines)
+            rows.append((launch.name, _number(launch.moved_bytes), _number(launch.flops), where))
+    return rows
+
+
+def _unfused_rows(report: GraphReport) -> list[tuple[str, ...]]:
+    pairs = [
+        fusion
+        for graph in report.graphs
+        for fusion in graph.lowered.fusions
+        if not fusion.fused and fusion.saved_bytes > 0
+    ]
+    pairs.sort(key=lambda pair: -pair.saved_bytes)
+    return [
+        (f"{pair.first}, {pair.second}", f"{pair.saved_bytes:,}", pair.reason) for pair in pairs
+    ]
+
+
+def _shortened(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    if len(rows) <= _MOST_ROWS:
+        return rows
+    rest = f"and {len(rows) - _MOST_ROWS} more"
+    return [*rows[:_MOST_ROWS], (rest, *[""] * (len(rows[0]) - 1))]
+
+
+def _line(sources: Mapping[str, str], position: SourcePosition | None) -> str:
+    """A line as the report has it: its file may be another's by now, or on another machine."""
+    lines = sources.get(position.file, "").splitlines() if position else []
+    return lines[position.line - 1].strip() if position and position.line <= len(lines) else ""
+
+
+@card_of.register
+def comparison_card(record: GraphComparison) -> Card:
+    """The first difference in words, all of them, and what was compared."""
+    how = "generated kernels, interpreted" if record.run == "triton" else "ATen operations"
+    return Card(
+        title=record.name,
+        subtitle=f"eager torch and {how}, for {record.target}, node by node",
+        tables=(
+            Table(
+                "Differences",
+                ("node", "level", "line", "eager", "compiled", "wrong", "kernel"),
+                [_difference_row(difference) for difference in record.differences[:_MOST_ROWS]],
+            ),
+            Table(
+                "Compared",
+                ("graph", "FX values and gradients", "nodes after passes", "buffers"),
+                [
+                    (
+                        f"{graph.direction} {graph.number}",
+                        str(graph.fx),
+                        str(graph.passes),
+                        str(graph.buffers),
+                    )
+                    for graph in record.graphs
+                ],
+                numbers=(1, 2, 3),
+            ),
+        ),
+        notes=tuple(_comparison_notes(record)),
+    )
+
+
+def _comparison_notes(record: GraphComparison) -> Iterator[str]:
+    if record.error:
+        yield f"It stopped: {record.error}"
+    for graph in record.graphs:
+        if graph.obstacle:
+            yield (
+                f"The {graph.direction} graph {graph.number} was not compared whole: "
+                f"{graph.obstacle}"
+            )
+    if record.first is not None:
+        yield f"The first of {counted(len(record.differences), 'difference')}: {record.first}"
+        if record.launch is not None:
+            yield "comparison.trace().show() opens the kernel's launch at the first wrong element."
+    elif record.graphs:
+        yield "No value differs by more than rounding explains."
+    else:
+        yield "Nothing was compiled, so that nothing was compared."
+
+
+def _difference_row(difference: Difference) -> tuple[str, ...]:
+    name = f"gradient of {difference.node}" if difference.is_gradient else difference.node
+    line = "" if difference.position is None else str(difference.position.line)
+    kernel = f"{difference.kernel}:{difference.line}" if difference.line else difference.kernel
+    share = f"{difference.wrong:,} of {difference.size:,}"
+    return (
+        name,
+        difference.level,
+        line,
+        f"{difference.right:.6g}",
+        f"{difference.actual:.6g}",
+        share,
+        kernel,
+    )
+
+
+@card_of.register
+def speedups_card(record: Speedups) -> Card:
+    """One row a mode."""
+    return Card(
+        title=record.name,
+        subtitle=f"{record.direction} on {record.device}, torch {record.torch_version}",
+        tables=(
+            Table(
+                "Time of a call",
+                ("", "ms", "times as fast", "first call", "distance"),
+                [_mode_row(mode) for mode in record.modes],
+                numbers=(1, 2, 3, 4),
+            ),
+        ),
+        notes=(
+            f"Medians of {counted(record.rounds, 'turn')} each, one after the other. Distance: "
+            "from eager's results, relative to their largest.",
+            *(f"{mode.mode} failed: {mode.error}" for mode in record.modes if mode.error),
+        ),
+    )
+
+
+def _mode_row(mode: ModeTime) -> tuple[str, ...]:
+    return (
+        mode.mode,
+        _milliseconds(mode.milliseconds),
+        "" if mode.speedup is None else f"{mode.speedup:.2f}",
+        f"{mode.first_seconds:.1f} s",
+        "" if mode.distance is None else f"{mode.distance:.1e}",
+    )
+
+
+@card_of.register
+def ablation_card(record: Ablation) -> Card:
+    """One row for each choice of optimizations."""
+    times = (
+        f"Times on {record.device}; eager torch {_milliseconds(record.eager_milliseconds)} ms."
+        if record.device
+        else "There are no times: torch sees no GPU on this machine."
+    )
+    return Card(
+        title=record.name,
+        subtitle=f"{record.direction}, what fusion and inlining are worth on {record.gpu}",
+        tables=(
+            Table(
+                "Optimizations",
+                ("", "kernels", "launches", "torch's calls", "bytes moved", "ms"),
+                [_ablation_row(row) for row in record.rows],
+                numbers=(1, 2, 3, 4, 5),
+            ),
+        ),
+        notes=(
+            f"{times} Bytes are Inductor's own count. Without inlining a node's value is stored, "
+            "and not computed again in the loops of its users; without fusion each loop is a "
+            "kernel.",
+            *(f"{row.optimizations} stopped: {row.error}" for row in record.rows if row.error),
+        ),
+    )
+
+
+def _ablation_row(ablation: AblationRow) -> tuple[str, ...]:
+    return (
+        ablation.optimizations,
+        str(ablation.kernels),
+        str(ablation.launches),
+        str(ablation.calls),
+        f"{ablation.moved_bytes:,}",
+        _milliseconds(ablation.milliseconds),
+    )
+
+
+def _milliseconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+# The live views of a report of torch.compile: its card, all levels, linked, and the IR of each
+# of its kernels.
+
+
+CARD = Tab("card", "Card", "Graphs, breaks, calls, and pairs that stayed apart")
+GRAPH = Tab("graph", "Graph", "Every level, drawn and as text, linked by provenance")
+
+
+class GraphTabs(TabGroup):
+    """A tab for the card, one for the levels, one for each kernel, which a bar does not name."""
+
+    def __init__(self, report: GraphReport) -> None:
+        super().__init__()
+        self._report = report
+        self._kernels: dict[str, GeneratedKernel] = {}
+        self._names: dict[tuple[int, str], str] = {}
+        for number, graph in enumerate(report.graphs):
+            for kernel in graph.kernels:
+                if kernel.code.is_triton and kernel.target:
+                    is_known = kernel.name in self._kernels
+                    name = f"{kernel.name}@{number}" if is_known else kernel.name
+                    self._kernels[name] = kernel
+                    self._names[number, kernel.name] = name
+
+    def tab_of(self, graph: int, kernel: str) -> str:
+        """The tab_id of a kernel's IR; "" where the report does not hold the kernel."""
+        return self._names.get((graph, kernel), "")
+
+    @property
+    def tabs(self) -> Sequence[Tab]:
+        named = [Tab(name, name, "The kernel's IR", is_listed=False) for name in self._kernels]
+        return [CARD, GRAPH, *named]
+
+    def enter(self, tab_id: str, at: At) -> tuple[Any, At]:
+        if tab_id not in self._views:
+            self.add(tab_id, self._made(tab_id))
+        return self._views[tab_id], at
+
+    def _made(self, tab_id: str) -> View:
+        if tab_id == GRAPH.id:
+            return LevelsView(self._report, self)
+        if tab_id == CARD.id:
+            return _card_view(self._report)
+        kernel = self._kernels.get(tab_id)
+        if kernel is None:
+            raise KernelLabError(f"The report has no kernel {tab_id!r}.")
+        view = upcalls.views().plain_view(kernel.compilation)
+        assert isinstance(view, View), "a compilation has a view"
+        return view
+
+
+class LevelsView(View):
+    """The levels of a report, whose kernels lead to tabs; its still is the card, and a picture of
+    the first graph.
+    """
+
+    def __init__(self, report: GraphReport, tabs: GraphTabs) -> None:
+        """
+        Args:
+            report: what is shown.
+            tabs: where its kernels are.
+        """
+        self._card = graph_card(report)
+        self._levels = Levels(report, tabs.tab_of)
+        super().__init__(self._card.title, self._made, lambda: (self._card,))
+
+    def _made(self) -> GraphView:
+        collected = self._levels.collect()
+        return GraphView(
+            kind="graph",
+            title=self._card.title,
+            subtitle=self._card.subtitle,
+            notes=tuple(self._card.notes),
+            texts=tuple(collected.texts),
+            levels=tuple(collected.levels),
+            chains=tuple(collected.chains),
+        )
+
+    def still_html(self) -> str:
+        """The card, and the graph as a picture."""
+        return super().still_html() + self._picture()
+
+    def _picture(self) -> str:
+        from kernellab.viz.graph_figure import MOST_BOXES, GraphPicture  # with matplotlib
+
+        for chain in self.data.chains[:1]:
+            for name in ("aten", "fx"):
+                levels = (self.data.levels[number] for number in chain.levels)
+                known = [level for level in levels if level.name == name and level.names]
+                if not known:
+                    continue
+                drawn = GraphPicture(f"{self.title}, {chain.name}", known[0])
+                if not 0 < len(drawn.outline.words) <= MOST_BOXES:
+                    return ""
+                source = base64.b64encode(drawn.png()).decode("ascii")
+                return (
+                    f'\n<img alt="{escape(drawn.alternative)}" style="max-width:100%" '
+                    f'src="data:image/png;base64,{source}">'
+                )
+        return ""
+
+
+def _card_view(report: GraphReport) -> View:
+    """The card of a report, with a way to its levels."""
+    card = graph_card(report)
+    way = Link(-1, "Explore", GRAPH.title, GRAPH.id, {})
+    first, *others = card.tables or (Table("Graphs", (), ()),)
+    return CardView(
+        dataclasses.replace(card, tables=[dataclasses.replace(first, links=[way]), *others])
+    )
+
+
+@view_of.register
+def report_view(report: GraphReport) -> View:
+    """Every level of a report, drawn and as text."""
+    view: View = GraphTabs(report).enter(GRAPH.id, {})[0]
+    return view
+
+
+def displayed(report: GraphReport) -> View:
+    """The card as a notebook shows it."""
+    view: View = GraphTabs(report).enter(CARD.id, {})[0]
+    return view

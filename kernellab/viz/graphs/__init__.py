@@ -1,1 +1,0 @@
-"""torch.compile, opened: a report, its levels, and its call compared and timed."""

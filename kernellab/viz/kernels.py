@@ -1,0 +1,503 @@
+"""The cards of kernels: of a compilation, a launch and what a program takes; of two compilations
+side by side; of the pass that changes a result; and of `equal` and `validate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kernellab.common.text import counted
+from kernellab.compiler.compare import Comparison, Sides, size_of
+from kernellab.compiler.machine_code.instructions import matrix_instructions
+from kernellab.errors import CompileError, MachineError, SourcePosition, source_line
+from kernellab.records import (
+    Compilation,
+    Launch,
+    Origin,
+    PassRun,
+    Resources,
+    Run,
+    Specialization,
+    Target,
+)
+from kernellab.records import Path as ArgumentPath
+from kernellab.records.comparisons import (
+    Bisection,
+    Difference,
+    Equality,
+    UnequalElement,
+    Validation,
+)
+from kernellab.viz.kit.data import Link
+from kernellab.viz.kit.view import Card, Table, card_of
+
+# Cards: what is known of a kernel's compilation or launch, as HTML and as plain text of the same
+# content.
+
+
+_ORIGINS: Mapping[Origin, str] = {
+    "launch": "launch",
+    "signature": "signature",
+    "annotation": "annotation",
+    "assumption": "assumed",
+}
+"""How an argument's type came to be known, in the words of a card."""
+
+
+def kernel_card(
+    compilation: Compilation,
+    *,
+    run: Run | None = None,
+    known_from: Mapping[str, str] | None = None,
+    notes: Iterable[str] = (),
+) -> Card:
+    """The card of a kernel: how it was launched, what each stage of the compiler
+    made, what it takes.
+
+    Args:
+        compilation: what is shown.
+        run: the launch that the compilation's types come from, if any.
+        known_from: parameter name -> how its value is known, where the compilation cannot
+            say: "--constexpr".
+        notes: sentences above the tables.
+    """
+    arguments = argument_table(
+        compilation.specialization,
+        None if run is None else run.launch,
+        known_from=known_from,
+    )
+    return Card(
+        title=compilation.kernel,
+        subtitle=f"compiled for {compilation.target}",
+        tables=(arguments, _stage_table(compilation), _resource_table(compilation)),
+        notes=(*notes, *([] if run is None else [_where(run)])),
+    )
+
+
+@card_of.register
+def compilation_card(compilation: Compilation) -> Card:
+    """The card of a compilation that no launch belongs to."""
+    return kernel_card(compilation)
+
+
+@card_of.register
+def run_card(run: Run) -> Card:
+    """The card of a run, in a line: grid, where, how long. The arguments are on the card of its
+    launch.
+    """
+    took = "" if run.seconds is None else f", {run.seconds * 1e3:.3g} ms"
+    where = _where(run).rstrip(".")
+    return Card(title=run.launch.kernel, subtitle=f"{where[:1].lower()}{where[1:]}{took}")
+
+
+@card_of.register
+def launch_card(launch: Launch) -> Card:
+    """The card of a launch: grid and arguments."""
+    return Card(
+        title=launch.kernel,
+        subtitle=f"launched with {_grid(launch)}",
+        tables=(argument_table(launch.specialization, launch),),
+    )
+
+
+@card_of.register
+def resources_card(resources: Resources) -> Card:
+    """The card of what one program takes."""
+    return Card(title="Resources", tables=(Table("", ("", ""), _resource_rows(resources)),))
+
+
+def plain_card(kernel: str, target: Target, notes: Iterable[str], run: Run | None = None) -> Card:
+    """The card of a function that was not compiled; the notes say why."""
+    tables = () if run is None else (argument_table(run.launch.specialization, run.launch),)
+    notes = (*notes, *([] if run is None else [_where(run)]))
+    return Card(title=kernel, subtitle=f"for {target}, not compiled", tables=tables, notes=notes)
+
+
+def _where(run: Run) -> str:
+    options = "".join(f", {name}={value}" for name, value in run.launch.options.items())
+    if run.device == "gpu":
+        return f"Launched with {_grid(run.launch)}{options}: ran on the GPU ({run.target})."
+    return (
+        f"Launched with {_grid(run.launch)}{options}: "
+        f"ran on the CPU, in the interpreter, emulating {run.target}."
+    )
+
+
+def _grid(launch: Launch) -> str:
+    programs = launch.grid[0] * launch.grid[1] * launch.grid[2]
+    count = "1 program" if programs == 1 else f"{programs} programs"
+    return f"grid ({', '.join(str(size) for size in launch.grid)}), {count}"
+
+
+# Arguments
+
+
+def argument_table(
+    specialization: Specialization,
+    launch: Launch | None,
+    *,
+    known_from: Mapping[str, str] | None = None,
+) -> Table:
+    """Each parameter with its type, what is promised of it, its value where one was seen,
+    and how the type is known.
+    """
+    rows = []
+    for number, (name, kind) in enumerate(specialization.signature.items()):
+        constant = (number,) in specialization.constants
+        value = "" if launch is None else launch.arguments.get(name, "")
+        if constant and not value:
+            value = repr(specialization.constants[(number,)])
+        origin = _ORIGINS[specialization.origins.get(name, "launch")]
+        if launch is None and origin == "launch":
+            origin = ""  # a value that was given to the compiler, not to a launch
+        origin = (known_from or {}).get(name, origin)
+        rows.append((name, _type(specialization, (number,), kind), value, origin))
+    return Table("Arguments", ("name", "type", "value", "known from"), rows)
+
+
+def _type(specialization: Specialization, path: ArgumentPath, kind: Any) -> str:
+    if isinstance(kind, tuple):
+        items = (_type(specialization, (*path, i), item) for i, item in enumerate(kind))
+        return f"({', '.join(items)})"
+    promises = {str(name): value for name, value in specialization.attributes.get(path, ())}
+    words = []
+    if "tt.divisibility" in promises:
+        words.append(f"divisible by {promises.pop('tt.divisibility')}")
+    words += [f"{name}={value}" for name, value in promises.items()]
+    return ", ".join([str(kind), *words])
+
+
+# Stages and resources
+
+_STAGE_WORDS = {
+    "source": "Python source",
+    "ttir": "Triton IR: tiles, no layouts",
+    "ttgir": "Triton GPU IR: tiles with layouts",
+    "llir": "LLVM IR: one thread",
+    "ptx": "NVIDIA's virtual assembly",
+    "cubin": "NVIDIA's binary, without its debug lines",
+    "sass": "NVIDIA's machine code",
+    "amdgcn": "AMD's assembly",
+    "hsaco": "AMD's binary, without its debug lines",
+}
+
+
+def _stage_table(compilation: Compilation) -> Table:
+    rows = [
+        (stage.name, str(size_of(stage)), _STAGE_WORDS.get(stage.name, ""))
+        for stage in compilation.stages.made()
+    ]
+    rows += [(name, "not made", why.what) for name, why in compilation.stages.failed.items()]
+    links = [
+        Link(row, name, f"Open the IR explorer at {name}", "ir", {"stage": name})
+        for row, (name, size, _) in enumerate(rows)
+        if size.endswith(_OF_TEXTS)
+    ]
+    return Table("Stages", ("stage", "size", "what it is"), rows, links=links)
+
+
+_OF_TEXTS = ("line", "lines", "instruction", "instructions")
+"""How the size of a stage ends that the explorer shows."""
+
+
+def _resource_table(compilation: Compilation) -> Table:
+    if not compilation.can_answer("resources"):
+        return Table("One program takes", ("", ""), [("stopped before", "machine code")])
+    try:
+        rows = _resource_rows(compilation.resources)
+    except (CompileError, MachineError) as error:
+        rows = [("registers, spills", f"not known: {error.what}")]
+    for option, words in (("num_warps", "warps per program"), ("num_stages", "pipeline stages")):
+        if option in compilation.options:
+            rows.append((words, str(compilation.options[option])))
+    rows.append(("matrix instructions", format_matrix_instructions(compilation)))
+    return Table("One program takes", ("", ""), rows)
+
+
+def _resource_rows(resources: Resources) -> list[tuple[str, str]]:
+    return [
+        ("registers per thread", str(resources.registers)),
+        ("spilled", format_spills(resources)),
+        ("shared memory", f"{resources.shared_bytes:,} bytes"),
+        ("stack", f"{resources.stack_bytes:,} bytes per thread"),
+    ]
+
+
+def format_spills(resources: Resources) -> str:
+    """What did not fit into the registers of a thread:
+    "nothing", or how many bytes are stored, and loaded back.
+    """
+    if not resources.spills and not resources.spill_loads:
+        return "nothing"
+    if not resources.spill_loads:
+        return f"{resources.spills:,} bytes per thread"
+    return f"{resources.spills:,} bytes stored, {resources.spill_loads:,} loaded per thread"
+
+
+def format_matrix_instructions(compilation: Compilation) -> str:
+    """Return the matrix instructions in the machine code and how often each occurs, or "none"."""
+    for name in ("sass", "amdgcn"):
+        if name in (stage.name for stage in compilation.stages.made()):
+            instructions = matrix_instructions(compilation.stages[name].text)
+            counts = (f"{count} × {opcode}" for opcode, count in instructions.items())
+            return ", ".join(counts) or "none"
+    return "unknown"
+
+
+# The card of two compilations side by side.
+
+
+_MOST_ROWS = 12
+"""Opcodes and passes shown; the comparison itself has them all."""
+
+
+@card_of.register
+def comparison_card(comparison: Comparison) -> Card:
+    """What differs: options and types, stages, resources, passes, opcodes, remarks."""
+    left, right = comparison.names
+    columns = ("", left, right)
+    return Card(
+        title=" and ".join(dict.fromkeys([comparison.left.kernel, comparison.right.kernel])),
+        subtitle=f"{comparison.left.target} and {comparison.right.target}, side by side",
+        tables=(
+            Table(
+                "Options and types",
+                columns,
+                _rows([*comparison.specialization, *comparison.options]),
+            ),
+            Table("Stages", (*columns, ""), _stage_rows(comparison)),
+            Table("One program takes", columns, _rows(_used(comparison.resources))),
+            Table("Passes that do other things", columns, _pass_rows(comparison)),
+            Table("Instructions that differ", columns, _rows(comparison.opcodes[:_MOST_ROWS])),
+            Table("Remarks of one side", ("", "", ""), _remark_rows(comparison)),
+        ),
+        notes=(*comparison.notes, *_equality(comparison), _parting(comparison)),
+    )
+
+
+def _equality(comparison: Comparison) -> tuple[str, ...]:
+    if not comparison.is_equal:
+        return ()
+    source = {pair.name: pair for pair in comparison.stages}.get("source")
+    rest = "" if source is None or source.equal else "; their sources are not"
+    return (f"The two are equal: types, options and every stage{rest}.",)
+
+
+def _parting(comparison: Comparison) -> str:
+    first = comparison.first_difference
+    if first is not None:
+        alone = "" if first.ran_on_both else ", which one side alone has"
+        return f"The two part at {first.label}{alone}: .diff({first.label!r}) shows where."
+    if comparison.left.passes and comparison.right.passes:
+        return "The two never part: every pass leaves the same module."
+    return 'Passes are compared where both records have them: record="passes".'
+
+
+def _rows(facts: Iterable[Sides]) -> list[tuple[str, str, str]]:
+    rows = ((fact.name, _shown(fact.left), _shown(fact.right)) for fact in facts)
+    return [(name, left, right) for name, left, right in rows if left != right]
+
+
+def _used(resources: Iterable[Sides]) -> list[Sides]:
+    return [resource for resource in resources if resource.left or resource.right]
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_shown, value))
+    if isinstance(value, str) and Path(value).is_absolute():
+        return Path(value).name
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _stage_rows(comparison: Comparison) -> list[tuple[str, str, str, str]]:
+    def size(compilation: Compilation, name: str) -> str:
+        stage = compilation.stages.get(name)
+        return "" if stage is None else str(size_of(stage))
+
+    return [
+        (
+            stage.name,
+            size(comparison.left, stage.name),
+            size(comparison.right, stage.name),
+            "the same" if stage.equal else "",
+        )
+        for stage in comparison.stages
+    ]
+
+
+def _pass_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
+    """The passes that ran on one side alone, or that added and removed other
+    operations on either.
+    """
+    pairs = [
+        pair
+        for pair in comparison.passes
+        if (pair.left and pair.left.op_changes) != (pair.right and pair.right.op_changes)
+    ]
+    rows = [(pair.label, _ops(pair.left), _ops(pair.right)) for pair in pairs[:_MOST_ROWS]]
+    if len(pairs) > _MOST_ROWS:
+        rows.append((f"and {len(pairs) - _MOST_ROWS} more", "", ""))
+    return rows
+
+
+def _ops(run: PassRun | None) -> str:
+    if run is None:
+        return "did not run"
+    if not run.op_counts_after:
+        return "ran"
+    before, after = sum(run.op_counts_before.values()), sum(run.op_counts_after.values())
+    return f"{before:,} to {after:,} ops"
+
+
+def _remark_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
+    rows = []
+    for name, remarks in zip(comparison.names, comparison.remarks):
+        rows += [(name, remark.headline, str(remark.position or "")) for remark in remarks]
+    return rows
+
+
+# The card of a bisection: the pass that changes a result, and what it changes.
+
+
+_MOST_LINES = 12
+"""Lines shown; the record has them all."""
+
+
+@card_of.register
+def bisection_card(bisection: Bisection) -> Card:
+    """The pass, the lines that it rewrote, the arguments that differ,
+    the modules that could not run.
+    """
+    lines = [_line(position) for position in bisection.lines[:_MOST_LINES]]
+    if len(bisection.lines) > _MOST_LINES:
+        lines.append((f"and {len(bisection.lines) - _MOST_LINES} more", ""))
+    columns = ("argument", "elements off", "farthest", "expected", "found")
+    return Card(
+        title=bisection.kernel,
+        subtitle=f"{bisection.target}: pass by pass",
+        tables=(
+            Table(
+                "Arguments that differ",
+                columns,
+                [_row(difference) for difference in bisection.differences],
+            ),
+            Table("Lines that the pass rewrote", ("", ""), lines),
+            Table("Not run", ("after", "because"), list(bisection.not_run.items())),
+        ),
+        notes=(*_notes(bisection), *bisection.notes),
+    )
+
+
+def _notes(bisection: Bisection) -> Iterator[str]:
+    compared = f"{counted(bisection.modules, 'module')} ran, from {bisection.compared_with} on"
+    if bisection.label is None:
+        yield f"No pass changes a result: {compared}."
+        return
+    yield f"{bisection.label} is the first pass after which a result changes: {compared}."
+    if bisection.failure:
+        yield f"After it the kernel fails: {bisection.failure}"
+    yield from dict.fromkeys(line.notice for line in bisection.lines if line.notice)
+
+
+def _row(difference: Difference) -> tuple[str, str, str, str, str]:
+    place = f"{difference.argument}[{', '.join(map(str, difference.index))}]"
+    off = f"{difference.elements:,} of {difference.size:,}"
+    return (
+        difference.argument,
+        off,
+        f"{place}, by {difference.largest:.3g}",
+        str(difference.expected),
+        str(difference.actual),
+    )
+
+
+def _line(position: SourcePosition) -> tuple[str, str]:
+    return str(position.line), source_line(position.file, position.line).strip()
+
+
+# The cards of `equal` and `validate`: the verdict, and the first element that differs.
+
+
+@card_of.register
+def equality_card(equality: Equality) -> Card:
+    """The verdict, what was compared, and the first element that differs."""
+    rows = [(name, f"{size:,}") for name, size in equality.compared.items()]
+    return Card(
+        title=f"{equality.first} and {equality.second}",
+        subtitle=equality.verdict,
+        tables=(
+            Table("First difference", ("", ""), list(_difference(equality.difference))),
+            Table("Line", ("", ""), _lines([equality.position])),
+            Table("Compared", ("tensor", "elements"), rows, numbers=(1,)),
+        ),
+        notes=(*_words(equality), *equality.notes),
+    )
+
+
+def _words(equality: Equality) -> Iterator[str]:
+    seeds = counted(equality.seeds, "set") + " of random residues"
+    if equality.verdict == "equal":
+        yield f"Both compute the same for all inputs of these sizes, by {seeds}."
+        yield "Rounding, overflow and the order of sums do not count."
+    elif equality.verdict == "different":
+        yield "They compute different functions of their inputs."
+    elif equality.reason:
+        yield f"{equality.reason}."
+    if equality.uninterpreted:
+        functions = ", ".join(f"`{name}`" for name in equality.uninterpreted)
+        yield f"Nothing is known of {functions} but that equal arguments give equal results."
+
+
+def _difference(difference: UnequalElement | None) -> Iterator[tuple[str, str]]:
+    if difference is None:
+        return
+    yield "element", _element(difference.tensor, difference.index)
+    yield "elements that differ", f"{difference.count:,} of {difference.size:,}"
+    if difference.floats is not None:
+        index, first, second = difference.floats
+        yield f"{_element(difference.tensor, index)} with floats", f"{first:.6g}, {second:.6g}"
+
+
+def _element(tensor: str, index: tuple[int, ...]) -> str:
+    return f"{tensor}[{', '.join(map(str, index))}]"
+
+
+def _lines(positions: list[SourcePosition | None]) -> list[tuple[str, str]]:
+    return [
+        (str(position.line), source_line(position.file, position.line).strip())
+        for position in positions
+        if position is not None
+    ]
+
+
+@card_of.register
+def validation_card(validation: Validation) -> Card:
+    """A row for each pass; of the first that changes a result, the element and the lines."""
+    rows = [
+        (each.label, each.verdict, f"{each.seconds * 1e3:.0f}", each.reason)
+        for each in validation.passes
+    ]
+    return Card(
+        title=validation.kernel,
+        subtitle=f"{validation.target}: pass by pass",
+        tables=(
+            Table("Passes that change the module", ("pass", "results", "ms", ""), rows, (2,)),
+            Table("First difference", ("", ""), list(_difference(validation.difference))),
+            Table("Lines that the pass rewrote", ("", ""), _lines(list(validation.lines))),
+        ),
+        notes=(_summary(validation), *validation.notes),
+    )
+
+
+def _summary(validation: Validation) -> str:
+    if validation.wrong is not None:
+        return f"`{validation.wrong.label}` is the first pass after which a result changes."
+    undecided = sum(each.verdict == "not decided" for each in validation.passes)
+    if undecided:
+        return f"No pass changes a result that is decided; {undecided} are not decided."
+    return f"Every pass keeps the results of the module after {validation.compared_with}."

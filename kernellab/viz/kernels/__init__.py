@@ -1,1 +1,0 @@
-"""The cards of a kernel: a launch, a compilation, what a program takes."""

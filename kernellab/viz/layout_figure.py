@@ -1,0 +1,438 @@
+"""Layouts as figures, drawn by matplotlib: `layout.plot()`."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import PatchCollection
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+
+from kernellab.common.arguments import at_most, check_flags, check_whole, is_whole
+from kernellab.common.text import shown
+from kernellab.errors import LayoutError
+from kernellab.records.layouts import Layout, RegisterLayout, SharedLayout, sizes
+from kernellab.records.tile_layouts import TileLayout
+from kernellab.viz.kit.figure import SEQUENTIAL, FigurePicture, figure_of, sheet
+from kernellab.viz.kit.palette import BLIND_SAFE, ink_on, sequential
+from kernellab.viz.layouts import (
+    check_color,
+    check_drawable,
+    element_bits,
+    fragment,
+    layout_of,
+    tile_title,
+)
+
+BANK_ROW = 128
+"""Bytes that the 32 banks of shared memory have side by side, four each."""
+
+_ROW = 32
+"""Elements side by side, of a tile of one dimension."""
+
+_WIDEST, _HIGHEST = 8.0, 7.0
+"""Inches of the cells of a picture."""
+_LARGEST_CELL = 0.44
+_LEAST_LETTERS = 4.2
+"""Points of the smallest letters that a cell is labeled in."""
+_LEAST_SHAPE = 0.08
+"""Inches of the smallest cell that is drawn as a box; smaller ones are the pixels of an image."""
+_LEAST_SQUARE = 0.025
+"""Inches of the smallest cell that is a square."""
+_MOST_LABELS = 8192
+"""Cells of the largest picture that may have labels."""
+_MOST_TICKS = 16
+
+Cells = numpy.ndarray
+"""One number for each cell of a picture, shape (rows, columns); -1 for none."""
+
+
+@dataclass(frozen=True)
+class _Picture:
+    """Cells to be drawn."""
+
+    parts: Mapping[str, Cells]
+    """What cells can be colored by -> the number of each cell."""
+    labels: Sequence[tuple[int, int, int, str]]
+    """(row, column, cells side by side, words)."""
+    across: str
+    down: str
+    first: str
+    """What it is colored by where no one says."""
+    row_step: int = 1
+    """What each row is numbered further than the one before."""
+
+
+class LayoutPlot(FigurePicture):
+    """Where the elements of a tile are, as a figure."""
+
+    def __init__(self, title: str, words: str, picture: _Picture, by: str) -> None:
+        self._title = title
+        self._words = words
+        self._picture = picture
+        self._by = by
+
+    def __repr__(self) -> str:
+        return f"<plot of {self._title}: by {self._by}>"
+
+    def _draw(self) -> Figure:
+        return _draw(self._picture, self._by, self._title, self._words)
+
+
+@figure_of.register
+def layout_plot(
+    layout: Layout,
+    by: str | None = None,
+    at: Sequence[int] = (),
+    hardware: bool = False,
+    bits: int = 16,
+) -> LayoutPlot:
+    """The figure of a layout: see `Layout.plot`."""
+    title = f"{sizes(layout.shape)}, {layout.family.replace('_', ' ')}"
+    return _plot(layout, title, by, at, hardware, bits)
+
+
+@figure_of.register
+def tile_plot(
+    tile: TileLayout, by: str | None = None, at: Sequence[int] = (), hardware: bool = False
+) -> LayoutPlot:
+    """The figure of a tile's layout: see `TileLayout.plot`."""
+    layout = layout_of(tile)
+    title = tile_title(tile, layout)
+    return _plot(layout, title, by, at, hardware, element_bits(tile.element) or 16)
+
+
+def _plot(
+    layout: Layout, title: str, by: str | None, at: Sequence[int], hardware: bool, bits: int
+) -> LayoutPlot:
+    check_drawable(layout)
+    check_flags(hardware=hardware)
+    check_whole("element_bits", bits, least=1, most=_WIDEST_ELEMENT)
+    plane = _checked_plane(layout, at)
+    picture = _of_hardware(layout, bits) if hardware else _of_tile(layout, plane, bits)
+    check_color(by, picture.parts)
+    chosen = picture.first if by is None else by
+    words = [f"colored by {chosen}"]
+    if plane:
+        words.append(f"slice ({', '.join(map(str, plane))}, :, :)")
+    copies = layout.replication
+    if copies > 1:
+        words.append(
+            f"every element is held {copies} times" + ("" if hardware else ", the first is shown")
+        )
+    return LayoutPlot(title, "; ".join(words), picture, chosen)
+
+
+_WIDEST_ELEMENT = 1024
+"""Bits."""
+
+
+def _checked_plane(layout: Layout, at: Sequence[int]) -> tuple[int, ...]:
+    """The index of the slice that is drawn, one number for each leading dimension."""
+    leading = layout.shape[:-2]
+    numbers: Any = at  # whatever somebody wrote
+    numbers = at_most(numbers, 100)
+    if numbers is None or not all(map(is_whole, numbers)):
+        raise LayoutError(
+            f"at must be integers such as (0,), which choose a slice of {sizes(layout.shape)}, "
+            f"got {shown(at)}."
+        )
+    given = tuple(numbers) or (0,) * len(leading)
+    if len(given) != len(leading) or not all(0 <= a < size for a, size in zip(given, leading)):
+        wanted = f"{len(leading)} numbers below {sizes(leading)}" if leading else "no slices"
+        raise LayoutError(
+            f"at={given} is not a slice of {sizes(layout.shape)}, which has {wanted}."
+        )
+    return given
+
+
+# The tile: a cell for each element
+
+
+def _of_tile(layout: Layout, plane: tuple[int, ...], bits: int) -> _Picture:
+    held = _first_holders(layout, plane)
+    rows, columns = held.shape[:2]
+    down, across = ("row", "column") if len(layout.shape) > 1 else ("", "element")
+    step = 1 if len(layout.shape) > 1 else columns
+    if isinstance(layout, RegisterLayout):
+        register, lane, warp, block = numpy.moveaxis(held, -1, 0)
+        parts = {"warp": warp, "lane": lane, "register": register, "block": block}
+        several = (name for name in ("warp", "lane", "register") if parts[name].max() > 0)
+        thread = (block * layout.warps + warp) * layout.lanes + lane
+        labels = list(_runs(thread, register, fragment(layout)))
+        return _Picture(parts, labels, across, down, next(several, "warp"), step)
+    if isinstance(layout, SharedLayout):
+        offset, block = numpy.moveaxis(held, -1, 0)
+        parts = {"bank": _banks(offset, bits), "offset": offset}
+        if block.max() > 0:
+            parts["block"] = block
+        return _Picture(parts, list(_numbers(offset)), across, down, "bank", step)
+    row, column = numpy.moveaxis(held, -1, 0)
+    labels = []
+    if rows * columns <= _MOST_LABELS:
+        cells = itertools.product(range(rows), range(columns))
+        labels = [(y, x, 1, f"{row[y, x]}:{column[y, x]}") for y, x in cells]
+    return _Picture({"row": row, "column": column}, labels, across, down, "row", step)
+
+
+def _first_holders(layout: Layout, plane: tuple[int, ...]) -> numpy.ndarray:
+    """The first holder of each element of a slice: int64 of shape (rows, columns, fields);
+    a tile of one dimension has rows of 32, -1 after its end.
+    """
+    shape = layout.shape[len(plane) :]
+    index = numpy.moveaxis(numpy.indices(shape or (1,)), 0, -1).reshape(-1, max(len(shape), 1))
+    if not layout.shape:
+        index = index[:, :0]
+    leading = numpy.broadcast_to(numpy.array(plane, numpy.int64), (len(index), len(plane)))
+    held = layout.holders(numpy.concatenate([leading, index], axis=1))[:, 0]
+    if len(shape) == 2:
+        return numpy.asarray(held.reshape(*shape, -1))
+    columns = min(len(held), _ROW)
+    return numpy.asarray(held.reshape(-1, columns, held.shape[-1]))
+
+
+def _banks(offset: Cells, bits: int) -> Cells:
+    """The bank of each element's first byte."""
+    return offset * bits // 8 % BANK_ROW // 4
+
+
+def _numbers(cells: Cells) -> Iterator[tuple[int, int, int, str]]:
+    if cells.size <= _MOST_LABELS:
+        for (row, column), number in numpy.ndenumerate(cells):
+            yield row, column, 1, str(number)
+
+
+def _runs(thread: Cells, register: Cells, letter: str) -> Iterator[tuple[int, int, int, str]]:
+    """Cells side by side of one thread, with consecutive registers:
+    "T0:{c0,c1}" as the PTX manual labels them.
+    """
+    if thread.size > _MOST_LABELS:
+        return
+    for row, (threads, registers) in enumerate(zip(thread.tolist(), register.tolist())):
+        start = 0
+        for end in range(1, len(threads) + 1):
+            goes_on = end < len(threads) and (threads[end], registers[end]) == (
+                threads[start],
+                registers[start] + end - start,
+            )
+            if not goes_on:
+                held = _registers(letter or "r", registers[start], end - start)
+                yield row, start, end - start, f"T{threads[start]}:{held}"
+                start = end
+
+
+def _registers(letter: str, first: int, many: int) -> str:
+    """ "c0", "{c0,c1}", "{c0..c7}"."""
+    if many == 1:
+        return f"{letter}{first}"
+    between = "," if many == 2 else ".."
+    return f"{{{letter}{first}{between}{letter}{first + many - 1}}}"
+
+
+# The hardware: a cell for each place
+
+
+def _of_hardware(layout: Layout, bits: int) -> _Picture:
+    if isinstance(layout, RegisterLayout):
+        numbers = layout.all_numbers()
+        blocks, warps, lanes, registers = numpy.indices(numbers.shape)
+        places = (-1, numbers.shape[-1])
+        parts: dict[str, Cells] = {
+            name: number.reshape(places)
+            for name, number in (
+                ("warp", warps),
+                ("lane", lanes),
+                ("register", registers),
+                ("block", blocks),
+            )
+        }
+        element = numbers.reshape(places)
+        parts["row of the tile"] = element // layout.shape[-1] if layout.shape else element
+        return _Picture(
+            parts,
+            _elements(element, layout),
+            "register",
+            "thread",
+            "warp" if warps.max() else "lane",
+        )
+    held = _all_places(layout)
+    if isinstance(layout, SharedLayout):
+        byte = held[:, 0] * bits // 8
+        rows_of_a_block = int(byte.max()) // BANK_ROW + 1
+        down = held[:, 1] * rows_of_a_block + byte // BANK_ROW
+        across = byte % BANK_ROW * 8 // bits
+        width, names = BANK_ROW * 8 // bits, ("element of the row; 4 bytes are a bank", "128 bytes")
+    else:
+        down, across = held[:, 0], held[:, 1]
+        width, names = int(across.max()) + 1, ("column", "row")
+    element = numpy.full((int(down.max()) + 1, width), -1, numpy.int64)
+    element[down, across] = numpy.arange(len(held)) // layout.replication
+    row = numpy.where(element < 0, -1, element // (layout.shape[-1] if layout.shape else 1))
+    parts = {"row of the tile": row}
+    if isinstance(layout, SharedLayout):
+        bank = numpy.broadcast_to(numpy.arange(width) * bits // 8 // 4, element.shape)
+        parts["bank"] = numpy.where(element < 0, -1, bank)
+    return _Picture(parts, _elements(element, layout), *names, "row of the tile")
+
+
+def _all_places(layout: Layout) -> numpy.ndarray:
+    """Every place of every element, in the order of the elements:
+    int64 of shape (places, fields).
+    """
+    shape = layout.shape or (1,)
+    index = numpy.moveaxis(numpy.indices(shape), 0, -1).reshape(-1, len(shape))
+    held: Any = layout.holders(index if layout.shape else index[:, :0])
+    return numpy.asarray(held.reshape(-1, held.shape[-1]))
+
+
+def _elements(element: Cells, layout: Layout) -> list[tuple[int, int, int, str]]:
+    """The index of each cell's element: "3,5"."""
+    if element.size > _MOST_LABELS:
+        return []
+    index = numpy.unravel_index(numpy.maximum(element, 0), layout.shape or (1,))
+    return [
+        (row, column, 1, ",".join(str(along[row, column]) for along in index))
+        for row, column in numpy.ndindex(*element.shape)
+        if element[row, column] >= 0
+    ]
+
+
+# Drawing
+
+
+def _draw(picture: _Picture, by: str, title: str, words: str) -> Figure:
+    numbers = picture.parts[by]
+    rows, columns = numbers.shape
+    cell = min(_LARGEST_CELL, _WIDEST / columns, _HIGHEST / rows)
+    width, height = max(columns * cell, 3.2), rows * cell
+    figure, axes = sheet(title, words, width + 1.0, height + 1.8)
+    # Of very many threads with few registers, squares would be a hair's breadth.
+    axes.set_aspect("equal" if cell >= _LEAST_SQUARE else "auto")
+    most = 32 if by == "bank" else int(numbers.max()) + 1
+    colors = _colors(most)
+    painted = [[colors[n] if n >= 0 else None for n in line] for line in numbers.tolist()]
+    if cell >= _LEAST_SHAPE:
+        _draw_shapes(axes, painted, picture.labels)
+    else:
+        _draw_image(axes, painted)
+    axes.set_xlim(0, columns)
+    axes.set_ylim(rows, 0)
+    _draw_labels(axes, picture.labels, painted, cell)
+    _draw_rulers(axes, picture, cell)
+    _draw_key(figure, axes, by, most, colors)
+    return figure
+
+
+def _colors(most: int) -> list[str]:
+    """A color for each number below `most`."""
+    if most <= len(BLIND_SAFE):
+        return list(BLIND_SAFE[:most])
+    return [sequential(number / (most - 1)) for number in range(most)]
+
+
+def _draw_shapes(
+    axes: Axes,
+    painted: Sequence[Sequence[str | None]],
+    labels: Sequence[tuple[int, int, int, str]],
+) -> None:
+    """A box for each cell, the paper between them;
+    cells that share a label and a color share a box.
+    """
+    joined = {
+        (row, column): wide
+        for row, column, wide, _ in labels
+        if len(set(painted[row][column : column + wide])) == 1
+    }
+    inside = {
+        (row, column + more) for (row, column), wide in joined.items() for more in range(1, wide)
+    }
+    boxes, colors = [], []
+    for row, line in enumerate(painted):
+        for column, color in enumerate(line):
+            if color is not None and (row, column) not in inside:
+                wide = joined.get((row, column), 1)
+                boxes.append(Rectangle((column + 0.03, row + 0.03), wide - 0.06, 0.94))
+                colors.append(color)
+    # Edges moved to whole pixels would close some of the gaps and leave others.
+    axes.add_collection(PatchCollection(boxes, facecolors=colors, linewidths=0, snap=False))
+
+
+def _draw_image(axes: Axes, painted: Sequence[Sequence[str | None]]) -> None:
+    """A pixel for each cell."""
+    known: dict[str | None, tuple[int, ...]] = {None: (0, 0, 0, 0)}
+    for line in painted:
+        for color in {color for color in line if color is not None} - known.keys():
+            known[color] = (*bytes.fromhex(color[1:]), 255)
+    pixels = numpy.array([[known[color] for color in line] for line in painted], numpy.uint8)
+    axes.imshow(pixels, extent=(0, pixels.shape[1], pixels.shape[0], 0), interpolation="nearest")
+
+
+def _draw_labels(
+    axes: Axes,
+    labels: Sequence[tuple[int, int, int, str]],
+    painted: Sequence[Sequence[str | None]],
+    cell: float,
+) -> None:
+    """All labels in letters of one size, or none where they would be too small."""
+    if not labels:
+        return
+    # The fifth that is left is what keeps the numbers of neighbors apart.
+    fitting = (72 * cell * wide * 0.8 / (0.64 * len(words)) for _, _, wide, words in labels)
+    points = min(9.0, 72 * cell * 0.55, *fitting)
+    if points < _LEAST_LETTERS:
+        return
+    for row, column, wide, words in labels:
+        color = painted[row][column]
+        if color is not None:
+            axes.text(
+                column + wide / 2,
+                row + 0.5,
+                words,
+                fontsize=points,
+                ha="center",
+                va="center",
+                color=ink_on(color),
+            )
+
+
+_RULER_LETTERS = 7
+"""The size of the numbers beside a picture, in points."""
+
+
+def _draw_rulers(axes: Axes, picture: _Picture, cell: float) -> None:
+    """Draw as many numbers of rows and columns as fit beside cells of `cell` inches."""
+    rows, columns = next(iter(picture.parts.values())).shape
+    axes.xaxis.set_label_position("bottom")
+    digits = len(str(columns)) + 1  # and a space
+    wide, high = 0.64 * digits * _RULER_LETTERS / 72, 1.4 * _RULER_LETTERS / 72
+    rulers = (
+        (axes.xaxis, columns, picture.across, 1, wide),
+        (axes.yaxis, rows, picture.down, picture.row_step, high),
+    )
+    for axis, many, words, each, tab_id in rulers:
+        step = 2 ** max(0, math.ceil(math.log2(max(many / _MOST_TICKS, tab_id / cell))))
+        places = range(0, many, step)
+        axis.set_ticks([place + 0.5 for place in places], [str(place * each) for place in places])
+        axis.set_tick_params(length=0, labelsize=_RULER_LETTERS)
+        if words:
+            axis.set_label_text(words)
+    axes.spines[:].set_visible(False)
+
+
+def _draw_key(figure: Figure, axes: Axes, by: str, most: int, colors: Sequence[str]) -> None:
+    """Which color is which number."""
+    if most <= len(BLIND_SAFE):
+        marks = [Patch(facecolor=color, label=f"{by} {n}") for n, color in enumerate(colors)]
+        figure.legend(handles=marks, loc="outside lower left", ncols=min(most, 4))
+        return
+    scale = ScalarMappable(Normalize(0, most - 1), SEQUENTIAL)
+    bar = figure.colorbar(scale, ax=axes, location="bottom", label=by, aspect=40, shrink=0.8)
+    bar.outline.set_visible(False)

@@ -1,1 +1,0 @@
-"""Layouts of tiles, and conversions between them."""

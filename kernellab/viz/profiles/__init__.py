@@ -1,1 +1,0 @@
-"""How profiles look: cards, flame graphs, timelines."""

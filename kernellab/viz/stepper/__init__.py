@@ -1,1 +1,0 @@
-"""The stepper: the steps of a trace."""

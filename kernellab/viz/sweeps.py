@@ -1,0 +1,688 @@
+"""The view of sweeps: plots and table, linked, and the IR explorer of every config that someone
+looks at. Its data, `TuningView`, are made from the same points and lines as the plots.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+from kernellab.common.arguments import at_most, is_whole
+from kernellab.common.progress import ProgressBar
+from kernellab.common.text import shown
+from kernellab.compiler.compare import compare
+from kernellab.errors import ArgumentError, CompileError
+from kernellab.records import Compilation
+from kernellab.tuning.kernel_source import how_to_open
+from kernellab.tuning.plot_data import (
+    AGAINST,
+    KINDS,
+    Line,
+    baseline_times,
+    check_kind,
+    default_kind,
+    format_launch,
+    lines_data,
+    varying_parameters,
+)
+from kernellab.tuning.records import (
+    MICROSECONDS,
+    Trial,
+    achieved,
+    by_compiler,
+    format_value,
+    tied_with_best,
+    timed,
+)
+from kernellab.tuning.tuning import Tuning
+from kernellab.tuning.tunings import Tunings, beside
+from kernellab.viz.explorer_data import IrView, PassPairData, lightened
+from kernellab.viz.explorer_sides import explore_compilation, explore_failure, noted, pass_pairs
+from kernellab.viz.kit.data import Answer, Handler, ViewData, as_json, packed
+from kernellab.viz.kit.view import View, view_of
+from kernellab.viz.performance import (
+    format_sweep,
+    format_untimed,
+    still_card,
+    still_card_of_all,
+    untimed_order,
+)
+
+# What the view of sweeps draws: `TuningView`, from the same points and lines as the plots.
+
+
+UNITS = ("time", "GB/s", "TFLOP/s")
+
+
+def sweeps_data(
+    title: str,
+    plot: str,
+    sweeps: Sequence[Tuning],
+    sizes: Sequence[SizesData],
+    notes: Sequence[str],
+) -> TuningView:
+    """A view of sweeps without any explorer."""
+    names = [sweep_name(sweep, sweeps) for sweep in sweeps]
+    return TuningView(
+        kind="tuning",
+        title=title,
+        plot=plot,
+        sweeps=tuple(_sweep(sweep, name) for sweep, name in zip(sweeps, names)),
+        configs=tuple(
+            config for place, sweep in enumerate(sweeps) for config in _configs(sweep, place)
+        ),
+        sizes=tuple(sizes),
+        notes=tuple(notes),
+        opened=(),
+        pairs=(),
+    )
+
+
+def sweep_name(tuning: Tuning, beside: Sequence[Tuning]) -> str:
+    """Return what distinguishes a sweep from those beside it."""
+    key = ", ".join(f"{name}={value}" for name, value in tuning.key.items()) or format_launch(
+        tuning
+    )
+    return f"{tuning.kernel}, {key}" if len({sweep.kernel for sweep in beside}) > 1 else key
+
+
+def _sweep(tuning: Tuning, name: str) -> SweepData:
+    configs = [trial.candidate.values for trial in tuning.trials]
+    untimed = (
+        [] if tuning.is_timed else [f"{format_untimed(tuning)}: this is {untimed_order(tuning)}."]
+    )
+    if not tuning.trials:
+        untimed = [f"{format_untimed(tuning)}."]
+    return SweepData(
+        kernel=tuning.kernel,
+        name=name,
+        machine=(
+            f"{tuning.machine.gpu or f'compiled for {tuning.target}, no GPU'}; "
+            f"{tuning.machine.versions}"
+        ),
+        launch=format_launch(tuning),
+        words=(*untimed, *format_sweep(tuning)),
+        parameters=tuple(_parameters(tuning)),
+        varying=tuple(varying_parameters(configs)),
+        baselines=baseline_times(tuning),
+        knows_kernel=tuning.knows_kernel,
+        how_to_open=""
+        if tuning.knows_kernel
+        else how_to_open(tuning.kernel, tuning.source, ".show()"),
+        source=_source_to_run(tuning),
+    )
+
+
+_MOST_SOURCE = 200_000
+"""Characters of a source that are shown to who has to agree to it."""
+
+
+def _source_to_run(tuning: Tuning) -> str:
+    source = tuning.source
+    if tuning.knows_kernel or source is None or not source.is_whole:
+        return ""
+    return source.excerpt(_MOST_SOURCE)
+
+
+def _parameters(tuning: Tuning) -> list[str]:
+    return list(dict.fromkeys(name for trial in tuning.trials for name in trial.candidate.values))
+
+
+# Configs
+
+
+def _configs(tuning: Tuning, sweep: int) -> list[ConfigData]:
+    names = _parameters(tuning)
+    tied = {trial.number for trial in tied_with_best(tuning.trials)}
+    first = next((trial.number for trial in timed(tuning.trials)), None)
+    standings: dict[int, Standing] = dict.fromkeys(tied, "tied")
+    if first is not None:
+        standings[first] = "best"
+    order = {trial.number: rank for rank, trial in enumerate(by_compiler(tuning.trials))}
+    return [
+        replace(
+            _config(tuning, trial, sweep, names, standings),
+            untimed_rank=order.get(trial.number, len(order)),
+        )
+        for trial in tuning.trials
+    ]
+
+
+def _config(
+    tuning: Tuning,
+    trial: Trial,
+    sweep: int,
+    names: Sequence[str],
+    standings: Mapping[int, Standing],
+) -> ConfigData:
+    timing, compiled, dropped = trial.timing, trial.outcome.compiled, trial.outcome.dropped
+    # Without times no rate is wanted, and what a launch moves need not be counted.
+    rates = {} if timing is None else achieved(tuning, timing)
+    standing: Standing = standings.get(trial.number, "behind" if timing else "untimed")
+    us, lower, upper = (
+        (None, None, None)
+        if timing is None
+        else (seconds * MICROSECONDS for seconds in (timing.median, timing.lower, timing.upper))
+    )
+    return ConfigData(
+        sweep=sweep,
+        number=trial.number,
+        values=tuple(_value(trial.candidate.values, name) for name in names),
+        standing="dropped" if dropped else standing,
+        us=us,
+        lower=lower,
+        upper=upper,
+        runs=timing.runs if timing else 0,
+        gb_per_s=rates.get("GB/s"),
+        tflop_per_s=rates.get("TFLOP/s"),
+        registers=compiled.resources.registers if compiled else None,
+        spills=compiled.resources.spills if compiled else None,
+        shared=compiled.resources.shared_bytes if compiled else None,
+        occupancy=compiled.occupancy if compiled and math.isfinite(compiled.occupancy) else None,
+        limited_by=compiled.limited_by if compiled else "",
+        matrix=compiled.matrix if compiled else "",
+        checked=trial.outcome.checked,
+        unchecked=trial.outcome.unchecked,
+        dropped=dropped.reason if dropped else "",
+        why=dropped.why.strip() if dropped else "",
+    )
+
+
+_LARGEST_EXACT = 2**53
+"""Whole numbers up to this are the same in JavaScript."""
+
+
+def _value(values: Mapping[str, Any], name: str) -> float | str | None:
+    """A parameter's value: a number where JavaScript has the same one, else text."""
+    if name not in values:
+        return None
+    value = values[name]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return format_value(value)
+    return value if math.isfinite(value) and abs(value) <= _LARGEST_EXACT else str(value)
+
+
+# Sizes
+
+
+def sizes_data(groups: Sequence[Tunings], sweeps: Sequence[Tuning]) -> tuple[list[SizesData], str]:
+    """The lines over the key in every unit that is known, and why there are none in the others.
+
+    Args:
+        groups: the sweeps of one kernel each.
+        sweeps: all of them, in the order of the view.
+    """
+    sizes: list[SizesData] = []
+    problems: list[str] = []
+    firsts = _best_configs(sweeps)
+    for unit in UNITS:
+        try:
+            drawn = lines_data(groups[0], unit, groups[1:])
+        except ArgumentError as error:
+            problems.append(f"No {unit} over sizes: {error.problem}.")
+            continue
+        lines = [_size_line(line, drawn.key, sweeps, firsts) for line in drawn.lines]
+        sizes.append(SizesData(drawn.key, drawn.unit, tuple(lines)))
+    return sizes, "" if sizes else problems[0]
+
+
+def _best_configs(sweeps: Sequence[Tuning]) -> list[int | None]:
+    """Of each sweep the number, among all configs, of the fastest."""
+    before, sizes = 0, list[int | None]()
+    for sweep in sweeps:
+        best = sweep.best if sweep.is_timed else None
+        sizes.append(None if best is None else before + sweep.trials.index(best))
+        before += len(sweep.trials)
+    return sizes
+
+
+def _size_line(
+    line: Line,
+    key: str,
+    sweeps: Sequence[Tuning],
+    firsts: Sequence[int | None],
+) -> SizeLine:
+    configs: dict[float, int | None] = {}
+    if not line.is_baseline:
+        configs = {
+            float(sweep.key[key]): first
+            for sweep, first in zip(sweeps, firsts)
+            if sweep.kernel == line.name
+        }
+    points = zip(line.x, line.y, line.lower, line.upper, line.warm, strict=True)
+    return SizeLine(
+        name=line.name,
+        is_baseline=line.is_baseline,
+        points=tuple(SizePoint(*point, configs.get(point[0])) for point in points),
+    )
+
+
+Standing = Literal["best", "tied", "behind", "untimed", "dropped"]
+"""Of a config: the fastest, as fast within the noise, slower, never timed, dropped."""
+
+
+@dataclass(frozen=True)
+class ConfigData:
+    """One config of a sweep, and all that was found out about it. Times in microseconds;
+    None is not known, or not measured.
+    """
+
+    sweep: int
+    """Number in `TuningView.sweeps`."""
+    number: int
+    """Its number in the sweep, as the table has it."""
+    values: tuple[float | str | None, ...]
+    """By `SweepData.parameters`; None where the config has no such parameter."""
+    standing: Standing
+    us: float | None
+    lower: float | None
+    """The lower quartile."""
+    upper: float | None
+    """The upper quartile."""
+    runs: int
+    gb_per_s: float | None
+    tflop_per_s: float | None
+    registers: int | None
+    spills: int | None
+    shared: int | None
+    occupancy: float | None
+    limited_by: str
+    matrix: str
+    checked: str
+    """What its results were found equal to; "" where no one looked."""
+    unchecked: str
+    """Why no one could; "" for others."""
+    dropped: str
+    """The reason; "" for one that is in the race."""
+    why: str
+    """In full, in the words of who refused it."""
+    untimed_rank: int = 0
+    """Its place where nothing was timed; see `ranking.by_compiler`."""
+
+
+@dataclass(frozen=True)
+class SweepData:
+    """What the configs of one sweep share."""
+
+    kernel: str
+    name: str
+    """What distinguishes it from the other sweeps: the key's values."""
+    machine: str
+    launch: str
+    words: tuple[str, ...]
+    parameters: tuple[str, ...]
+    varying: tuple[str, ...]
+    """The parameters that have more than one value."""
+    baselines: Mapping[str, float]
+    """Name -> microseconds."""
+    knows_kernel: bool
+    """Whether its configs can be compiled."""
+    how_to_open: str
+    """Where they cannot, what to do about it, in sentences; "" else."""
+    source: str
+    """Where they cannot, what the file holds of the kernel: once a reader has agreed, the
+    notebook's kernel runs it, and they can. "" where it holds none, or too little."""
+
+
+@dataclass(frozen=True)
+class SizePoint:
+    """The fastest config of a sweep, or a baseline, at one value of the key."""
+
+    x: float
+    y: float
+    lower: float
+    upper: float
+    warm: bool
+    """Whether it was measured in a row, with a warm cache."""
+    config: int | None
+    """Number in `TuningView.configs`; None of a baseline."""
+
+
+@dataclass(frozen=True)
+class SizeLine:
+    """A kernel, or a baseline, over the key."""
+
+    name: str
+    is_baseline: bool
+    points: tuple[SizePoint, ...]
+
+
+@dataclass(frozen=True)
+class SizesData:
+    """Several sweeps against their key, in one unit."""
+
+    key: str
+    unit: str
+    """ "us", "GB/s" or "TFLOP/s"."""
+    lines: tuple[SizeLine, ...]
+
+
+@dataclass(frozen=True)
+class OpenedConfig:
+    """A config whose IR explorer is here."""
+
+    config: int
+    part: int
+    """Number of the part that holds it, see `packed`."""
+    explorer: bytes
+    """A packed `IrView`."""
+
+
+@dataclass(frozen=True)
+class ConfigPair:
+    """What a comparison of two opened configs needs besides their explorers."""
+
+    left: int
+    right: int
+    pairs: tuple[PassPairData, ...]
+
+
+@dataclass(frozen=True)
+class TuningView(ViewData):
+    """What the view of sweeps draws."""
+
+    kind: Literal["tuning"]
+    title: str
+    plot: str
+    """The kind of plot that is shown first."""
+    sweeps: tuple[SweepData, ...]
+    configs: tuple[ConfigData, ...]
+    """Of all sweeps."""
+    sizes: tuple[SizesData, ...]
+    notes: tuple[str, ...]
+    opened: tuple[OpenedConfig, ...]
+    pairs: tuple[ConfigPair, ...]
+
+    def in_parts(self) -> tuple[Self, list[bytes]]:
+        """The explorers apart."""
+        return self, [config.explorer for config in self.opened]
+
+
+# The view of sweeps: plots and table, linked, and the IR explorer of every config that somebody
+# looks at.
+
+
+_EMBEDDED = 750_000
+"""Bytes of packed explorers that a page or a widget holds, all together;
+of more, the largest texts of passes are left out."""
+
+_SENT = 1_000_000
+"""Bytes of an explorer that the kernel sends at once."""
+
+_EXPLORERS_KEPT = 4
+"""Each has every text, some of megabytes."""
+
+SIZES = "sizes"
+"""The kind of plot that several sweeps have besides those of one."""
+
+
+def _numbers(compilations: Any) -> list[int]:
+    numbers = at_most(compilations)
+    if numbers is None or not all(map(is_whole, numbers)):
+        raise ArgumentError(
+            f"compilations must be a list of numbers of configs, such as [0, 3], got "
+            f"{shown(compilations)}."
+        )
+    return numbers
+
+
+class SweepView(View):
+    """Sweeps to explore. The live view has this kernel compile the configs that a reader opens;
+    a page holds some.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        plot: str,
+        groups: Sequence[Tunings],
+        compilations: Sequence[tuple[int, int]] | None,
+    ) -> None:
+        """
+        Args:
+            title: one line.
+            plot: the kind that is shown first.
+            groups: the sweeps, by kernel.
+            compilations: (place of a sweep, number of a config) whose IR a page holds; None for the
+                fastest and those that were compiled already.
+
+        Raises:
+            ArgumentError: no such config, or its kernel is not known.
+        """
+        super().__init__(title, self._live_data, self._cards)
+        self._plot = plot
+        self._groups = groups
+        self._sweeps = [tuning for group in groups for tuning in group]
+        self._configs = Configs(self._sweeps)
+        self._chosen = (
+            None
+            if compilations is None
+            else [self._configs.place(*compilation) for compilation in compilations]
+        )
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        return {
+            "run source": self._configs.source_answer,
+            "config": self._configs.explorer_answer,
+            "config text": self._configs.text_answer,
+            "pair": self._configs.pair_answer,
+        }
+
+    def _bare_data(self) -> TuningView:
+        sizes, problem = (
+            ([], "") if len(self._sweeps) == 1 else sizes_data(self._groups, self._sweeps)
+        )
+        plot = self._plot if sizes or self._plot != SIZES else KINDS[0]
+        return sweeps_data(self.title, plot, self._sweeps, sizes, [problem] if problem else [])
+
+    def _live_data(self) -> TuningView:
+        chosen = self._configs.compiled() if self._chosen is None else self._chosen
+        return self._configs.opened(self._bare_data(), chosen)
+
+    def packed_data(self) -> bytes:
+        """Return what a page holds, which has no kernel to compile more."""
+        chosen = self._configs.worth_a_page() if self._chosen is None else self._chosen
+        return packed(self._configs.opened(self._bare_data(), chosen))
+
+    def _cards(self) -> list[Any]:
+        if len(self._sweeps) == 1:
+            return [still_card(self._sweeps[0])]
+        return [still_card_of_all(group) for group in self._groups]
+
+    def still_html(self) -> str:
+        """The card, and the plot as a picture."""
+        return super().still_html() + self._picture()
+
+    def _picture(self) -> str:
+        from kernellab.viz import performance_figures  # with matplotlib, which takes a while
+
+        try:
+            if self._plot == SIZES:
+                drawn = performance_figures.tunings_plot(
+                    self._groups[0], SIZES, others=self._groups[1:]
+                )
+            else:
+                drawn = performance_figures.tuning_plot(self._sweeps[0], self._plot)
+        except ArgumentError:  # nothing was timed, or nothing varies: the card says so
+            return ""
+        alternative = performance_figures.ALTERNATIVES[self._plot]
+        if self._plot in AGAINST and not self._sweeps[0].is_timed:
+            alternative = f"{AGAINST[self._plot]}, of each config"
+        source = base64.b64encode(drawn.png()).decode("ascii")
+        return (
+            "\n"
+            f'<img alt="{alternative}" style="max-width:100%" src="data:image/png;base64,{source}">'
+        )
+
+
+@view_of.register
+def tuning_view(
+    tuning: Tuning, plot: str | None = None, compilations: Sequence[int] | None = None
+) -> SweepView:
+    """The view of one sweep; `Tuning.show` explains the arguments."""
+    plot = default_kind(tuning) if plot is None else plot
+    check_kind(plot)
+    numbers = None if compilations is None else _numbers(compilations)
+    chosen = None if numbers is None else [(0, number) for number in numbers]
+    return SweepView(tuning.kernel, plot, [Tunings([tuning])], chosen)
+
+
+@view_of.register
+def tunings_view(
+    tunings: Tunings,
+    plot: str = SIZES,
+    others: Sequence[Tunings] = (),
+    compilations: Sequence[tuple[int, int]] = (),
+) -> SweepView:
+    """The view of several sweeps; `Tunings.show` explains the arguments."""
+    groups = [group for group in (tunings, *beside(others)) if len(group)]
+    if not groups:
+        raise ArgumentError("there is no sweep to show")
+    check_kind(plot, (*KINDS, SIZES))
+    kernels = ", ".join(dict.fromkeys(group[0].kernel for group in groups))
+    return SweepView(kernels, plot, groups, _pairs(compilations))
+
+
+def _pairs(compilations: Any) -> list[tuple[int, int]]:
+    items = at_most(compilations)
+    if items is None or not all(
+        isinstance(item, tuple | list) and len(item) == 2 and all(map(is_whole, item))
+        for item in items
+    ):
+        raise ArgumentError(
+            "compilations must be pairs of the place of a sweep and the number of a config, "
+            f"such as [(0, 3)], got {shown(compilations)}."
+        )
+    return items
+
+
+class Configs:
+    """The configs of several sweeps, counted through, and what the IR explorer draws of them."""
+
+    def __init__(self, sweeps: Sequence[Tuning]) -> None:
+        self._sweeps = list(sweeps)
+        self._places = [
+            (number, trial) for number, sweep in enumerate(sweeps) for trial in sweep.trials
+        ]
+        self._explorers: dict[int, IrView] = {}
+
+    def place(self, sweep: int, number: int) -> int:
+        """The place of a config among all.
+
+        Raises:
+            ArgumentError: there is no such sweep or config, or its kernel is not known.
+        """
+        if not 0 <= sweep < len(self._sweeps):
+            raise ArgumentError(f"there is no sweep {sweep!r}: there are {len(self._sweeps)}")
+        tuning = self._sweeps[sweep]
+        trial = tuning.trial(number)
+        if not tuning.knows_kernel:
+            raise ArgumentError(
+                f"this sweep of {tuning.kernel!r} was read from a file, which does not hold the "
+                f"kernel, so config {number} cannot be compiled",
+                advice=how_to_open(tuning.kernel, tuning.source),
+            )
+        before = sum(len(earlier.trials) for earlier in self._sweeps[:sweep])
+        return before + tuning.trials.index(trial)
+
+    def compiled(self) -> list[int]:
+        """The places of configs that were compiled already."""
+        return [
+            place
+            for place, (sweep, trial) in enumerate(self._places)
+            if trial.number in self._sweeps[sweep].compiled
+        ]
+
+    def worth_a_page(self) -> list[int]:
+        """The fastest of an only sweep, and what was compiled already."""
+        chosen = self.compiled()
+        sweep = self._sweeps[0]
+        if len(self._sweeps) == 1 and sweep.knows_kernel:
+            standing = sweep.ranked or [trial for trial in sweep.trials if not trial.is_dropped]
+            chosen += [sweep.trials.index(trial_number) for trial_number in standing[:1]]
+        return sorted(set(chosen))
+
+    def opened(self, view: TuningView, chosen: Sequence[int]) -> TuningView:
+        """The view with the explorers of some configs, and what comparing
+        each two of them takes.
+        """
+        with ProgressBar(f"compile {view.title} to show it", len(chosen), "configs") as work:
+            return self._opened(view, list(dict.fromkeys(chosen)), work)
+
+    def _opened(self, view: TuningView, places: Sequence[int], work: ProgressBar) -> TuningView:
+        tab_id = _EMBEDDED // max(1, len(places))
+        kept = []
+        for part, place in enumerate(places, 1):
+            kept.append(OpenedConfig(place, part, lightened(self._explorer(place), tab_id)))
+            work.advance()
+        pairs = [
+            self._pair(left.config, right.config)
+            for left, right in itertools.combinations(kept, 2)
+            if self._compiles(left.config) and self._compiles(right.config)
+        ]
+        return dataclasses.replace(view, opened=tuple(kept), pairs=tuple(pairs))
+
+    def source_answer(self, request: Mapping[str, Any]) -> Answer:
+        """The answer to the request "run source", which a reader has agreed to: the kernel of a
+        sweep, and of those beside it with the same source, is made of what their file holds.
+        """
+        source = self._sweeps[int(request["sweep"])].source
+        same = [number for number, sweep in enumerate(self._sweeps) if sweep.source == source]
+        unknown = [number for number in same if not self._sweeps[number].knows_kernel]
+        if unknown and source is not None:
+            kernel = source.kernel_again()
+            for number in unknown:
+                self._sweeps[number] = self._sweeps[number].with_kernel(kernel)
+        return Answer({"sweeps": same})
+
+    def explorer_answer(self, request: Mapping[str, Any]) -> Answer:
+        """The answer to the request "config"."""
+        return Answer({}, [lightened(self._explorer(int(request["config"])), _SENT)])
+
+    def text_answer(self, request: Mapping[str, Any]) -> Answer:
+        """The answer to the request "config text": one that was too large to send
+        with the explorer.
+        """
+        side = self._explorer(int(request["config"])).sides[0]
+        return Answer({"text": side.texts[request["text"]].content})
+
+    def pair_answer(self, request: Mapping[str, Any]) -> Answer:
+        """The answer to the request "pair"."""
+        return Answer(
+            {"pairs": as_json(self._pair(int(request["left"]), int(request["right"])).pairs)}
+        )
+
+    def _compilation(self, place: int) -> Compilation:
+        sweep, trial = self._places[place]
+        return self._sweeps[sweep].compilation(trial.number)
+
+    def _compiles(self, place: int) -> bool:
+        try:
+            self._compilation(place)
+        except CompileError:
+            return False
+        return True
+
+    def _explorer(self, place: int) -> IrView:
+        """A config's explorer; of one that does not compile, up to the pass that failed."""
+        if place not in self._explorers:
+            while len(self._explorers) >= _EXPLORERS_KEPT:
+                del self._explorers[next(iter(self._explorers))]
+            try:
+                explorer = explore_compilation(self._compilation(place))
+            except CompileError as error:
+                explorer = explore_failure(error)
+            sweep = self._sweeps[self._places[place][0]]
+            sides = tuple(noted(side, sweep.recompiled) for side in explorer.sides)
+            self._explorers[place] = dataclasses.replace(explorer, sides=sides)
+        return self._explorers[place]
+
+    def _pair(self, left: int, right: int) -> ConfigPair:
+        compared = compare(self._compilation(left), self._compilation(right))
+        return ConfigPair(left, right, pass_pairs(compared))

@@ -1,0 +1,421 @@
+"""What an answer says of a student's kernel: the first wrong element and its inputs, what the
+kernel costs, how evenly its programs share the work, and the change that makes it right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy
+import torch
+
+from kernellab.checker.element_inputs import inputs_behind, inputs_by_argument
+from kernellab.checker.fixes import Found, Tries, WrongTensor, fix_words, reading, search
+from kernellab.checker.kernel_source import Source
+from kernellab.checker.records import Inputs
+from kernellab.checker.rewrites import Family
+from kernellab.common.system import OutOfTime, limited
+from kernellab.common.text import counted
+from kernellab.compiler.binding import bind
+from kernellab.compiler.modules import pointers_of
+from kernellab.compiler.targets import parse_target
+from kernellab.errors import Diagnostic, KernelLabError, changes_between
+from kernellab.interpreter.execution.grid import check_grid
+from kernellab.interpreter.execution.launcher import launch_observed
+from kernellab.interpreter.execution.program import program_code
+from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
+from kernellab.interpreter.tiles import full
+from kernellab.ir.types import shape
+from kernellab.judging.code import Code
+from kernellab.judging.submissions import variants
+from kernellab.launch.argument_copies import copied
+from kernellab.launch.differences import Within, is_within
+from kernellab.launch.tile_kernel import run
+from kernellab.profiling.accesses.counts import accesses
+from kernellab.profiling.accesses.records import GlobalAccess
+from kernellab.records import Compilation, Target
+from kernellab.records.launches import DEFAULT
+from kernellab.tracing.launches import WrongElement
+from kernellab.tracing.records import Trace
+from kernellab.tracing.steps import Step
+from kernellab.triton_api import definition_of
+from kernellab.workshop.exercise import Budget, Case, Difference, Exercise
+
+# Find the first wrong element, the values of the kernel's variables there, and its inputs.
+
+
+def difference_of(trace: Trace, case: Case) -> Difference | None:
+    """Return the first wrong element of a traced launch; None if the trace has no wrong element,
+    as for a kernel whose results change from run to run.
+    """
+    wrong = trace.wrong
+    if wrong is None:
+        return None
+    plain = Difference(
+        str(case),
+        wrong.argument,
+        wrong.index,
+        wrong.actual,
+        wrong.expected,
+        wrong.count,
+        wrong.size,
+    )
+    if trace.first_shown is None:
+        return plain
+    step = trace[trace.first_shown]
+    lane = _lane(step, wrong.argument, wrong.offset)
+    return replace(
+        plain,
+        line=step.line,
+        program=step.program,
+        lane=lane,
+        values=dict(_values(trace, step, lane)),
+        inputs=_inputs(trace, step, wrong),
+    )
+
+
+def _inputs(trace: Trace, step: Step, wrong: WrongElement) -> tuple[Inputs, ...] | None:
+    """Return what a wrong element was computed from; None if its program does not run alone."""
+    if trace.launch is None:
+        return None
+    try:
+        elements = inputs_behind(trace.launch, step.program, wrong.argument, wrong.offset)
+    except KernelLabError:
+        return None
+    return inputs_by_argument(elements)
+
+
+def _lane(step: Step, argument: str, offset: int) -> tuple[int, ...]:
+    """Return the position in its tile of the value that is stored to an element."""
+    for access in step.accesses:
+        if access.kind == "load" or access.argument != argument or not access.has_elements:
+            continue
+        here = access.indices == offset
+        if access.mask is not None:
+            here = here & numpy.broadcast_to(access.mask, here.shape)
+        if here.any():
+            return tuple(int(place) for place in numpy.argwhere(here)[-1])
+    return ()
+
+
+def _values(trace: Trace, step: Step, lane: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
+    """Yield the values of tiles, rows, columns and scalars at a position in a tile."""
+    state = trace.at(step)
+    for name in state:
+        try:
+            value = numpy.asarray(state[name])
+        except Exception:  # the value was too large to keep, or is not a number
+            continue
+        if value.dtype == object:  # pointers, descriptors
+            continue
+        if value.ndim == 0:
+            yield name, value.item()
+        elif value.ndim == len(lane) and _holds(value.shape, lane):
+            yield name, value[tuple(0 if n == 1 else at for n, at in zip(value.shape, lane))].item()
+
+
+def _holds(extents: Sequence[int], lane: Sequence[int]) -> bool:
+    """Return whether a tile has this position, apart from its dimensions of size 1."""
+    return all(size == 1 or place < size for size, place in zip(extents, lane))
+
+
+# The cost of a correct kernel, and the line that causes most of it.
+
+
+def over_budget(budget: Budget, kernel: Any, case: Case, compiled: Compilation) -> list[Diagnostic]:
+    """Return what exceeds the budget in a launch; nothing if everything is within budget.
+
+    Raises:
+        KernelLabError: the launch has a fault.
+    """
+    return [*_traffic(budget, kernel, case, compiled), *_machine_code(budget, kernel, compiled)]
+
+
+def _traffic(
+    budget: Budget, kernel: Any, case: Case, compiled: Compilation
+) -> Iterator[Diagnostic]:
+    """Yield a diagnostic if a launch moves too many bytes, relative to the size of its tensors."""
+    if budget.traffic is None:
+        return
+    counted_accesses = accesses(
+        kernel, case.grid, **case.arguments, **case.constants, target=compiled.target
+    )
+    moved = sum(access.moved_bytes for access in counted_accesses.accesses)
+    needed = sum(
+        value.numel() * value.element_size()
+        for value in case.arguments.values()
+        if isinstance(value, torch.Tensor)
+    )
+    if moved <= budget.traffic * needed:
+        return
+    worst = max(counted_accesses.accesses, key=_excess)
+    yield Diagnostic(
+        "error",
+        "traffic",
+        f"the launch moves {moved:,} bytes, {moved / needed:.3g} times the size of its tensors "
+        f"({needed:,} bytes); the budget is {budget.traffic:g} times",
+        worst.position,
+        why=f"most of these bytes come from this {worst.title}: {worst.moved_bytes:,} bytes in "
+        f"{counted(worst.requests, 'request')} of {worst.sectors_per_request:.3g} sectors each, of "
+        f"which the kernel uses {worst.efficiency:.0%}; it runs "
+        f"{counted(worst.executions, 'time')}",
+        advice=_how_to_move_less(worst),
+        facts={"moved_bytes": moved, "tensor_bytes": needed, "allowed": budget.traffic},
+    )
+
+
+def _excess(access: GlobalAccess) -> int:
+    """Return the bytes that an access moves more than once."""
+    return access.moved_bytes - min(access.moved_bytes, access.footprint_bytes)
+
+
+def _how_to_move_less(access: GlobalAccess) -> str:
+    """Return the advice for an access that moves too much."""
+    if access.repeated_sectors > access.sectors / 2:
+        return (
+            "Several elements of a tile update the same element in memory, one after the other: "
+            "combine their values first (tl.sum, tl.max), and update it once."
+        )
+    if access.reuse_between_programs >= 2:
+        return (
+            f"About {access.reuse_between_programs:.3g} programs move the same sectors: let each "
+            "program compute more of the result, so that it uses what it loads more often."
+        )
+    if access.sectors > 1.5 * access.best_sectors:
+        return (
+            "Neighboring elements of the tile are far apart in memory: let the last dimension of "
+            "the tile run along the dimension whose stride is 1."
+        )
+    return "It moves elements several times: keep the values that the program has loaded."
+
+
+def _machine_code(budget: Budget, kernel: Any, made: Compilation) -> Iterator[Diagnostic]:
+    """Yield diagnostics on registers, spills and tensor cores."""
+    place, resources = definition_of(kernel), made.resources
+    if resources.spills:
+        yield Diagnostic(
+            "error", "spills",
+            f"each thread spills {counted(resources.spills, 'register')} to memory",
+            place, advice="Use smaller tiles or more warps.",
+        )  # fmt: skip
+    if budget.registers is not None and resources.registers > budget.registers:
+        yield Diagnostic(
+            "error",
+            "registers",
+            f"a thread uses {resources.registers} registers; the budget is {budget.registers}",
+            place,
+            advice="Keep fewer tiles alive at the same time.",
+        )
+    if budget.needs_tensor_cores and not any(
+        instruction.category == "matrix" for instruction in made.instructions
+    ):
+        yield Diagnostic(
+            "error",
+            "no-tensor-core",
+            "the machine code has no tensor core instruction",
+            place,
+            advice="Multiply tiles with tl.dot: at least 16 x 16 x 16 elements, in float16 or "
+            "bfloat16 (or in float32 with input_precision='tf32').",
+        )
+
+
+# How much of the work of a launch each program does, and whether one of them does most of it.
+
+
+_FEWEST = 4
+"""In a launch of fewer programs, one may have most of the work because of the sizes."""
+
+
+def uneven_work(kernel: Any, cases: Sequence[Case], target: str) -> Diagnostic | None:
+    """Return a diagnostic if one program of several makes more than half of all accesses, in the
+    first launch or in the last one that has enough programs.
+
+    Raises:
+        KernelLabError: a launch has a fault.
+    """
+    several = [case for case in cases if math.prod(case.grid) >= _FEWEST]
+    for case in several[:1] + several[1:][-1:]:
+        accessed = _accessed(kernel, case, target)
+        most = int(accessed.argmax())
+        if 2 * int(accessed[most]) > int(accessed.sum()):
+            return _diagnostic(kernel, case, accessed, most)
+    return None
+
+
+def _diagnostic(kernel: Any, case: Case, accessed: numpy.ndarray, most: int) -> Diagnostic:
+    part = accessed[most] / accessed.sum()
+    idle = int((accessed == 0).sum())
+    return Diagnostic(
+        "error",
+        "uneven-work",
+        f"of {len(accessed):,} programs, program {most} makes {part:.0%} of all accesses, and "
+        f"{idle:,} make none: grid {case.grid}, {case}",
+        definition_of(kernel),
+        why="On a GPU, the multiprocessors of the other programs wait for this one.",
+        advice="Let each program compute its own part of the result, as the task says.",
+    )
+
+
+def _accessed(kernel: Any, case: Case, target: str) -> numpy.ndarray:
+    """Return how many elements each program of a launch accesses, by linear id."""
+    chosen = parse_target(target)
+    call = bind(kernel, (), case.keywords, chosen)
+    code = program_code(kernel, call, chosen, "ttgir" if kernel.is_gluon() else DEFAULT.stage)
+    elements = numpy.zeros(math.prod(check_grid(case.grid, call.values)), numpy.int64)
+
+    def count(seen: ObservedAccess) -> None:
+        extents = seen.shape or shape(pointers_of(seen.operation).type)
+        each: Any = math.prod(extents)
+        if seen.mask is not None:
+            mask = full(seen.mask, extents)
+            differs = mask.ndim > len(extents)
+            each = mask.reshape(len(mask), -1).sum(axis=1) if differs else int(mask.sum())
+        if seen.active is not None:
+            each = each * seen.active
+        elements[seen.programs.linear] += each
+
+    launch_observed(
+        kernel, case.grid, replace(call, values=copied(call.values)), code, AccessObserver(count)
+    )
+    return elements
+
+
+# Look for the change that makes a student's kernel right, by trying changes on hidden launches.
+#
+# The changed kernels compile where the student's own does, in the confined process, and run on
+# the interpreter. A change is reported only if the changed kernel passes the same checks as an
+# answer.
+
+
+TRIES = Tries(seconds=20.0, most=800, batch=12)
+
+_RUN_SECONDS = 2.0
+"""A changed kernel that takes longer does not count as right."""
+
+_MOST_WITHOUT_END = 3
+"""After so many changed kernels that took longer, no more are tried: the rest of a kernel with an
+endless loop is seldom at fault, and each try takes all of its seconds."""
+
+
+class _NoneEnds(Exception):
+    """Too many changed kernels did not end in time."""
+
+
+@dataclass(eq=False)
+class Repairing:
+    """The tries for one answer.
+
+    Attributes:
+        code, kernel: the student's, and what it became here.
+        cases: the hidden launches.
+        number: the launch that went wrong.
+        check: returns what is wrong with a launch of a kernel.
+    """
+
+    exercise: Exercise
+    code: Code
+    kernel: Any
+    cases: Sequence[Case]
+    number: int
+    target: Target
+    check: Callable[[Any, Case], Sequence[Diagnostic]]
+    without_end: int = 0
+    """How many changed kernels did not end in time."""
+
+    def found(self, families: Sequence[Family]) -> Found | None:
+        """Return the change with which all launches are right; None if none was found."""
+        case = self.cases[self.number]
+        source = Source(str(self.kernel.src), case.keywords)
+        try:
+            return search(source, families, partial(self._made, [case]), self._is_right, TRIES)
+        except _NoneEnds:
+            return None
+
+    def _made(self, cases: Sequence[Case], sources: Sequence[str]) -> list[Any]:
+        launches = [case.keywords for case in cases]
+        return variants(self.code, sources, launches, self.target, seconds=TRIES.seconds)
+
+    def _is_right(self, source: str, kernel: Any) -> bool:
+        if not self._gives_right_results(kernel, self.cases[self.number]):
+            return False
+        (kernel,) = self._made(self.cases, [source])
+        if kernel is None:
+            return False
+        return all(self._gives_right_results(kernel, case) for case in self.cases) and not any(
+            self.check(kernel, case) for case in self.cases
+        )
+
+    def _gives_right_results(self, kernel: Any, case: Case) -> bool:
+        try:
+            left = _results(kernel, case)
+        except OutOfTime:
+            self.without_end += 1
+            if self.without_end == _MOST_WITHOUT_END:
+                raise _NoneEnds from None
+            return False
+        right = self._all_right_results[_place(self.cases, case)]
+        return left is not None and all(
+            is_within(left[name], expected) for name, expected in right.items()
+        )
+
+    def said(self, name: str) -> str:
+        """Return what a wrong result of the student's kernel says by itself; "" if nothing."""
+        case = self.cases[self.number]
+        try:
+            left = _results(self.kernel, case)
+        except OutOfTime:
+            return ""
+        if left is None:
+            return ""
+        due = self._all_right_results[self.number][name]
+        text, values = str(self.kernel.src), case.keywords
+        return reading(WrongTensor(name, left[name], due.values, due.allowed, values, text))
+
+    @cached_property
+    def _all_right_results(self) -> list[Mapping[str, Within]]:
+        return [dict(self.exercise.right_results(case)) for case in self.cases]
+
+
+def _results(kernel: Any, case: Case) -> dict[str, Any] | None:
+    """Return the arguments of a launch after it; None if the kernel fails.
+
+    Raises:
+        OutOfTime: it did not end within `_RUN_SECONDS`.
+    """
+    arguments = {
+        name: _unwritten(value) if name in case.outputs else _copied(value)
+        for name, value in case.arguments.items()
+    }
+    try:
+        with limited(_RUN_SECONDS):
+            run(kernel, case.grid, **arguments, **case.constants)
+    except OutOfTime:
+        raise
+    except Exception:  # whatever it raises, there are no results
+        return None
+    return arguments
+
+
+def _place(cases: Sequence[Case], case: Case) -> int:
+    return next(number for number, each in enumerate(cases) if each is case)
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if isinstance(value, torch.Tensor) else value
+
+
+def _unwritten(value: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of the same shape with contents that no result has."""
+    return torch.full_like(value, torch.nan if value.is_floating_point() else -123)
+
+
+def with_fix(diagnostic: Diagnostic, repair: Found, kernel: Any, launches: int) -> Diagnostic:
+    """Return a diagnostic whose advice is a change that was tried."""
+    changes = changes_between(str(kernel.src), repair.source, definition_of(kernel).line)
+    effect = f"With this change, all {launches} launches are right"
+    advice = fix_words(repair.reason, effect, changes)
+    return replace(diagnostic, advice=advice, changes=changes, verified=True)

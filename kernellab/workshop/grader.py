@@ -1,0 +1,687 @@
+"""`kernellab.exercise`: run a student's kernel on hidden launches, and check in order whether it
+compiles, is safe, gives right results, and stays within budget. And grades: the answers of one
+folder, or of a whole class.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import secrets
+import subprocess
+import sys
+import sysconfig
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kernellab.checker.arguments import uninitialized
+from kernellab.checker.check import check
+from kernellab.checker.records import Finding, Findings
+from kernellab.checker.rewrites import UNCOMPILED, UNSAFE, WRONG, Family
+from kernellab.common.arguments import check_whole
+from kernellab.common.system import StoppedForGood, limited, usable_cores
+from kernellab.common.text import remember_source
+from kernellab.compiler.pipeline import compile
+from kernellab.compiler.targets import parse_target
+from kernellab.errors import (
+    ArgumentError,
+    CompileError,
+    Diagnostic,
+    KernelFault,
+    KernelLabError,
+    SourcePosition,
+    source_line,
+)
+from kernellab.judging.code import Code, PackedKernel, Part, Texts
+from kernellab.judging.submissions import foreign_code, submit
+from kernellab.launch.differences import Within
+from kernellab.records import BoundLaunch, Compilation
+from kernellab.records.display import PrintsAsCard, RowSequence, column_names, data_frame, described
+from kernellab.tracing.launches import trace
+from kernellab.tracing.records import Trace
+from kernellab.triton_api import JITFunction, definition_of, is_in_library, reachable_functions
+from kernellab.triton_api.kernel_contents import pack
+from kernellab.workshop.chapters import EXERCISES, exercise_named
+from kernellab.workshop.course import StudentCell, cells_of, notebooks_of
+from kernellab.workshop.exercise import RUNGS, Answer, Case, Draw, Exercise
+from kernellab.workshop.feedback import Repairing, difference_of, over_budget, uneven_work, with_fix
+
+# Recognize what does not answer an exercise: an object that is not a kernel, an installed
+# kernel, or a kernel that works only for the launches seen before.
+
+
+_INSTALLED = (Path(__file__).parents[1], *map(Path, (sysconfig.get_path("purelib"),)))
+"""Folders of installed packages, whose kernels are not a student's."""
+
+
+def not_a_kernel(described: str) -> Diagnostic:
+    """Return the diagnostic for an object that is not a kernel; `described` says what it is."""
+    return Diagnostic(
+        "error",
+        "not-a-kernel",
+        f"{described} is not a Triton kernel",
+        advice="Write a function with @triton.jit and the parameters of the stub. Results "
+        "computed by torch or NumPy do not count as an answer.",
+    )
+
+
+def not_an_answer(exercise: Exercise, kernel: Any) -> Diagnostic | None:
+    """Return why a kernel is not a student's for this exercise; None if it is one."""
+    own = tuple(kernel.arg_names)
+    if own != exercise.parameters:
+        return Diagnostic(
+            "error",
+            "other-parameters",
+            f"{kernel.__name__} has the parameters {', '.join(own)}, but the exercise passes "
+            f"{', '.join(exercise.parameters)}",
+            definition_of(kernel),
+            advice=f"Start the kernel as the stub does: {exercise.first_line}",
+        )
+    for function in (kernel, *reachable_functions(kernel)):
+        place = definition_of(function)
+        file = Path(place.file)
+        if not is_in_library(place.file) and any(map(file.is_relative_to, _INSTALLED)):
+            return Diagnostic(
+                "error",
+                "not-ones-own",
+                f"{function.__name__} is defined in {file.name} of an installed package, not in "
+                "your cell",
+                place,
+                advice="Write the kernel yourself. It may call functions of triton.language.",
+            )
+    return None
+
+
+def suspicion(kernel: Any, cases: Sequence[Case], number: int) -> Diagnostic | None:
+    """Return the sizes that a kernel was written for, if they explain a launch that goes wrong."""
+    if number:
+        return _one_block(cases[number - 1], cases[number]) or _one_size(kernel, cases, number)
+    return None
+
+
+def constant_result(kernel: Any, traced: Trace, results: Mapping[str, Within]) -> Diagnostic | None:
+    """Return a diagnostic if a kernel stored one number everywhere and the right ones differ."""
+    for name, right in results.items():
+        stored = traced.final_memory(name).reshape(-1)
+        if (
+            stored.size > 1
+            and (stored == stored[0]).all()
+            and (right.values != right.values.reshape(-1)[0]).any()
+        ):
+            return Diagnostic(
+                "error",
+                "constant-result",
+                f"every element of {name} is {stored[0].item():g}, regardless of the inputs",
+                definition_of(kernel),
+                advice="Compute the result from the values that the kernel loads.",
+            )
+    return None
+
+
+def _one_block(before: Case, case: Case) -> Diagnostic | None:
+    """Return a diagnostic if only the tile sizes differ between this launch and the one before."""
+    changed = [
+        name for name, value in case.constants.items() if before.constants.get(name) != value
+    ]
+    same = all(
+        value.shape == before.arguments[name].shape
+        if isinstance(value, torch.Tensor)
+        else value == before.arguments[name]
+        for name, value in case.arguments.items()
+    )
+    if not changed or not same:
+        return None
+    words = ", ".join(f"{name} = {before.constants[name]}" for name in changed)
+    now = ", ".join(f"{name} = {case.constants[name]}" for name in changed)
+    return Diagnostic(
+        "error",
+        "one-block-only",
+        f"the results are right with {words}, and wrong with {now}",
+        advice=f"The kernel must work with every {changed[0]}.",
+    )
+
+
+def _one_size(kernel: Any, cases: Sequence[Case], number: int) -> Diagnostic | None:
+    """Return a diagnostic if the source contains a size of earlier launches only."""
+    now = set(_sizes(cases[number]))
+    seen = {size: name for case in cases[:number] for size, name in _sizes(case).items()}
+    for value, place in _numbers(kernel):
+        if value in seen and value not in now and value > _SMALL:
+            return Diagnostic(
+                "error",
+                "hard-coded-size",
+                f"the kernel contains the number {value}, which is {seen[value]} in the launches "
+                f"that were right; here {seen[value]} is {cases[number].keywords[seen[value]]}",
+                place,
+                advice=f"Use {seen[value]} instead of the number.",
+            )
+    return None
+
+
+_SMALL = 4
+"""Every kernel may contain numbers up to this."""
+
+
+def _sizes(case: Case) -> dict[int, str]:
+    """Return the integers among a case's arguments, with their parameters."""
+    return {
+        value: name
+        for name, value in case.keywords.items()
+        if isinstance(value, int) and not isinstance(value, bool)
+    }
+
+
+def _numbers(kernel: Any) -> Iterator[tuple[int, SourcePosition | None]]:
+    """Yield the integers in a kernel's source, with their lines."""
+    start = definition_of(kernel)
+    try:
+        tree = ast.parse(textwrap.dedent(kernel.src))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return  # a source that another process made up
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            place = None
+            if start is not None:
+                place = SourcePosition(start.file, start.line + node.lineno - 1)
+            yield node.value, place
+
+
+# `kernellab.exercise`: run a student's kernel on hidden launches, and check in order whether it
+# compiles, is safe, gives right results, and stays within budget.
+
+
+TARGET = "sm_90"
+"""The GPU that the exercises are for."""
+
+_PARSED = parse_target(TARGET)
+
+SECONDS = 60.0
+"""A kernel that takes longer counts as one that does not end."""
+
+_MOST_TURNS = 20_000
+"""The most iterations of a `while` loop; no exercise needs this many."""
+
+
+def exercise(name: str, kernel: Any, *, seed: int | None = None) -> Answer:
+    """Run a student's kernel on an exercise's hidden launches, and report how far it gets and why.
+
+    Args:
+        name: the exercise; `kernellab.exercises()` lists them.
+        kernel: a Triton kernel with the parameters of the exercise's stub.
+        seed: the `answer.seed` of an earlier answer repeats its launches; None draws new sizes and
+            values.
+
+    Returns:
+        The Answer: which of "compiles", "safe", "right" and "within budget" the kernel reached, and
+        what keeps it from the next. A kernel that fails or hangs, and an object that is not a
+        kernel, do not raise an error: the answer reports them.
+
+    Raises:
+        ArgumentError: there is no such exercise.
+        OptionError: the seed is not an integer of at most 53 bits.
+    """
+    __tracebackhide__ = True
+    task = exercise_named(name)
+    if seed is not None:
+        seed = check_whole("seed", seed, most=(1 << _SEED_BITS) - 1)
+    if not isinstance(kernel, JITFunction):
+        return answered(task, described(kernel), seed)
+    return answered(task, PackedKernel(pack(kernel)), seed)
+
+
+def answered(
+    task: Exercise, code: Code | str, seed: int | None = None, *, tries_fixes: bool = True
+) -> Answer:
+    """Return the answer to other people's code, which runs in a confined process only.
+
+    Args:
+        task: the exercise.
+        code: the kernel, or the texts that define it; a string says what there is in its place.
+        seed: as for `exercise`.
+        tries_fixes: whether to look for a change that makes a wrong answer right, which takes up to
+            20 seconds.
+    """
+    chosen = secrets.randbelow(1 << _SEED_BITS) if seed is None else seed
+    return _Answering(task, code, chosen, tries_fixes).answer()
+
+
+_SEED_BITS = 53
+"""Too many seeds to try out, and few enough for a number of JSON."""
+
+
+@dataclass
+class _Answering:
+    """The steps that lead to an answer.
+
+    Attributes:
+        kernel: the kernel as this process has it, once it was compiled.
+    """
+
+    exercise: Exercise
+    code: Code | str
+    seed: int
+    tries_fixes: bool
+    kernel: Any = None
+
+    def answer(self) -> Answer:
+        """Return the answer."""
+        draw = Draw(self.seed)
+        cases = list(self.exercise.cases(draw))
+        priced = cases[0]
+        if self.exercise.priced is not None:
+            priced = self.exercise.priced(draw)
+            cases.append(priced)  # what is cheap must be right too
+        problem = self._submitted([priced, *cases])
+        if problem is not None:
+            return self._ended("", [problem])
+        passed = 0
+        try:
+            with limited(SECONDS, StoppedForGood):
+                compiled = self._compiled(priced)
+                if not isinstance(compiled, Compilation):
+                    fixed = self._fixed([compiled], cases, 0, UNCOMPILED)
+                    return self._ended("", fixed, len(cases))
+                for number, case in enumerate(cases):
+                    right = dict(self.exercise.right_results(case))
+                    problems = self._checked(self.kernel, case)
+                    if problems:
+                        return self._stopped(problems, cases, number, right)
+                    passed = number + 1
+                return self._priced(priced, compiled, cases)
+        except StoppedForGood:
+            words = cases[passed] if passed < len(cases) else f"the launch for the budget: {priced}"
+        endless: Sequence[Diagnostic] = [self._endless(str(words))]
+        if passed < len(cases):
+            endless = self._fixed(endless, cases, passed, UNSAFE)
+        return self._ended("compiles", endless, len(cases), passed)
+
+    def _submitted(self, launches: Sequence[Case]) -> Diagnostic | None:
+        """Compile the kernel for launches, and return what keeps it from being an answer."""
+        if isinstance(self.code, str):
+            return not_a_kernel(self.code)
+        keywords = [case.keywords for case in launches]
+        submission = submit(self.code, keywords, _PARSED, seconds=SECONDS)
+        self.kernel = submission.kernel
+        if submission.problem is not None:
+            return submission.problem
+        if submission.kernel is None:
+            return not_a_kernel(submission.instead)
+        return not_an_answer(self.exercise, self.kernel) or foreign_code(self.kernel, _PARSED)
+
+    def _priced(self, case: Case, compiled: Compilation, cases: Sequence[Case]) -> Answer:
+        """Return the answer for a kernel whose results are right, by its cost."""
+        count = len(cases)
+        try:
+            costs = over_budget(self.exercise.budget, self.kernel, case, compiled)
+            uneven = uneven_work(self.kernel, cases, TARGET)
+        except KernelLabError as error:
+            words = f"This is the launch for the budget: grid {case.grid}, {case}."
+            diagnostics = [error.diagnostic, Diagnostic("note", "launch", words)]
+            reached = "compiles" if isinstance(error, KernelFault) else "right"
+            if isinstance(error, CompileError):
+                reached = ""
+            return self._ended(reached, diagnostics, count, count)
+        if uneven is not None:
+            costs = [uneven, *costs]
+        if costs:
+            return self._ended("right", costs, count, count)
+        return self._ended(RUNGS[-1], [self._better()], count, count)
+
+    def _compiled(self, case: Case) -> Compilation | Diagnostic:
+        """Return the compiled kernel, or the error of the compiler."""
+        try:
+            made = compile(
+                self.kernel, **case.arguments, **case.constants, target=TARGET, record="stages"
+            )
+            assert isinstance(made, Compilation)
+            return made
+        except KernelLabError as error:
+            return error.diagnostic
+
+    def _checked(self, kernel: Any, case: Case) -> Sequence[Diagnostic]:
+        """Return what is wrong with one launch: its faults, or else a wrong result."""
+        arguments: dict[str, Any] = {
+            name: uninitialized(value.clone()) if name in case.outputs else value
+            for name, value in case.arguments.items()
+        }
+        try:
+            findings = check(
+                kernel, case.grid, **arguments, **case.constants, outputs=case.outputs,
+                expect=dict(self.exercise.right_results(case)), most_turns=_MOST_TURNS,
+                target=TARGET,
+            )  # fmt: skip
+        except KernelLabError as error:
+            return [error.diagnostic]
+        return list(_blocking(findings))
+
+    def _stopped(
+        self,
+        problems: Sequence[Diagnostic],
+        cases: Sequence[Case],
+        number: int,
+        right: Mapping[str, Within],
+    ) -> Answer:
+        """Return the answer for a launch that went wrong."""
+        case = cases[number]
+        families = UNSAFE if any(map(_is_fault, problems)) else WRONG
+        problems = self._fixed(problems, cases, number, families)
+        guess = suspicion(self.kernel, cases, number)
+        diagnostics = [*problems, _where(cases, number)]
+        launch = self._launch(case, right)
+        if any(map(_is_fault, problems)):
+            diagnostics = [*(() if guess is None else (guess,)), *diagnostics]
+            reached = (
+                "" if any(problem.kind == "compile-error" for problem in problems) else "compiles"
+            )
+            return replace(
+                self._ended(reached, diagnostics, len(cases), number),
+                launch=launch if reached else None,
+            )
+        traced = _traced(launch)
+        is_explained = any(problem.kind != "wrong-result" for problem in problems)
+        if guess is None and number == 0 and not is_explained and traced is not None:
+            guess = constant_result(self.kernel, traced, right)
+        diagnostics = [*(() if guess is None else (guess,)), *diagnostics]
+        answer = self._ended("safe", diagnostics, len(cases), number)
+        if traced is None:
+            return replace(answer, launch=launch)
+        return replace(
+            answer,
+            first_difference=difference_of(traced, case),
+            trace=traced,
+            launch=traced.launch,
+        )
+
+    def _fixed(
+        self,
+        problems: Sequence[Diagnostic],
+        cases: Sequence[Case],
+        number: int,
+        families: Sequence[Family],
+    ) -> Sequence[Diagnostic]:
+        """Return the problems of a launch, the first with a change that was tried, if there is
+        one.
+        """
+        assert not isinstance(self.code, str)
+        repairing = Repairing(
+            self.exercise, self.code, self.kernel, cases, number, _PARSED, self._checked
+        )
+        repair = repairing.found(families) if self.tries_fixes else None
+        if repair is None:
+            return [_with_reading(problem, repairing) for problem in problems]
+        first, *others = problems
+        fixed = with_fix(first, repair, self.kernel, len(cases))
+        return [fixed, *(replace(other, advice="") for other in others)]
+
+    def _launch(self, case: Case, right: Mapping[str, Within]) -> BoundLaunch:
+        """Return a hidden launch as one that can be traced: the kernel is compiled once more, with
+        debug records.
+        """
+        assert not isinstance(self.code, str)
+        submission = submit(self.code, [case.keywords], _PARSED, seconds=SECONDS, debug_info=True)
+        keywords = {**case.arguments, **case.constants}
+        return BoundLaunch(submission.kernel, case.grid, (), keywords, _PARSED, right)
+
+    def _endless(self, case: str) -> Diagnostic:
+        return Diagnostic(
+            "error",
+            "no-end",
+            f"{self.kernel.__name__} did not end within {SECONDS:g} seconds with {case}",
+            definition_of(self.kernel),
+            advice="Check what its loops wait for, and how many iterations they take.",
+        )
+
+    def _better(self) -> Diagnostic:
+        return Diagnostic("remark", "better", self.exercise.better)
+
+    def _ended(
+        self, reached: str, diagnostics: Sequence[Diagnostic], cases: int = 0, passed: int = 0
+    ) -> Answer:
+        return Answer(
+            self.exercise.name,
+            self.exercise.title,
+            str(getattr(self.kernel, "__name__", self.exercise.name)),
+            reached,
+            tuple(diagnostics),
+            cases,
+            passed,
+            self.seed,
+            hints=self.exercise.hints,
+        )
+
+
+def _traced(launch: BoundLaunch) -> Trace | None:
+    """Return the trace of a launch; None if it cannot be traced."""
+    try:
+        return trace(launch)
+    except KernelLabError:
+        return None
+
+
+def _blocking(findings: Findings) -> Iterator[Finding]:
+    """Yield the findings that a right kernel does not have.
+
+    These are its faults, which include results that depend on the order of programs. Without a
+    fault, they are loads without a value for masked elements that affect a result, even if the GPU
+    happens to leave zeros there, and the wrong results, after the warnings that may explain them
+    (such as the origin of a NaN).
+    """
+    faults = [finding for finding in findings if _is_fault(finding)]
+    yield from faults
+    if faults:
+        return
+    wrong = findings.of_kind("wrong-result")
+    for finding in findings:
+        if finding.kind == "missing-other":
+            yield replace(finding, severity="warning")
+        elif wrong and finding.severity == "warning":
+            yield finding
+    for finding in wrong:
+        yield replace(finding, advice=_LOOK)
+
+
+def _is_fault(diagnostic: Diagnostic) -> bool:
+    is_error = diagnostic.severity == "error" and diagnostic.kind != "wrong-result"
+    return is_error or diagnostic.kind == "order-dependence"
+
+
+def _with_reading(problem: Diagnostic, repairing: Repairing) -> Diagnostic:
+    """Return a wrong result with what the results say by themselves."""
+    if not isinstance(problem, Finding) or problem.kind != "wrong-result":
+        return problem
+    said = repairing.said(problem.argument)
+    return replace(problem, why="\n".join(filter(None, (problem.why, said))))
+
+
+_LOOK = (
+    "To see how the value is computed, follow the link beside the element: it opens the stepper at "
+    "the step that wrote it, as the answer's .trace.show() does."
+)
+
+
+def _where(cases: Sequence[Case], number: int) -> Diagnostic:
+    """Return a note with the launch that went wrong and the one before it, which did not."""
+    words = (
+        f"This is launch {number + 1} of {len(cases)}: grid {cases[number].grid}, {cases[number]}."
+    )
+    if number:
+        before = cases[number - 1]
+        words += f" The launch before it was right: grid {before.grid}, {before}."
+    return Diagnostic("note", "launch", words)
+
+
+# Grades: the answers of one folder, or of a whole class.
+#
+# The students' code runs in confined processes, one for each answer. Each folder of a class is
+# graded in a separate process, as many at a time as there are cores.
+
+
+FOLDER_SECONDS = 900
+"""Grading of a folder stops after this time; 43 answers take less than a minute."""
+
+
+@dataclass(frozen=True)
+class Grade:
+    """The grade of one exercise in one folder.
+
+    Attributes:
+        folder, file: where it was answered; `file` is "" if it was not.
+        exercise, chapter: the exercise.
+        reached: the last step that the kernel reached; "" for none.
+        kind, what: the first diagnostic that keeps it from the next step; "" if there is none.
+        line: the diagnostic's line, counted below the magic of the cell; None if it has none.
+        code: that line, as the student wrote it.
+    """
+
+    folder: str
+    exercise: str
+    chapter: str
+    file: str = ""
+    reached: str = ""
+    kind: str = ""
+    what: str = ""
+    line: int | None = None
+    code: str = ""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the kernel reached every step."""
+        return self.reached == RUNGS[-1]
+
+
+@dataclass(frozen=True)
+class Grades(PrintsAsCard, RowSequence[Grade]):
+    """The grades of one folder or of several, by folder, in the order of the exercises.
+
+    Attributes:
+        problems: folders and notebooks that could not be graded, and why.
+    """
+
+    grades: tuple[Grade, ...]
+    problems: tuple[str, ...] = ()
+    _rows = "grades"
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders, in the order in which they were passed."""
+        return tuple(dict.fromkeys(grade.folder for grade in self.grades))
+
+    def table(self) -> Any:
+        """Return a pandas DataFrame with one row for each grade."""
+        return data_frame(self.grades, column_names(Grade))
+
+    def json(self) -> str:
+        """Return the grades as JSON."""
+        rows = [{name: getattr(row, name) for name in column_names(Grade)} for row in self.grades]
+        return json.dumps({"grades": rows, "problems": list(self.problems)}, allow_nan=False)
+
+
+def grade_folder(folder: Path) -> Grades:
+    """Grade every exercise of a folder in this process; the best of several answers counts.
+
+    Raises:
+        ArgumentError: `folder` is not a folder, or has no notebook.
+    """
+    name = str(folder)
+    best = {item.name: Grade(name, item.name, item.chapter) for item in EXERCISES}
+    order = ["", *RUNGS]
+    problems: list[str] = []
+    for file in notebooks_of(folder):
+        for cell in _cells(file, problems):
+            known = best.get(cell.exercise)
+            if known is None or cell.is_of_course or _is_stub(cell):
+                continue  # an unknown exercise, or an unchanged cell
+            grade = _graded(cell, known)
+            if not known.file or order.index(grade.reached) > order.index(known.reached):
+                best[cell.exercise] = grade
+    return Grades(tuple(best.values()), tuple(problems))
+
+
+def _cells(file: Path, problems: list[str]) -> list[StudentCell]:
+    """Return the answers in a notebook; add a problem if it cannot be read."""
+    try:
+        return list(cells_of(file))
+    except ArgumentError as error:
+        problems.append(str(error))
+        return []
+
+
+def _is_stub(cell: StudentCell) -> bool:
+    return cell.code.strip() == exercise_named(cell.exercise).stub.strip()
+
+
+def _graded(cell: StudentCell, known: Grade) -> Grade:
+    """Return the grade of one cell."""
+    place: Any = {
+        "folder": known.folder,
+        "exercise": known.exercise,
+        "chapter": known.chapter,
+        "file": cell.file.name,
+    }
+    answer = answered(exercise_named(cell.exercise), code_of(cell), tries_fixes=False)
+    if answer.is_done:
+        return Grade(**place, reached=answer.reached)
+    first = answer.diagnostics[0]
+    position = first.position
+    return Grade(
+        **place,
+        reached=answer.reached,
+        kind=first.kind,
+        what=first.what,
+        line=first.line,
+        code="" if position is None else source_line(position.file, position.line).strip(),
+    )
+
+
+def code_of(cell: StudentCell) -> Texts:
+    """Return a cell after the definitions of the cells above it; the kernel has the name of the
+    exercise.
+    """
+    above = [
+        Part(f"<{cell.file.name}, cell {number}>", text, only_definitions=True)
+        for number, text in enumerate(cell.before, start=1)
+    ]
+    own = Part(f"<{cell.file.name}, answer in cell {cell.number}>", cell.code)
+    for part in (*above, own):
+        remember_source(part.file, part.text)  # diagnostics show its lines
+    return Texts((*above, own), cell.exercise)
+
+
+def grade_class(folders: Sequence[Path]) -> Grades:
+    """Grade several folders, each in a separate process, as many at a time as there are cores. A
+    folder that is named twice is graded once.
+    """
+    with ThreadPoolExecutor(usable_cores()) as waiting:
+        graded = list(waiting.map(_graded_or_why, dict.fromkeys(folders)))
+    grades = tuple(grade for folder in graded for grade in folder.grades)
+    return Grades(grades, tuple(problem for folder in graded for problem in folder.problems))
+
+
+def _graded_or_why(folder: Path) -> Grades:
+    """Return the grades of a folder, or the reason why there are none."""
+    try:
+        return _graded_apart(folder)
+    except (KernelLabError, ValueError, OSError, subprocess.SubprocessError) as error:
+        return Grades((), (f"{folder}: {error}",))
+
+
+def _graded_apart(folder: Path) -> Grades:
+    """Return the grades of a folder, computed in a separate process."""
+    command = [sys.executable, "-P", "-m", "kernellab", "workshop", "check", "--json", str(folder)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=FOLDER_SECONDS, check=False
+    )
+    try:
+        report = json.loads(done.stdout.splitlines()[-1])
+        return Grades(tuple(Grade(**row) for row in report["grades"]), tuple(report["problems"]))
+    except (IndexError, KeyError, TypeError, ValueError):
+        reason = (done.stderr.strip().splitlines() or ["there is no message"])[0]
+        raise ArgumentError(
+            f"The process that grades it exited with {done.returncode}: {reason}"
+        ) from None
