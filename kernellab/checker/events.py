@@ -121,7 +121,7 @@ Change = Callable[[Access], MemoryAccess]
 
 
 class EventDispatcher:
-    """Calls the detectors of a run for each event; see `observing.RunObserver`.
+    """Calls the detectors of a run for each event; see `observers.RunObserver`.
 
     Attributes:
         operations: the operations of the code, by location.
@@ -159,7 +159,7 @@ class EventDispatcher:
         self._kept: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def modules(self, memory: Memory) -> Mapping[str, Any]:
-        """See `observing.RunObserver.modules`."""
+        """See `observers.RunObserver.modules`."""
         observed = EventMemory(memory, self)
         return {
             "memory": observed,
@@ -353,7 +353,7 @@ def nowhere(elements: Elements) -> Buffer:
 
 
 class _Debugging:
-    """Replaces the module `device_asserts` in generated code: a false assertion is a finding and
+    """Replaces the module `runtime` in generated code: a false assertion is a finding and
     does not stop the run.
     """
 

@@ -37,7 +37,7 @@ from kernellab.triton_api.kernel_contents import unpack
 
 @dataclass(frozen=True)
 class PackedKernel:
-    """A kernel of this process, as `triton_api.shipping.pack` packs it."""
+    """A kernel of this process, as `triton_api.kernel_contents.pack` packs it."""
 
     content: bytes
 

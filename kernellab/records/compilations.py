@@ -90,7 +90,7 @@ class Occupancy:
 @dataclass(frozen=True)
 class ControlCodes:
     """What an NVIDIA instruction contains for the warp scheduler;
-    `compiler/sass_decoding.py` says where the bits are.
+    `compiler/machine_code/instructions.py` says where the bits are.
     """
 
     stall_cycles: int

@@ -389,7 +389,7 @@ def make_ttir_with_debug_info(
     kernel: Any, specialization: Specialization, target: Target, options: Mapping[str, Any]
 ) -> tuple[Any, DebugRecords]:
     """The kernel's TTIR as Triton's front end leaves it, helper functions called,
-    with a debug record for every statement; see `marking`.
+    with a debug record for every statement; see `debug_info`.
 
     Block pointers become plain pointers; where helper functions take or give some,
     functions are inlined.

@@ -173,7 +173,7 @@ def _run_mlir_stages(
 # Triton's pipeline run stage by stage and pass by pass, with someone watching.
 #
 # The stages are run one after another as `triton.compile` runs them, without its cache: a cache
-# hit runs no pass. What makes passes watchable is in `stand_ins.py`.
+# hit runs no pass. What makes passes watchable is in `patches.py`.
 
 
 def compile_watched(

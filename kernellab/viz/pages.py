@@ -1,6 +1,4 @@
-"""Pages without a view of their own record: compilations with their stages, and the grades of a
-class.
-"""
+"""Pages that are no record's view: compilations with their stages, and the grades of a class."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class Exercise:
         stub: the cell that a student starts from; its kernel has the name of the exercise.
         cases: makes the hidden launches, the simplest first, whose sizes are whole blocks.
         reference: computes the right results by parameter from arguments of the kernel, with how
-            far each element may be off (`rounding.py`).
+            far each element may be off (a `Rounded`).
         hints: steps toward a solution, none of which is the solution.
         better: what a better kernel does, for a student whose kernel is right and within budget.
         budget: what the kernel may cost.

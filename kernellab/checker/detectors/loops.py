@@ -146,7 +146,7 @@ def _until_equal(now: int, bound: int, step: int, bits: int) -> float:
 # as it loads the same values. If it reads no new element for some thousand iterations, and for
 # twice as many as it needs to read all that it has read, it counts as endless. So does a loop
 # that leaves its tensors, or whose elements are all masked off. Loops that other programs may
-# end are different (`spin_loops.py`).
+# end are different (`has_spin_loop` of `interpreter/codegen/analyses.py`).
 
 
 _TURNS = 2_000

@@ -203,9 +203,9 @@ def make_names_unique(function: ast.FunctionDef) -> None:
 #
 # What differs from batches: nothing is computed ahead of the program, no variable is let go,
 # branches and loops are Python's own, and every function of the kernel's source is a function.
-# The marks of the front end (`triton_api/marking.py`) become lines and locals. The generated
-# code's own variables begin with an underscore; what it refers to outside the function has names
-# that no source can have.
+# The debug records of the front end (`triton_api/debug_info.py`) become lines and locals. The
+# generated code's own variables begin with an underscore; what it refers to outside the function
+# has names that no source can have.
 
 
 HOOK = generated("hook")
