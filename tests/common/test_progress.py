@@ -248,6 +248,7 @@ print("end")
 """
 
 
+@pytest.mark.slow
 def test_a_bar_tells_the_time_where_nothing_is_counted() -> None:
     environment = {**os.environ, "KERNELLAB_PROGRESS": "1"}
     done = subprocess.run(

@@ -38,6 +38,7 @@ def slow_callback(_: object) -> None:
     work_until(time.monotonic() + 0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", ["finalizer", "weak reference", "collector"])
 def test_work_is_stopped_after_an_error_that_python_ignores(ends: str) -> None:
     """Errors of these functions are printed by Python, and the work goes on."""

@@ -127,6 +127,7 @@ def test_nothing_is_left_behind(how):
     assert not is_running(worker_id)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_stops_the_call_and_the_next_one_works():
     code = """
@@ -262,6 +263,7 @@ def end_in_half_a_minute():
     signal.alarm(30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 10 << 20])
 def test_a_process_that_stays_suspended_is_lost_and_the_next_call_works(worker, monkeypatch, size):
     monkeypatch.setattr(shared_worker, "_PATIENCE", 0)
@@ -274,6 +276,7 @@ def test_a_process_that_stays_suspended_is_lost_and_the_next_call_works(worker, 
     assert worker.call("operator:add", 1, 2) == 3
 
 
+@pytest.mark.slow
 def test_a_process_that_is_suspended_for_a_while_goes_on(worker):
     process = worker.call("os:getpid")
     os.kill(process, signal.SIGSTOP)
@@ -284,6 +287,7 @@ def test_a_process_that_is_suspended_for_a_while_goes_on(worker):
     assert worker.call("os:getpid") == process
 
 
+@pytest.mark.slow
 def test_a_fork_while_a_thread_writes_to_the_process(worker, monkeypatch):
     monkeypatch.setattr(shared_worker, "_PATIENCE", 1000)
     process = worker.call("os:getpid")
@@ -308,6 +312,7 @@ def is_writable(pipe):
     return bool(select.select([], [pipe], [], 0)[1])
 
 
+@pytest.mark.slow
 def test_a_fork_does_not_inherit_the_process_nor_a_call_that_goes_on(worker):
     thread = threading.Thread(target=worker.call, args=("time:sleep", 2))
     worker.call("os:getpid")

@@ -409,6 +409,7 @@ def test_a_cache_folder_whose_module_was_edited_is_mapped_as_far_as_it_goes(
     assert "num_ctas should be a power of two" in refusal(module.parent)
 
 
+@pytest.mark.slow
 def test_folders_that_are_no_cache(left_behind: tuple[str, Path, Path], tmp_path: Path) -> None:
     assert "is not a folder of Triton's cache" in refusal(tmp_path)
     (tmp_path / "a.json").write_text("{}")

@@ -98,6 +98,7 @@ def test_a_wrong_gradient_is_found_on_the_node_that_it_belongs_to(report: GraphR
     assert len(found.differences) == 1
 
 
+@pytest.mark.slow
 def test_a_wrong_kernel_is_found_on_its_line_and_stepped_through(report: GraphReport) -> None:
     kernel = next(one for one in report.kernels if "libdevice.erf" in one.source)
     line = next(one for one in kernel.source.splitlines() if "libdevice.erf" in one)

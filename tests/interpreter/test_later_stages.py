@@ -48,6 +48,7 @@ def test_case_in_ttgir(case: Case, target: str) -> None:
 STAGES = ("ttir.inliner", "ttir.combine", "ttir.cse", "ttgir.coalesce", "ttgir.pipeline", "ttgir")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize(
     "name", ["product-float16-float32-ieee", "reduced_rows-sum-float32", "collatz"]

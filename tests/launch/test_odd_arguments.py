@@ -36,6 +36,7 @@ def launch(grid: Any, x: Any) -> None:
     kernellab.run(double, grid, x, torch.zeros(N), N, BLOCK=64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("grid", "words"),
     [
@@ -209,6 +210,7 @@ def masked() -> Any:
     return numpy.ma.masked_array(numpy.ones(N, numpy.float32), mask=[True] * N)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "words"),
     [

@@ -505,6 +505,7 @@ def test_a_space_of_more_configs_than_anybody_tries_is_refused() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_methods_of_results_refuse_what_means_nothing(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

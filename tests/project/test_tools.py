@@ -58,6 +58,7 @@ def test_another_word_is_refused() -> None:
         torch_index.arguments("gpu")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capability", ["avx2", "none"])
 def test_a_capability_hides_vector_instructions_without_a_warning(capability: str) -> None:
     code = "from tools.capabilities import vector_instructions; print(vector_instructions())"

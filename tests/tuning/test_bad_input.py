@@ -212,6 +212,7 @@ def test_a_config_that_ends_the_compiler_is_dropped_and_the_next_compiles() -> N
         sweep.compilation(1)
 
 
+@pytest.mark.slow
 def test_a_config_that_hangs_the_compiler_is_dropped() -> None:
     sweep = swept(hard_to_compile, BLOCK=64, space={"HOW": ["hangs"]}, seconds=2)
     assert list(sweep.table["dropped"]) == ["time-out"]

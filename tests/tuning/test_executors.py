@@ -135,6 +135,7 @@ class OtherMachine(IdleExecutor):
         return ThreadPoolExecutor.submit(self, function, *args)
 
 
+@pytest.mark.slow
 def test_processes_with_another_triton_are_not_mixed_in() -> None:
     with OtherMachine(1) as pool:
         sweep = swept(pool, space={"BLOCK": [64]})

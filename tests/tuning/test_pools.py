@@ -81,6 +81,7 @@ def test_a_config_that_hangs_on_one_gpu_holds_up_none_of_the_others(monkeypatch)
         both.stop()
 
 
+@pytest.mark.slow
 def test_stopping_ends_a_call_that_is_under_way(pool) -> None:
     pool.compile(b"", b"fine", 600).result()
     hanging = pool.compile(b"", b"hang", 600)

@@ -110,6 +110,7 @@ def test_the_theme_is_colabs(page: Page) -> None:
         expect(view).to_have_attribute("data-theme", "dark")
 
 
+@pytest.mark.slow
 def test_the_widget_hides_its_own_still(page: Page) -> None:
     expect(page.locator(".kl-root[data-ready]")).to_be_visible()
     expect(page.locator("#own")).to_be_hidden()

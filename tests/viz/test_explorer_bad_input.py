@@ -138,6 +138,7 @@ def test_an_empty_kernel(chromium: Browser, tmp_path: Path) -> None:
         expect(page.locator(".kl-changes")).to_have_text(re.compile("change|renumbered"))
 
 
+@pytest.mark.slow
 def test_one_stage_and_no_pass(chromium: Browser, addition: Compilation, tmp_path: Path) -> None:
     data = show(addition).data
     side: IrSide = data.sides[0]

@@ -60,6 +60,7 @@ def test_a_click_lights_the_related_lines_everywhere(chromium: Browser, matmul_p
         assert lit_numbers(pane(page, 0)) == set(source_map.lines("sass", "source", instruction))
 
 
+@pytest.mark.slow
 def test_the_first_pass_shown_is_the_one_that_made_the_kernel_what_it_is(
     chromium: Browser, matmul_page: Path
 ) -> None:

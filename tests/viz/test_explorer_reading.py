@@ -108,6 +108,7 @@ def test_a_name_is_explained_and_followed_by_keys(
         )
 
 
+@pytest.mark.slow
 def test_one_of_several_results_has_its_own_type_and_layout(
     chromium: Browser, pages: dict[str, Path]
 ) -> None:
@@ -125,6 +126,7 @@ def test_one_of_several_results_has_its_own_type_and_layout(
         expect(told.last).to_have_text(re.compile(r"^#2: !ttg\.memdesc<64x128xf16, "))
 
 
+@pytest.mark.slow
 def test_long_lines_wrap_where_differences_are_looked_for(
     chromium: Browser, pages: dict[str, Path]
 ) -> None:
@@ -142,6 +144,7 @@ def test_long_lines_wrap_where_differences_are_looked_for(
         assert soon(lambda: bool(scroller.evaluate(wide)))
 
 
+@pytest.mark.slow
 def test_values_that_were_only_renumbered_are_not_marked(
     chromium: Browser, pages: dict[str, Path]
 ) -> None:
@@ -166,6 +169,7 @@ OUTSIDE = """root => {
 """What the frame of the view cuts, and whose words do not fit."""
 
 
+@pytest.mark.slow
 def test_panes_of_a_narrow_place_stand_below_each_other(
     chromium: Browser, pages: dict[str, Path]
 ) -> None:
@@ -233,6 +237,7 @@ def test_everything_has_a_name_and_a_place_for_readers_of_the_screen(
             assert page.locator(".kl-root").evaluate(NAMELESS) == []
 
 
+@pytest.mark.slow
 def test_tab_reaches_everything_and_shows_where_it_is(
     chromium: Browser, pages: dict[str, Path]
 ) -> None:

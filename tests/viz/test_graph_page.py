@@ -127,6 +127,7 @@ def test_pairs_say_whether_they_were_fused(page: Page) -> None:
     assert counted(page)["Kernels"] == 1  # one kernel computes both
 
 
+@pytest.mark.slow
 def test_a_backward_graph_is_one_choice_away(page: Page) -> None:
     page.locator(".kl-graph .kl-tools select").select_option("1")
     expect(pane(page, 1)).to_contain_text("tangents")

@@ -60,6 +60,7 @@ def test_only_the_widgets_show(page: Page) -> None:
     expect(page.locator("style[id^=kernellab-]")).to_have_count(1)
 
 
+@pytest.mark.slow
 def test_linked_lines(page: Page) -> None:
     view = root(page, "ir")
     panes = click_the_store(view)
@@ -70,6 +71,7 @@ def test_linked_lines(page: Page) -> None:
     assert scroller.evaluate("one => one.scrollHeight > one.clientHeight")
 
 
+@pytest.mark.slow
 def test_keys_are_the_views(page: Page) -> None:
     """ "d d" in a notebook's command mode would delete the cell."""
     view = root(page, "ir")
@@ -79,6 +81,7 @@ def test_keys_are_the_views(page: Page) -> None:
     assert page.evaluate(CELL_COUNT) == len(CELLS)
 
 
+@pytest.mark.slow
 def test_an_element_that_is_pointed_at_names_its_holder(page: Page) -> None:
     view = root(page, "layout")
     picture = view.locator(".kl-grid-box canvas:last-child").first
@@ -105,6 +108,7 @@ def test_steps_go_both_ways(page: Page) -> None:
     expect(words).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_the_theme_is_the_front_ends(page: Page) -> None:
     for theme, name in (("JupyterLab Dark", "dark"), ("JupyterLab Light", "light")):
         page.evaluate(f"jupyterapp.commands.execute('apputils:change-theme', {{theme: '{theme}'}})")
@@ -115,6 +119,7 @@ def test_the_theme_is_the_front_ends(page: Page) -> None:
         expect(page.locator("#jupyterlab-splash")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_a_kernel_that_does_not_answer_can_be_asked_again(page: Page, server: Jupyter) -> None:
     view = root(page, "ir")
     kernel = int((server.folder / "kernel").read_text())
@@ -173,6 +178,7 @@ def test_cells_that_are_run_again_have_views_of_the_new_kernel(page: Page) -> No
     assert page.evaluate("kernellabViews.size") == 1  # nothing was imported a second time
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shown", ["JupyterLab"], indirect=True)
 def test_a_kernel_that_died_and_was_started_again_is_noticed(page: Page, server: Jupyter) -> None:
     """No one asks it anything meanwhile."""

@@ -98,6 +98,7 @@ def test_the_still_of_two_layouts_says_what_moves() -> None:
     assert "What moves" not in repr(of(4).show())
 
 
+@pytest.mark.slow
 def test_tiles_of_one_layout_share_a_card() -> None:
     layouts = of_corpus("attention_forward", "sm_80").layouts()
     tiles = layouts["q"]
@@ -169,6 +170,7 @@ def test_keys_go_from_cell_to_cell(chromium: Browser, tmp_path: Path) -> None:
         expect(page.locator(".kl-status")).to_contain_text("element (1, 1)")
 
 
+@pytest.mark.slow
 @needs_tensor_memory
 def test_two_layouts_say_what_moves(chromium: Browser, tmp_path: Path) -> None:
     fixture = layout_fixture.layouts()
@@ -398,6 +400,7 @@ def test_threads_side_by_side_are_numbered(chromium: Browser, tmp_path: Path) ->
         )
 
 
+@pytest.mark.slow
 def test_a_view_begins_with_the_colors_that_were_asked_for(
     chromium: Browser, tmp_path: Path
 ) -> None:

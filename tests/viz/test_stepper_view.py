@@ -451,6 +451,7 @@ def test_a_widget_asks_its_kernel_for_what_was_left_out(
             expect(status).to_contain_text('trace.memory("z_ptr", 5) has every element')
 
 
+@pytest.mark.slow
 def test_programs_are_picked_on_the_map(chromium: Browser, tmp_path: Path) -> None:
     events = Events(tmp_path)
     events.run(program=(0, 0, 0))
@@ -654,6 +655,7 @@ def test_every_control_has_a_name_and_shows_its_focus(
     } <= set(reached)  # fmt: skip
 
 
+@pytest.mark.slow
 def test_ten_thousand_steps_scrub_at_thirty_frames_a_second(
     chromium: Browser, tmp_path: Path
 ) -> None:

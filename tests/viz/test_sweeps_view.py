@@ -177,6 +177,7 @@ def test_compilations_are_kept_for_the_sweep_and_forgotten_by_a_merged_one() -> 
     assert dict(sweep().compiled) == {}
 
 
+@pytest.mark.slow
 def test_the_kernel_answers_with_explorers_texts_and_lined_up_passes() -> None:
     tuning = small()
     view = tuning.show()
@@ -630,6 +631,7 @@ def test_five_hundred_configs_are_drawn_and_sorted_at_once(
         assert took < 10_000  # ten columns and four plots; a tenth of that where nothing else runs
 
 
+@pytest.mark.slow
 def test_a_page_without_any_ir_says_so_at_the_top_and_invites_nobody(
     chromium: Browser, tmp_path: Path
 ) -> None:

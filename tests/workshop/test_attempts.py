@@ -28,6 +28,7 @@ def by_speed(attempts: list[Attempt]) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attempt", by_speed(ATTEMPTS))
 def test_it_is_rejected_for_its_reason(attempt: Attempt, tmp_path: Path) -> None:
     marker = tmp_path / "marker"

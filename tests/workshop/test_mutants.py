@@ -82,6 +82,7 @@ def test_an_exercise_has_enough_each_with_its_own_name_and_text(exercise: Exerci
     assert all(ast.parse(one.cell) for one in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("exercise", "name"), ONCE_ACCEPTED)
 def test_one_that_was_accepted_is_rejected_for_every_seed(
     exercise: str, name: str, tmp_path: Path
@@ -99,6 +100,7 @@ def test_a_solution_is_accepted_and_its_mutants_are_not(name: str, tmp_path: Pat
     assert accepted(trials, exercise, (7,)) == {"": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("exercise", "name"), ONCE_ACCEPTED[-3:])
 def test_the_grader_rejects_it_too(exercise: str, name: str) -> None:
     assert not is_right(mutant(exercise, name), 3)
