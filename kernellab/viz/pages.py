@@ -1,4 +1,4 @@
-"""Pages that are no record's view: compilations with their stages, and the grades of a class."""
+"""Pages of several records: compilations with their stages, and the grades of a class."""
 
 from __future__ import annotations
 
