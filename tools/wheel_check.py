@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
 NOTEBOOK = ROOT / "notebooks" / "01_vector_add.ipynb"
 
-NOT_SHIPPED = (".ci/", ".github/")
+NOT_SHIPPED = (".ci/", ".github/", ".git-blame-ignore-revs")
 """Files that concern the repository alone: no sdist needs them."""
 
 _NOT_IGNORED = ("--cached", "--others", "--exclude-standard")
