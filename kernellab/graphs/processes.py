@@ -7,7 +7,6 @@ from __future__ import annotations
 import functools
 import importlib
 import linecache
-import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -128,9 +127,11 @@ def shipped(function: Any, things: Any, what: str) -> bytes:
     Raises:
         ArgumentError: an object cannot be pickled.
     """
+    from kernellab.torch_api import pickling
+
     try:
         with own_modules_by_value(function):
-            return bytes(cloudpickle.dumps(_WithCells(things)))
+            return pickling.dumps(_WithCells(things))
     except Exception as error:  # anything may be raised by what is pickled
         raise ArgumentError(
             f"{what!r} cannot be sent to the process that captures: "
@@ -144,9 +145,12 @@ def shipped(function: Any, things: Any, what: str) -> bytes:
 
 def call(function: str, sent: bytes) -> Any:
     """In the other process: call "module:function" with what was shipped."""
+    from kernellab.torch_api import pickling
+
     module, _, name = function.partition(":")
     called: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    return called(*pickle.loads(sent))
+    with pickling.loaded(sent) as arguments:
+        return called(*arguments)
 
 
 class _WithCells:
