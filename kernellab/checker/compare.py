@@ -13,7 +13,7 @@ import torch
 
 from kernellab.checker.arguments import LazyCopies
 from kernellab.common.text import number_texts
-from kernellab.launch.differences import tolerance
+from kernellab.launch.tolerances import tolerance
 
 Piece = tuple[slice, ...]
 """A part of a tensor that is compared at a time."""
@@ -66,7 +66,7 @@ def exactly(name: str, actual: torch.Tensor, other: torch.Tensor) -> None:
 def within(
     rtol: float | None, atol: float | None, stated: Mapping[str, torch.Tensor] | None = None
 ) -> Tolerance:
-    """Return the tolerance of `launch.differences.tolerance`, around the second of two tensors, or
+    """Return the tolerance of `launch.tolerances.tolerance`, around the second of two tensors, or
     what is stated for the elements of an argument.
     """
 

@@ -19,7 +19,7 @@ import torch
 from kernellab import triton_api
 from kernellab.checker.kernel_source import NotReadable, Source, called, in_brackets, keyword_of
 from kernellab.checker.records import Finding, Findings, Proposal
-from kernellab.checker.rewrites import WRONG, Family, Rewrite
+from kernellab.checker.rewrites import WRONG, Family, Rewrite, dtypes
 from kernellab.common.system import OutOfTime, limited
 from kernellab.common.text import number_text
 from kernellab.errors import Change, SourcePosition, changes_between
@@ -397,6 +397,9 @@ _SECONDS = 2.0
 took longer, nothing is tried.
 """
 
+_SEARCHED: Mapping[str, tuple[Family, ...]] = {"wrong-result": WRONG, "rounding": (dtypes,)}
+"""The kinds of findings for which changes are searched -> those that are tried."""
+
 _MOST_PLACES = 3
 """The most places of a proposal's expression that are tried."""
 
@@ -431,7 +434,7 @@ class Trial:
         known: list[Finding] = []
         left = _MOST_FINDINGS
         for finding in findings.findings:
-            is_tried = left > 0 and (finding.kind == "wrong-result" or bool(finding.proposals))
+            is_tried = left > 0 and (finding.kind in _SEARCHED or bool(finding.proposals))
             left -= is_tried
             known.append(self._with_fix(finding, findings) if is_tried else finding)
         return replace(findings, findings=tuple(known))
@@ -448,14 +451,20 @@ class Trial:
         return Source(str(self.kernel.src), self.values)
 
     def _with_fix(self, finding: Finding, before: Findings) -> Finding:
-        if finding.kind != "wrong-result":
+        if finding.kind not in _SEARCHED:
             return self._with_proposal(finding, before)
-        repair = search(self._source, WRONG, self._made, self._judge(finding, before), TRIES)
+        families = _SEARCHED[finding.kind]
+        repair = search(self._source, families, self._made, self._judge(finding, before), TRIES)
+        if repair is None and finding.kind == "rounding":
+            return finding
         if repair is None:
             said = self._said(finding)
             return replace(finding, advice=f"{said} {finding.advice}".strip())
         changes = self._changes(repair.source)
-        words = fix_words(repair.reason, "With this change, the results are right", changes)
+        effect = "are right" if finding.kind == "wrong-result" else "agree"
+        words = fix_words(repair.reason, f"With this change, the results {effect}", changes)
+        if finding.kind == "rounding":
+            words = f"{finding.advice} {words}"
         return replace(finding, advice=words, changes=changes, verified=True)
 
     def _made(self, sources: Sequence[str]) -> list[Any]:

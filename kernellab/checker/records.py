@@ -117,6 +117,9 @@ class Finding(HasCard, Diagnostic):
         program_count: in how many programs it happens; `programs` may list fewer.
         inputs: of a wrong result, the elements that it was computed from, by argument, in the order
             in which the program first read them; () if there are none, None if it is not known.
+        cause: of a difference that rounding explains, what rounds: "tf32", "narrow sums", "narrow
+            values", "functions", "order of a sum" or "rounding"; else "".
+        errors: the largest error of such a result against float64, and that without the cause.
         proposals: changes that the check tries, and shows if the finding goes away.
     """
 
@@ -128,6 +131,8 @@ class Finding(HasCard, Diagnostic):
     count: int = 0
     program_count: int = 0
     inputs: tuple[Inputs, ...] | None = None
+    cause: str = ""
+    errors: tuple[float, ...] = ()
     proposals: tuple[Proposal, ...] = field(
         default=(), repr=False, compare=False, metadata={"fact": False}
     )

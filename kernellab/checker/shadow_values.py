@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy
+import torch
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.checker.checked_run import Access, Computed
@@ -325,6 +326,26 @@ class StoredShadows:
         if access.on is not None:
             numbers = numpy.where(lifted(access.on, access.rank), numbers, 0)
         return numbers if numbers.any() else None
+
+    def add(self, access: Access, shadow: Array) -> None:
+        """An access adds values with this shadow to what is there."""
+        written = self._of.setdefault(
+            _key(access), numpy.zeros(len(access.buffer.elements), self._kind)
+        )
+        on = True if access.on is None else lifted(access.on, access.rank)
+        index, numbers, lanes = numpy.broadcast_arrays(
+            lifted(access.index, access.rank), shadow, on
+        )
+        numpy.add.at(written, index[lanes], numbers[lanes])
+
+    def of_tensor(self, tensor: torch.Tensor) -> Shadow:
+        """Return the shadow of the elements of a tensor; None if nothing was written there."""
+        key = tensor.untyped_storage().data_ptr(), tensor.element_size()
+        if key not in self._of:
+            return None
+        whole = torch.from_numpy(self._of[key])
+        placed = torch.as_strided(whole, tensor.shape, tensor.stride(), tensor.storage_offset())
+        return numpy.array(placed.numpy())
 
 
 def _key(access: Access) -> tuple[int, int]:

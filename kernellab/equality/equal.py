@@ -28,7 +28,7 @@ from kernellab.interpreter.memory.observers import AccessObserver, ObservedAcces
 from kernellab.ir.locations import locate
 from kernellab.ir.operations import global_effect
 from kernellab.launch.argument_copies import copied, tensors_in
-from kernellab.launch.differences import differences_between, tolerance
+from kernellab.launch.differences import differences_between
 from kernellab.launch.preparation import (
     EntryPoint,
     PreparedLaunch,
@@ -37,6 +37,7 @@ from kernellab.launch.preparation import (
     prepare_bound,
 )
 from kernellab.launch.reference_results import usage_of
+from kernellab.launch.tolerances import tolerance
 from kernellab.records import BoundLaunch, Target
 from kernellab.records.comparisons import Equality, FloatPair, UnequalElement, Verdict
 

@@ -18,6 +18,7 @@ from kernellab.graphs.captures import gpu_named
 from kernellab.graphs.kernels import GraphComparison, launch
 from kernellab.graphs.processes import GivenCall
 from kernellab.launch.interception import interpreted
+from kernellab.launch.tolerances import relative_tolerance
 from kernellab.records.graphs import ComparedGraph, Difference, KernelCode, WrongLaunch
 from kernellab.torch_api.capture import Backend, Made, Run, call_once, mode_options
 from kernellab.torch_api.fx_graphs import (
@@ -51,17 +52,6 @@ _ROUNDING = {
 }
 """Half a unit in the last place of 1.0."""
 
-TOLERANCES = {
-    torch.float64: 1e-9,
-    torch.float32: 1e-5,
-    torch.bfloat16: 1.6e-2,
-    torch.float16: 1e-3,
-}
-"""Tolerances by dtype, relative to an element plus the largest expected element, since the rounding
-of a sum depends on its terms. Those of half precision are torch.testing's. Its 1.3e-6 for single
-precision is too small, as the interpreter's functions are not bit for bit torch's.
-"""
-
 _NOISE = 32.0
 """Differences up to this many times the effect of one rounding per operation count as rounding."""
 
@@ -90,7 +80,8 @@ def distance(value: torch.Tensor, right: torch.Tensor, noise: float = 0.0) -> Di
     actual, expected = value.detach().to(wide), right.detach().to(wide)
     finite = expected[torch.isfinite(expected)].abs()
     largest_right = float(finite.max()) if finite.numel() else 0.0
-    relative = TOLERANCES.get(right.dtype, 0.0)
+    is_exact = not (right.is_floating_point() or right.is_complex())
+    relative = 0.0 if is_exact else relative_tolerance(right.dtype)
     allowed = relative * (expected.abs().nan_to_num(0, 0, 0) + largest_right) + _NOISE * noise
     away = (actual - expected).abs()
     same = (actual == expected) | (actual.isnan() & expected.isnan())

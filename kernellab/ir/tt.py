@@ -6,6 +6,7 @@ import sys
 from abc import ABC
 
 from xdsl.dialects import builtin
+from xdsl.ir import Operation
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -44,7 +45,7 @@ from kernellab.ir.operations import (
     VariesByProgram,
     dialect,
 )
-from kernellab.ir.types import PointerType, TensorDescType
+from kernellab.ir.types import PointerType, TensorDescType, dtype
 
 # Functions and the grid
 
@@ -509,6 +510,13 @@ class DotOp(IRDLOperation):
 
 INPUT_PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 """`tt.dot`'s input precisions by number."""
+
+
+def precision_of(op: Operation) -> str | None:
+    """Return the precision of a dot of fp32 tiles; None for any other operation."""
+    if not isinstance(op, DotOp) or dtype(op.a.type) != "float32" or op.input_precision is None:
+        return None
+    return INPUT_PRECISIONS[op.input_precision.value.data]
 
 
 @irdl_op_definition

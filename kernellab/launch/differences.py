@@ -15,17 +15,6 @@ Contents = Mapping[str, torch.Tensor]
 """The contents of the tensor arguments after a run, by name."""
 
 
-_TOLERANCES = {
-    torch.float64: 1e-10,
-    torch.float32: 1e-4,
-    torch.float16: 4e-3,
-    torch.bfloat16: 3e-2,
-}
-"""dtype -> the relative tolerance for results with other tile sizes, whose sums have another
-order."""
-_COARSEST = 0.13  # fp8, e5m2: a quarter of a step
-
-
 @dataclass(frozen=True)
 class Within:
     """Expected contents of a tensor, with a tolerance for each element.
@@ -44,21 +33,6 @@ def is_within(actual: torch.Tensor, expected: Within) -> bool:
     got, want = actual.double(), expected.values.double()
     same = (got == want) | (got.isnan() & want.isnan())
     return bool((same | ((got - want).abs() <= expected.allowed)).all())
-
-
-def tolerance(want: torch.Tensor, rtol: float | None, atol: float | None) -> tuple[float, float]:
-    """Return rtol and atol for a result: those given, or the defaults of its dtype.
-
-    The default atol is rtol times the root mean square of the tensor's finite elements, because
-    elements near 0 are sums of larger ones.
-    """
-    if not want.is_floating_point() or rtol is not None or atol is not None:
-        return rtol or 0.0, atol or 0.0
-    part = _TOLERANCES.get(want.dtype, _COARSEST)
-    numbers = want.double()
-    finite = numbers[numbers.isfinite()]
-    size = float(finite.square().mean().sqrt()) if finite.numel() else 0.0
-    return part, part * size
 
 
 def wrong_words(element: str, actual: Any, expected: Any, count: int, size: int) -> str:

@@ -13,6 +13,7 @@ import torch
 from kernellab.common.text import counted, number_texts
 from kernellab.compiler.arguments import array_of
 from kernellab.errors import ArgumentError, suggestion
+from kernellab.launch.tolerances import relative_tolerance, size_of
 from kernellab.tracing.steps import Frame, Program, Step
 from kernellab.tracing.values import TilePointer, dtype_named
 
@@ -20,17 +21,6 @@ if TYPE_CHECKING:
     from kernellab.tracing.records import Trace
 
 Parting = Literal["value", "shape", "path", "output"]
-
-_ALLOWED: Mapping[str, tuple[float, float]] = {
-    "float64": (1e-7, 1e-7),
-    "float32": (1.3e-6, 1e-5),
-    "float16": (1e-3, 1e-5),
-    "bfloat16": (1.6e-2, 1e-5),
-}
-"""rtol and atol by the coarser dtype of two, as torch.testing.assert_close has them."""
-
-_FP8 = (0.125, 1e-3)
-"""Of the fp8 types: half a unit in the last place of three or two bits, doubled."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +152,7 @@ class _Comparison:
     def __init__(self, first: Trace, second: Trace, rtol: float | None, atol: float | None) -> None:
         self._first, self._second = first, second
         self._asked = rtol, atol
-        self._allowed = (0.0, 0.0)
+        self._allowed = 0.0
         for name in first.arguments.keys() & second.arguments.keys():
             self._allow(first.arguments[name].dtype, second.arguments[name].dtype)
         self._ours, self._theirs = _Assignments(first), _Assignments(second)
@@ -191,7 +181,8 @@ class _Comparison:
         what follows from one of them is no better.
         """
         if ours and theirs:
-            self._allowed = max(self._allowed, tolerance(dtype_named(ours), dtype_named(theirs)))
+            coarser = _relative_tolerance(dtype_named(ours), dtype_named(theirs))
+            self._allowed = max(self._allowed, coarser)
 
     def of_program(self, program: Program) -> TraceDifference | None:
         """Where the runs of a program part; None where they agree."""
@@ -222,15 +213,11 @@ class _Comparison:
         if ours.digest == theirs.digest:
             return None
         self._allow(ours.dtype, theirs.dtype)
-        relative, absolute = (
-            own if requested is None else requested
-            for own, requested in zip(self._allowed, self._asked)
-        )
         parted = _compared(
             self._first.exact(step.frame, name, step.number),
             self._second.exact(other.frame, name, other.number),
-            relative,
-            absolute,
+            self._allowed,
+            *self._asked,
         )
         if parted is None:
             return None
@@ -328,10 +315,11 @@ def _output(
             f"{name!r} has shape {theirs.shape}, and {known.shape} in the launch that was traced"
         )
     contents, written = trace.final_memory(name), last_writers(trace, name)
-    relative, absolute = tolerance(contents.dtype, theirs.dtype)
-    relative = relative if rtol is None else rtol
-    absolute = absolute if atol is None else atol
-    off = (written >= 0) & _differing(contents, theirs, relative, absolute)
+    default = _relative_tolerance(contents.dtype, theirs.dtype, same=False)
+    if default:
+        default = max(default, trace.facts.rounding)
+    allowed = _tolerance(theirs, default, rtol, atol)
+    off = (written >= 0) & _differing(contents, theirs, *allowed)
     size = int((written >= 0).sum())
     if not off.any():
         return TraceDifference(None, compared=size)
@@ -370,7 +358,9 @@ def last_writers(trace: Trace, argument: str) -> numpy.ndarray:
 # --------------------------------------------------------------------------------------------------
 
 
-def _compared(ours: Any, theirs: Any, rtol: float, atol: float) -> TraceDifference | None:
+def _compared(
+    ours: Any, theirs: Any, default: float, rtol: float | None, atol: float | None
+) -> TraceDifference | None:
     """Where two values of a variable differ; None where they agree."""
     if isinstance(ours, TilePointer) and isinstance(theirs, TilePointer):
         ours, theirs = ours.offsets, theirs.offsets
@@ -381,7 +371,7 @@ def _compared(ours: Any, theirs: Any, rtol: float, atol: float) -> TraceDifferen
     mine, others = numpy.asarray(ours), numpy.asarray(theirs)
     if mine.shape != others.shape:
         return TraceDifference("shape", ours=mine.shape, theirs=others.shape)
-    off = _differing(mine, others, rtol, atol)
+    off = _differing(mine, others, *_tolerance(others, default, rtol, atol))
     if not off.any():
         return None
     index = tuple(int(coordinate) for coordinate in numpy.argwhere(off)[0])
@@ -421,9 +411,22 @@ def _differing(
     return numpy.asarray(numpy.logical_not(same))
 
 
-def tolerance(ours: numpy.dtype, theirs: numpy.dtype) -> tuple[float, float]:
-    """rtol and atol for values of two dtypes; 0 where they are one."""
-    if ours == theirs:
-        return 0.0, 0.0
+def _relative_tolerance(ours: numpy.dtype, theirs: numpy.dtype, *, same: bool = True) -> float:
+    """Return the relative tolerance of the coarser of two dtypes; 0 if they are the same one and
+    `same` is True, or if both are of integers.
+    """
+    if same and ours == theirs:
+        return 0.0
     floats = [dtype for dtype in (ours, theirs) if dtype.kind not in "biu"]
-    return max((_ALLOWED.get(dtype.name, _FP8) for dtype in floats), default=(0.0, 0.0))
+    return max(map(relative_tolerance, floats), default=0.0)
+
+
+def _tolerance(
+    theirs: numpy.ndarray, default: float, rtol: float | None, atol: float | None
+) -> tuple[float, float]:
+    """Return rtol and atol: those given; else the default, and its part of the size of `theirs`."""
+    if rtol is not None or atol is not None:
+        return rtol or 0.0, atol or 0.0
+    if not default:
+        return 0.0, 0.0
+    return default, default * size_of(torch.from_numpy(theirs.astype(numpy.float64)))

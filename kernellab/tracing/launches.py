@@ -36,9 +36,10 @@ from kernellab.interpreter.tiles import full
 from kernellab.ir.operations import global_effect
 from kernellab.ir.types import shape
 from kernellab.launch.argument_copies import copied, copied_back, tensors_in
-from kernellab.launch.differences import UNWRITTEN, tolerance, wrong_words
+from kernellab.launch.differences import UNWRITTEN, wrong_words
 from kernellab.launch.preparation import EntryPoint, prepare_bound, takes_launch
 from kernellab.launch.reference_results import Reference, Results, expected_results, tensor_about
+from kernellab.launch.tolerances import dot_tolerance, tolerance
 from kernellab.records import BoundLaunch, Target
 from kernellab.records.launches import RunOptions
 from kernellab.tracing.recorder import (
@@ -162,12 +163,16 @@ class WrongElement:
         return f"{wrong_words(element, self.actual, self.expected, self.count, self.size)}."
 
 
-def wrong_element(values: Mapping[str, Any], expected: Results) -> WrongElement | None:
-    """The first element that a run left otherwise than expected; None where there is none."""
+def wrong_element(
+    values: Mapping[str, Any], expected: Results, rounding: float = 0.0
+) -> WrongElement | None:
+    """Return the first element that a run left otherwise than expected; None if there is none.
+    `rounding` is the `dot_tolerance` of the kernel.
+    """
     for name, right in expected.items():
         left = tensor_about(values[name])
         assert left is not None  # `right_results` has seen to that
-        off = _off(left, right, expected.allowed.get(name))
+        off = _off(left, right, expected.allowed.get(name), rounding)
         if off.any():
             place = tuple(int(i) for i in off.nonzero()[0])
             offset = sum(i * step for i, step in zip(place, left.stride()))
@@ -183,7 +188,9 @@ def wrong_element(values: Mapping[str, Any], expected: Results) -> WrongElement 
     return None
 
 
-def _off(left: torch.Tensor, right: torch.Tensor, allowed: torch.Tensor | None) -> torch.Tensor:
+def _off(
+    left: torch.Tensor, right: torch.Tensor, allowed: torch.Tensor | None, rounding: float
+) -> torch.Tensor:
     """Where elements are farther off than allowed; than the default of the dtype for None."""
     if not right.is_floating_point():
         return left != right
@@ -191,7 +198,7 @@ def _off(left: torch.Tensor, right: torch.Tensor, allowed: torch.Tensor | None) 
     if allowed is not None:
         same = (actual == expected) | (actual.isnan() & expected.isnan())
         return ~(same | ((actual - expected).abs() <= allowed))
-    rtol, atol = tolerance(right, None, None)
+    rtol, atol = tolerance(right, None, None, rounding)
     return ~torch.isclose(actual, expected, rtol, atol, equal_nan=True)
 
 
@@ -270,7 +277,8 @@ class TracedLaunch:
                 seen, _ = closer.traced_once(again, exact_bytes, operations, unseen)
             if seen.fault is not None and seen.fault.step is not None:
                 values, trace = again, seen
-        wrong = wrong_element(values, expected) if trace.fault is None else None
+        rounding = trace.facts.rounding
+        wrong = wrong_element(values, expected, rounding) if trace.fault is None else None
         if wrong is not None:
             trace = kept.opened_at(wrong, trace, exact_bytes, operations)
         if in_place:
@@ -455,6 +463,7 @@ class TracedLaunch:
             },
             options={name: str(value) for name, value in self.options.changed().items()},
             largest_exact=exact_bytes,
+            rounding=dot_tolerance(self.code.batch.module),
         )
 
 

@@ -292,9 +292,10 @@ class Trace(Sequence[Step]):
                 compared by their names, one value after the other. Or what a launch elsewhere, on a
                 GPU say, left in the arguments: name -> tensor; compared are the elements that the
                 traced programs wrote.
-            rtol, atol: how far off a float may be: `atol + rtol * |theirs|`. None asks for
-                equal bits where dtypes agree, and else allows what torch.testing does for
-                the coarser one.
+            rtol, atol: how far off a float may be: `atol + rtol * |theirs|`. By default,
+                variables of one dtype must have the same bits; variables of two dtypes, and the
+                results of another launch, have the tolerance of the coarser dtype, as in
+                `kernellab.check(..., expect=...)` and `kernellab.tune(..., reference=...)`.
 
         Returns:
             The difference: which step, which variable, which element, both values. It is false

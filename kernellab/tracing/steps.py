@@ -21,6 +21,7 @@ import numpy
 from kernellab.common.containers import distinct
 from kernellab.common.saved_files import (
     MOST_LINES,
+    Amount,
     Count,
     Limits,
     Line,
@@ -525,6 +526,7 @@ class TraceFacts:
         constants: the values of constexprs, shown.
         options: of the launch, where they are not the default.
         largest_exact: values of more bytes were kept as summaries.
+        rounding: the relative tolerance of the roughest dot of fp32 tiles; 0 if there is none.
     """
 
     kernel: str
@@ -535,6 +537,7 @@ class TraceFacts:
     constants: Mapping[str, str]
     options: Mapping[str, str]
     largest_exact: Count
+    rounding: Amount = 0.0
 
 
 # Traces written to files.

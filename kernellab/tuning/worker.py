@@ -37,8 +37,9 @@ from kernellab.errors import (
     UnsupportedOperation,
 )
 from kernellab.launch.argument_copies import tensors_in
-from kernellab.launch.differences import Contents, differences_between, tolerance
+from kernellab.launch.differences import Contents, differences_between
 from kernellab.launch.dispatch import interpret
+from kernellab.launch.tolerances import dot_tolerance, tolerance
 from kernellab.profiling.estimates.counts import count, with_memory
 from kernellab.profiling.estimates.model import CALIBRATION, Model, estimated_gpu
 from kernellab.records import Compilation, Target
@@ -424,6 +425,14 @@ class _Stage:
             torch.cuda.synchronize()
         return dict(tensors_in(self.arguments.values))
 
+    def rounding(self, task: Task) -> float:
+        """Return the relative tolerance of the roughest dot of a config; 0 if it has none."""
+        from kernellab.interpreter.execution.program import program_code
+
+        values = {**self.arguments.values, **task.values}
+        call = BoundCall(task.specialization, values, task.options)
+        return dot_tolerance(program_code(self.job.kernel, call, self.job.target).module)
+
     def set_standard(self, packed_task: bytes, results: Contents | None = None) -> None:
         """Take this config's results as the expected ones; None for `results` runs the config."""
         results = self.run(unpack(packed_task)) if results is None else results
@@ -516,12 +525,20 @@ def _of_exception(error: Exception) -> Outcome:
 
 def _check(stage: _Stage, packed_task: bytes) -> str:
     """Run once and compare the results; return what they were compared with."""
-    results = stage.run(unpack(packed_task))
+    task = unpack(packed_task)
+    results = stage.run(task)
     if stage.expected is None:
         stage.set_standard(packed_task, results)
         return stage.compared_with
     job = stage.job
-    check_results(results, stage.expected, stage.compared_with, job.rtol, job.atol)
+    check_results(
+        results,
+        stage.expected,
+        stage.compared_with,
+        job.rtol,
+        job.atol,
+        lambda: stage.rounding(task),
+    )
     return stage.compared_with
 
 
@@ -546,6 +563,7 @@ def check_results(
     compared_with: str,
     rtol: float | None,
     atol: float | None,
+    rounding: Callable[[], float] = lambda: 0.0,
 ) -> None:
     """Compare tensors with the expected ones, by name.
 
@@ -553,14 +571,19 @@ def check_results(
         results, expected: tensors by parameter.
         compared_with: where the expected tensors come from, for the message.
         rtol, atol: the tolerances; None takes those of the dtype.
+        rounding: returns the relative tolerance of the kernel's dots, which replaces that of the
+            dtype if it is larger; called only if a tensor differs.
 
     Raises:
         WrongResult: a tensor differs by more than the tolerance.
     """
     for name, want in expected.items():
         allowed = tolerance(want, rtol, atol)
-        for difference in differences_between({name: want}, {name: results[name]}, *allowed):
-            raise WrongResult(_format_difference(difference, compared_with))
+        sides = {name: want}, {name: results[name]}
+        for _ in differences_between(*sides, *allowed):
+            allowed = tolerance(want, rtol, atol, rounding())
+            for difference in differences_between(*sides, *allowed):
+                raise WrongResult(_format_difference(difference, compared_with))
 
 
 def _format_difference(difference: Difference, compared_with: str) -> str:

@@ -89,7 +89,7 @@ class DotPrecision(Detector):
         """Return whether the operation is an fp32 dot in another precision, or a loop over dots."""
         if isinstance(operation, mlir.ForOp):
             return any(_adds_up(op, operation) for op in operation.block.ops)
-        return precision_of(operation) not in (None, "ieee")
+        return tt.precision_of(operation) not in (None, "ieee")
 
     def computed(self, computed: Computed) -> None:
         """Compare a dot, or what a loop has accumulated."""
@@ -140,16 +140,9 @@ class DotPrecision(Detector):
             self.collector.add((op, ""), loss.facts, loss.programs)
 
 
-def precision_of(op: Operation) -> str | None:
-    """Return the precision of a dot of fp32 tiles; None for any other operation."""
-    if not isinstance(op, tt.DotOp) or dtype(op.a.type) != FLOAT32 or op.input_precision is None:
-        return None
-    return tt.INPUT_PRECISIONS[op.input_precision.value.data]
-
-
 def _adds_up(op: Operation, loop: mlir.ForOp) -> bool:
     """Return whether the loop does nothing with this dot's result but accumulate it."""
-    if precision_of(op) in (None, "ieee"):
+    if tt.precision_of(op) in (None, "ieee"):
         return False
     assert isinstance(op, tt.DotOp)
     sum_ = op.c
@@ -199,7 +192,7 @@ def _facts(computed: Computed, part: float, exact: Array, error: Array) -> Facts
     place = tuple(int(i) for i in numpy.unravel_index(flat, exact.shape))
     right, wrong = float(exact[place]), float(exact[place] + error[place])
     gives, instead = number_texts(wrong, right)
-    precision = precision_of(computed.operation)
+    precision = tt.precision_of(computed.operation)
     return {
         "kind": "dot-precision",
         "places": computed.calls(),
@@ -239,7 +232,7 @@ about the tolerance."""
 
 def _rounds(op: Operation) -> bool:
     """Return whether an operation is a dot of fp32 tiles in another precision."""
-    return precision_of(op) not in (None, "ieee")
+    return tt.precision_of(op) not in (None, "ieee")
 
 
 def cancelling(op: Operation) -> int | None:
@@ -314,7 +307,7 @@ class ProductEffects(ExactRun):
 
     def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
         op, lane = departure.computed.operation, departure.lane
-        precision = precision_of(op) or ""
+        precision = tt.precision_of(op) or ""
         gives, instead = number_texts(
             departure.at(departure.result, lane), departure.at(departure.exact, lane)
         )

@@ -17,14 +17,17 @@ from kernellab.checker.arguments import LazyCopies, strides_for
 from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.compare import Apart, Results, differences, within
 from kernellab.checker.detector import Detector, Stopped
+from kernellab.checker.detectors.rounding import Rounding, explained
 from kernellab.checker.element_inputs import LastWriter, inputs_by_argument, inputs_in, last_writer
 from kernellab.checker.records import Inputs
 from kernellab.checker.slices import unchanged_storages
+from kernellab.common.text import counted
 from kernellab.errors import KernelFault, KernelLabError
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.ir.locations import locate
 from kernellab.launch.differences import UNWRITTEN, wrong_words
+from kernellab.launch.tolerances import tolerance
 from kernellab.triton_api import definition_of
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ class WrongResult(Detector):
     that wrote the first wrong element.
     """
 
-    kinds = ("wrong-result",)
+    kinds = ("wrong-result", "rounding")
 
     @classmethod
     def concerns(cls, run: CheckedRun) -> bool:
@@ -50,8 +53,46 @@ class WrongResult(Detector):
         expected = Results(self.run.expected, LazyCopies())
         allowed = within(*self.run.tolerances, self.run.expected.allowed)
         for apart in differences(actual, expected, allowed):
+            rounding = self._rounding(apart.name, session)
+            if rounding is not None and rounding.within:
+                self._report_rounding(apart, rounding)
+                continue
             writer = last_writer(apart, session.repeat)
-            self._report(apart, writer, self._inputs(apart, writer, session))
+            self._report(apart, writer, self._inputs(apart, writer, session), rounding)
+
+    def _rounding(self, name: str, session: CheckSession) -> Rounding | None:
+        """Return why a result differs, if rounding is the only reason."""
+        right = self.run.expected[name]
+        stated = self.run.expected.allowed.get(name)
+        if stated is None:
+            relative, absolute = tolerance(right, *self.run.tolerances)
+            if not relative and not absolute:
+                return None  # every bit counts
+            stated = absolute + relative * right.double().abs()
+        return explained(session, name, right, stated)
+
+    def _report_rounding(self, apart: Apart, rounding: Rounding) -> None:
+        """Report a difference that is within the bound of the kernel's operations."""
+        size = self.run.tensors[apart.name].numel()
+        facts = {
+            "kind": "rounding",
+            "severity": "note",
+            "argument": apart.name,
+            "index": apart.index,
+            "places": rounding.places,
+            "message": (
+                f"{apart.name} differs from the expected values in {apart.count:,} of "
+                f"{counted(size, 'element')}, by rounding alone: {rounding.words}. "
+                f"{apart.element} is {apart.value_text}, and {apart.other_text} is expected"
+            ),
+            "advice": (
+                "The kernel is right within the bound that follows from its operations and their "
+                "dtypes. To accept the difference without a note, pass rtol=."
+            ),
+            "cause": rounding.kind,
+            "errors": (rounding.error, rounding.remaining),
+        }
+        self.collector.add(apart.name, facts, (), apart.count)
 
     def _inputs(
         self, apart: Apart, writer: LastWriter, session: CheckSession
@@ -66,7 +107,13 @@ class WrongResult(Detector):
         except KernelLabError:
             return None
 
-    def _report(self, apart: Apart, writer: LastWriter, inputs: tuple[Inputs, ...] | None) -> None:
+    def _report(
+        self,
+        apart: Apart,
+        writer: LastWriter,
+        inputs: tuple[Inputs, ...] | None,
+        rounding: Rounding | None,
+    ) -> None:
         size = self.run.tensors[apart.name].numel()
         facts: dict[str, Any] = {
             "kind": self.kinds[0],
@@ -85,6 +132,9 @@ class WrongResult(Detector):
                 "advice": _STEP.format(_program_option(program)),
             }
         facts["message"] = wrong_words(apart.element, apart.value, apart.other, apart.count, size)
+        if rounding is not None:
+            facts["message"] += f". The cause is rounding: {rounding.words}"
+            facts |= {"cause": rounding.kind, "errors": (rounding.error, rounding.remaining)}
         self.collector.add(
             apart.name, facts, () if writer.last is None else (writer.last,), apart.count
         )
