@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import itertools
 import math
+import operator
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,7 +18,14 @@ from typing import Any
 import torch
 
 from kernellab import triton_api
-from kernellab.checker.kernel_source import NotReadable, Source, called, in_brackets, keyword_of
+from kernellab.checker.kernel_source import (
+    NotReadable,
+    Source,
+    called,
+    in_brackets,
+    is_condition,
+    mask_argument,
+)
 from kernellab.checker.records import Finding, Findings, Proposal
 from kernellab.checker.rewrites import WRONG, Family, Rewrite, dtypes
 from kernellab.common.system import OutOfTime, limited
@@ -265,6 +273,8 @@ def only_some(result: WrongTensor) -> str | None:
             name = next((n for n, v in result.numbers.items() if v == first and first > 1), "")
             is_rest = last == size - 1
             until = "on" if is_rest else f"to {last}"
+            if which and first == last:
+                return f"Only {which[:-1]} {f'{first} ({name})' if name else first} is wrong."
             if which and (first or not is_rest):
                 start = f"{first} ({name})" if name else str(first)
                 return (
@@ -400,6 +410,9 @@ took longer, nothing is tried.
 _SEARCHED: Mapping[str, tuple[Family, ...]] = {"wrong-result": WRONG, "rounding": (dtypes,)}
 """The kinds of findings for which changes are searched -> those that are tried."""
 
+_MASKED = ("out-of-bounds", "race", "lane-collision")
+"""The kinds of findings that a missing mask may cause."""
+
 _MOST_PLACES = 3
 """The most places of a proposal's expression that are tried."""
 
@@ -434,7 +447,11 @@ class Trial:
         known: list[Finding] = []
         left = _MOST_FINDINGS
         for finding in findings.findings:
-            is_tried = left > 0 and (finding.kind in _SEARCHED or bool(finding.proposals))
+            is_tried = left > 0 and (
+                finding.kind in _SEARCHED
+                or bool(finding.proposals)
+                or (finding.kind in _MASKED and bool(self._unused_masks))
+            )
             left -= is_tried
             known.append(self._with_fix(finding, findings) if is_tried else finding)
         return replace(findings, findings=tuple(known))
@@ -451,8 +468,12 @@ class Trial:
         return Source(str(self.kernel.src), self.values)
 
     def _with_fix(self, finding: Finding, before: Findings) -> Finding:
+        if finding.kind in _MASKED and self._unused_masks:
+            return self._with_unused_mask(finding, before)
         if finding.kind not in _SEARCHED:
             return self._with_proposal(finding, before)
+        if before.of_kind("overwritten-argument"):
+            return finding  # no change of the kernel keeps what the other argument overwrites
         families = _SEARCHED[finding.kind]
         repair = search(self._source, families, self._made, self._judge(finding, before), TRIES)
         if repair is None and finding.kind == "rounding":
@@ -466,6 +487,34 @@ class Trial:
         if finding.kind == "rounding":
             words = f"{finding.advice} {words}"
         return replace(finding, advice=words, changes=changes, verified=True)
+
+    @cached_property
+    def _unused_masks(self) -> Mapping[str, ast.expr]:
+        """The variables that are comparisons, and that the kernel never reads."""
+        try:
+            source = self._source
+            read = {name.id for name in source.names()}
+            return {
+                name: value
+                for name, value in source.assigned.items()
+                if is_condition(value) and name not in read
+            }
+        except NotReadable:
+            return {}
+
+    def _with_unused_mask(self, finding: Finding, before: Findings) -> Finding:
+        """Return the finding with the mask that the kernel makes and never uses."""
+        for name, value in self._unused_masks.items():
+            fails = _failing(self._source, value, {**self.values, **finding.values})
+            said = f"The mask {name} is made and never used{fails}."
+            proposal = Proposal(f"Pass mask={name}.", "", name)
+            tried = self._with_proposal(replace(finding, proposals=(proposal,)), before)
+            if tried.verified:
+                advice = f"{said} {proposal.words} {TRIED}"
+                return replace(tried, advice=advice)
+        if finding.proposals:
+            return self._with_proposal(finding, before)
+        return finding
 
     def _made(self, sources: Sequence[str]) -> list[Any]:
         return [triton_api.with_source(self.kernel, source) for source in sources]
@@ -521,6 +570,31 @@ class Trial:
         return changes_between(str(self.kernel.src), source, first)
 
 
+_HOLDS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+def _failing(source: Source, condition: ast.expr, values: Mapping[str, Any]) -> str:
+    """Return which comparison of a mask is false for known values, as text: "; n < N is false for
+    n = 40"; "" if none is.
+    """
+    for node in ast.walk(condition):
+        if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+            continue
+        left = node.left.value if isinstance(node.left, ast.Subscript) else node.left
+        sides = [values.get(source.of(side)) for side in (left, node.comparators[0])]
+        holds = _HOLDS.get(type(node.ops[0]))
+        if holds is None or not all(isinstance(side, int) for side in sides):
+            continue
+        if not holds(*sides):
+            return f"; {source.of(node)} is false for {source.of(left)} = {sides[0]}"
+    return ""
+
+
 TRIED = "This change was tried: the finding goes away, and no new one appears."
 
 
@@ -556,6 +630,9 @@ def proposed(source: Source, kernel: Any, finding: Finding, proposal: Proposal) 
         if proposal.old and isinstance(node, ast.expr):
             if _same(source.of(node), proposal.old):
                 yield source.replaced((node, proposal.new))
+        elif proposal.keyword:
+            if isinstance(node, ast.Call) and called(node) == "load" and _is_of(node, finding):
+                yield source.replaced((node, _with_keyword(source, node, proposal)))
         elif isinstance(node, ast.Call) and called(node) in ("load", "store", "atomic_add"):
             yield from _masked(source, node, finding.argument, proposal.new)
     for node in source.nodes:  # an index or a mask may have a name, and be on a line above
@@ -564,6 +641,18 @@ def proposed(source: Source, kernel: Any, finding: Finding, proposal: Proposal) 
                 yield source.replaced((node, proposal.new))
             elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
                 yield from _remainder(source, node, proposal)
+
+
+def _is_of(call: ast.Call, finding: Finding) -> bool:
+    """Return whether an access is one of the argument of a finding, as far as its text says."""
+    if not call.args:
+        return False
+    names = {node.id for node in ast.walk(call.args[0]) if isinstance(node, ast.Name)}
+    return finding.argument in names or len(names) == 1
+
+
+def _with_keyword(source: Source, call: ast.Call, proposal: Proposal) -> str:
+    return f"{source.of(call)[:-1].rstrip(', ')}, {proposal.keyword}={proposal.new})"
 
 
 def _remainder(source: Source, node: ast.BinOp, proposal: Proposal) -> Iterator[str]:
@@ -579,12 +668,12 @@ def _masked(source: Source, call: ast.Call, argument: str, condition: str) -> It
         isinstance(node, ast.Name) and node.id == argument for node in ast.walk(call.args[0])
     ):
         return
-    given = keyword_of(call, "mask")
+    given = mask_argument(call)
     if given is None:
         yield source.replaced((call, f"{source.of(call)[:-1].rstrip(', ')}, mask={condition})"))
     else:
-        mask = in_brackets(source.of(given.value))
-        yield source.replaced((given.value, f"{mask} & ({condition})"))
+        mask = in_brackets(source.of(given))
+        yield source.replaced((given, f"{mask} & ({condition})"))
 
 
 def _same(mine: str, other: str) -> bool:

@@ -226,6 +226,19 @@ def keyword_of(call: ast.Call, name: str) -> ast.keyword | None:
     return next((each for each in call.keywords if each.arg == name), None)
 
 
+_MASKS = {"load": 1, "store": 2, "atomic_add": 2}
+"""The position of the mask among the arguments of a call."""
+
+
+def mask_argument(call: ast.Call) -> ast.expr | None:
+    """Return the mask of an access, by keyword or by position; None if it has none."""
+    given = keyword_of(call, "mask")
+    if given is not None:
+        return given.value
+    position = _MASKS.get(called(call), len(call.args))
+    return call.args[position] if position < len(call.args) else None
+
+
 def is_condition(node: ast.expr) -> bool:
     """Return whether an expression is a comparison, or several joined by & and |."""
     if isinstance(node, ast.BinOp):

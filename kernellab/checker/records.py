@@ -90,11 +90,13 @@ class Proposal:
         words: what to do, as a sentence.
         old: the expression to replace, as it is written; "" for the mask of the access.
         new: what to write instead, or the condition to add to the mask.
+        keyword: the keyword argument of the load that `new` is the value of; then `old` is "".
     """
 
     words: str
     old: str
     new: str
+    keyword: str = ""
 
 
 @dataclass(frozen=True)

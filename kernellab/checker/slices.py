@@ -1,16 +1,16 @@
-"""What the addresses and masks of a kernel's accesses are computed from, how the kernel wrote an
-access, and which memory it may write. Nothing here runs the kernel.
+"""What the addresses and masks of a kernel's accesses are computed from, and which memory it may
+write. Nothing here runs the kernel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Literal
 
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from kernellab.checker.checked_run import CheckedRun
+from kernellab.interpreter.codegen.access_forms import function_of
 from kernellab.interpreter.codegen.analyses import handed_on
 from kernellab.interpreter.execution.launcher import argument_names
 from kernellab.interpreter.execution.program import (
@@ -21,11 +21,8 @@ from kernellab.interpreter.execution.program import (
     per_code,
 )
 from kernellab.ir import tt
-from kernellab.ir.locations import locate
 from kernellab.ir.operations import (
-    DescriptorAccess,
     GlobalAccess,
-    KeepsElements,
     RegionsOfElements,
     has,
     trait_of,
@@ -110,44 +107,6 @@ def _carried(function: Operation) -> Mapping[SSAValue, tuple[SSAValue, ...]]:
         for value, target in handed_on(op):
             arriving[target] = (*arriving.get(target, ()), value)
     return arriving
-
-
-def function_of(op: Operation) -> Operation:
-    """Return the function that contains an operation."""
-    while not isinstance(op, tt.FuncOp):
-        parent = op.parent_op()
-        assert parent is not None, "every operation of a kernel is in a function"
-        op = parent
-    return op
-
-
-# How the kernel wrote an access to memory, because the advice depends on it.
-
-
-Form = Literal["pointers", "block pointer", "descriptor"]
-
-
-def form_of(op: Operation) -> Form:
-    """Return how the kernel wrote an access.
-
-    Triton turns a block pointer into plain pointers in front of its first access, and gives their
-    arithmetic the line and column of that access; the arithmetic of other pointers has a different
-    column.
-    """
-    access = trait_of(op, GlobalAccess)
-    if isinstance(access, DescriptorAccess):
-        return "descriptor"
-    if access is None or not isinstance(op, tt.LoadOp | tt.StoreOp):
-        return "pointers"
-    made = access.indices_of(op)[0].owner
-    while isinstance(made, Operation) and has(made, KeepsElements):
-        made = made.operands[0].owner
-    if not isinstance(made, tt.AddPtrOp):
-        return "pointers"
-    others = (o for o in function_of(op).walk() if isinstance(o, tt.LoadOp | tt.StoreOp))
-    place = locate(made.location).frames
-    is_block = any(locate(other.location).frames == place for other in others)
-    return "block pointer" if is_block else "pointers"
 
 
 # Find the memory that a kernel may write, before it runs.

@@ -25,13 +25,27 @@ def name_of(value: SSAValue, user: Operation) -> str | None:
     while not isinstance(value, BlockArgument):
         assert isinstance(value, OpResult)
         name = variable_of(value, len(here.frames))
-        if name is not None and not (name == here.name and _is_on_the_way(value.op, here)):
+        is_own = not (name == here.name and _is_on_the_way(value.op, here))
+        if name is not None and is_own and not _is_part_of(name, value):
             return name
         if not _keeps_values(value.op):
             of_grid = isinstance(value.owner, tt.GetProgramIdOp | tt.GetNumProgramsOp)
             return described(value) if of_grid else None
         value = value.op.operands[0]
     return argument_name(value)
+
+
+def _is_part_of(name: str, value: OpResult) -> bool:
+    """Return whether a value has the name of what is assigned, and is a part of the expression: the
+    scalar of `u = s / cap` becomes a tile that has the name u.
+    """
+    if not has(value.op, KeepsElements):
+        return False
+    return any(
+        locate(use.operation.location).name == name and _is_on_the_way(value.op, place)
+        for use in value.uses
+        if (place := locate(use.operation.location)).name == name
+    )
 
 
 def _is_on_the_way(op: Operation, user: Location) -> bool:

@@ -40,7 +40,13 @@ from kernellab.common.text import string_of_assembly, string_of_ir
 from kernellab.errors import CompileError, KernelLabError, MachineError, SourcePosition
 from kernellab.records import Target
 from kernellab.triton_api.fixes import Fix, Refusal, fix_of, foreign_call
-from kernellab.triton_api.fixes.rules import Attempt, tried_change, variables_at, variables_inside
+from kernellab.triton_api.fixes.rules import (
+    Attempt,
+    first_that_helps,
+    tried_change,
+    variables_at,
+    variables_inside,
+)
 from kernellab.triton_api.functions import (
     definition_of,
     indentation,
@@ -253,6 +259,12 @@ def _with_tried(
     it, and without the fix if it does not.
     """
     if attempt is None or refusal.function is not kernel or is_variant(kernel):
+        return error
+    if fix.attempts:
+        helping = first_that_helps(refusal, fix, attempt)
+        if helping is not None:
+            advice, error.changes = helping
+            error.advice, error.verified = f"{error.advice} {advice}".strip(), True
         return error
     tried = tried_change(refusal, fix.advice, attempt)
     if tried:

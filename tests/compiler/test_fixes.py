@@ -594,8 +594,35 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(
         "constant assigned twice",
         "x: tl.constexpr = 3\ntl.store(y_ptr + i, x)",
-        ("x is already defined", "Use another name for the value that changes"),
+        ("A constexpr is assigned once", "Write x = 3, without tl.constexpr."),
         "scale: tl.constexpr = 3\ntl.store(y_ptr + i, scale)",
+    ),
+    Mistake(
+        "constant in an unrolled loop",
+        "for k in tl.static_range(2):\n    half: tl.constexpr = 64 // 2\n"
+        "    j = k * half + tl.arange(0, half)\n    tl.store(y_ptr + j, 1.0)",
+        ("tl.static_range repeats", "Move the line half: tl.constexpr = 64 // 2 above the loop."),
+        "half: tl.constexpr = 64 // 2\nfor k in tl.static_range(2):\n"
+        "    j = k * half + tl.arange(0, half)\n    tl.store(y_ptr + j, 1.0)",
+    ),
+    Mistake(
+        "constant of the number of an unrolled loop",
+        "for k in tl.static_range(2):\n    size: tl.constexpr = 16 * (k + 1)\n"
+        "    tl.store(y_ptr + tl.arange(0, size), 1.0)",
+        ("tl.static_range repeats", "Write 16 * (k + 1) in place of size in the loop."),
+        "for k in tl.static_range(2):\n    tl.store(y_ptr + tl.arange(0, 16 * (k + 1)), 1.0)",
+    ),
+    Mistake(
+        "none of the largest",
+        "k: tl.constexpr = 0\ntl.store(y_ptr + i, tl.topk(x, k))",
+        ("k is 0, and tl.topk needs a power of two", "Take the next power of two."),
+        "k: tl.constexpr = 4\ntl.store(y_ptr + tl.arange(0, k), tl.topk(x, k))",
+    ),
+    Mistake(
+        "constant that is not annotated",
+        "m = 64 // 2\nj = tl.arange(0, m)\ntl.store(y_ptr + j, 1.0)",
+        ("m is a value of the kernel", "Write m: tl.constexpr = 64 // 2."),
+        "m: tl.constexpr = 64 // 2\nj = tl.arange(0, m)\ntl.store(y_ptr + j, 1.0)",
     ),
     Mistake(
         "values in an f-string",

@@ -17,8 +17,9 @@ from kernellab.checker.detector import Detector, ProgramSet, Suspecting
 from kernellab.checker.numerics.nan_sources import is_float
 from kernellab.checker.numerics.reference_run import Departure, ExactRun, Harm
 from kernellab.checker.shadow_values import Array, lifted
-from kernellab.checker.slices import behind, function_of
+from kernellab.checker.slices import behind
 from kernellab.common.text import number_texts
+from kernellab.interpreter.codegen.access_forms import function_of
 from kernellab.interpreter.codegen.analyses import yielded
 from kernellab.interpreter.numerics import FLOAT32, FLOAT64, cut_to_tf32
 from kernellab.ir import mlir, tt

@@ -12,8 +12,8 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.records import Proposal
-from kernellab.checker.slices import form_of
 from kernellab.checker.value_names import name_of
+from kernellab.interpreter.codegen.access_forms import form_of
 from kernellab.interpreter.codegen.indices import all_parts_of, expression_of, lane_of
 from kernellab.interpreter.execution.bounds_advice import (
     Extents,
@@ -223,10 +223,11 @@ def _advice(
         why = _SKIPPED if is_skipped else ""
         return {"advice": hint, "why": why, "proposals": proposals}
     if not is_skipped:
-        what = _IN_STORAGE[form_of(access.operation)]
         effect = "reads" if access.action == "load" else "changes"
         words = f"A GPU does not report an error here: it {effect} the memory beside the view."
-        return {"advice": f"{what}. {words}"}
+        if form_of(access.operation) == "pointers":
+            return {**_pointer_advice(access, view, index, place, program), "why": words}
+        return {"advice": f"{_IN_STORAGE[form_of(access.operation)]}. {words}"}
     match form_of(access.operation):
         case "block pointer":
             how = _block_pointer_advice(access)
@@ -272,7 +273,6 @@ _SKIPPED = "The check skipped these elements and continued."
 
 
 _IN_STORAGE = {
-    "pointers": "Mask these elements, or check the strides that you pass",
     "block pointer": "Check the shape and the strides of the tl.make_block_ptr",
     "descriptor": "Check the shape and the strides of the descriptor",
 }

@@ -134,8 +134,8 @@ class Tf32(_Unrounded):
     ) -> tuple[Array, Array]:
         """Return what the dot gives in ieee, which rounds too, but to fp32."""
         a, b = (
-            numpy.broadcast_to(one, (len(one), *shape(source.type)))
-            for one, source in zip(operands, computed.operation.operands[:2])
+            numpy.broadcast_to(array, (len(array), *shape(source.type)))
+            for array, source in zip(operands, computed.operation.operands[:2])
         )
         rounded = numpy.matmul(a.astype(FLOAT32), b.astype(FLOAT32)).astype(FLOAT64)
         return super().departs(computed, operands, result, exact + (rounded - numpy.matmul(a, b)))
@@ -238,7 +238,7 @@ class _Bounds(Shadows):
                 continue
             match op:
                 case tt.DotOp() if position < 2:
-                    sizes = [numpy.abs(one) for one in actual]
+                    sizes = [numpy.abs(array) for array in actual]
                     sizes[position], sizes[2] = bound, numpy.zeros_like(sizes[2])
                     total = total + function(*sizes)
                 case tt.ReduceOp() | tt.ScanOp():
@@ -260,7 +260,7 @@ class _Bounds(Shadows):
             unit = min(unit, 2.0**-24)
         match op:
             case tt.DotOp():
-                sizes = [numpy.abs(one) for one in actual]
+                sizes = [numpy.abs(array) for array in actual]
                 sizes[2] = numpy.zeros_like(sizes[2])
                 terms = shape(op.a.type)[-1]
                 product = function_for(op)(*sizes)  # type: ignore[misc]

@@ -18,10 +18,12 @@ from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.compare import Apart, differences
 from kernellab.checker.detector import Detector, PendingFinding, Stopped
 from kernellab.checker.events import Change
+from kernellab.checker.records import Proposal
 from kernellab.checker.shadow_memory import ShadowArray, Storage, Storages
-from kernellab.checker.slices import Form, form_of
+from kernellab.checker.shadow_values import lifted
 from kernellab.compiler.targets import may_leave_masked_lanes_open
 from kernellab.errors import KernelFault
+from kernellab.interpreter.codegen.access_forms import Form, form_of
 from kernellab.interpreter.execution.program import ProgramCode, per_code
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.buffers import Buffer
@@ -226,33 +228,59 @@ class MissingOther(Detector):
         deciding = self._decided_by_zeros(session, op)
         if deciding is None:
             why = _ZEROS.format(target=target)
-            return {"message": start + effect, "why": why, "severity": "note"}
+            return {
+                "message": start + effect,
+                "why": why,
+                "severity": "note",
+                "proposals": _proposals(op, "0.0", "0"),
+            }
+        words, filling = deciding
+        sign = "-" if filling.number < 0 else ""
+        infinity = f'{sign}float("inf")'
         return {
-            "message": start + deciding,
+            "message": start + words,
             "why": f"On {target}, these elements hold zeros, and the zeros affect the result.",
+            "proposals": _proposals(op, infinity, ""),
         }
 
-    def _decided_by_zeros(self, session: CheckSession, op: Operation) -> str | None:
+    def _decided_by_zeros(
+        self, session: CheckSession, op: Operation
+    ) -> tuple[str, _Filling] | None:
         """Return the effect of zeros in the undefined elements of a load, compared with neutral
-        numbers, which do not affect the result: small ones for a maximum or the sum of a softmax.
-        None if zeros have no effect, as in a sum.
+        numbers, which do not affect the result: small ones for a maximum or the sum of a softmax;
+        and the first of those numbers. None if zeros have no effect, as in a sum, or if an element
+        that the load has read has no more effect than a zero, as in the maximum of absolute values.
         """
         kind = dtype(op.results[0].type)
+        if self._is_neutral(session, op):
+            return None
         for filling, farther in _NEUTRAL:
             if filling.of(kind) == farther.of(kind):
                 continue
             try:
-                low, lower = (
+                low, lower, nearer = (
                     session.repeat(change=_filled(frozenset((op,)), number)).results
-                    for number in (filling, farther)
+                    for number in (filling, farther, filling.nearer)
                 )
             except (Stopped, KernelFault):
                 continue
-            affected = {apart.name for apart in differences(low, lower)}
+            affected = {
+                apart.name for other in (lower, nearer) for apart in differences(low, other)
+            }
             for apart in differences(self.run.results, low):
                 if apart.name not in affected and math.isfinite(apart.other):
-                    return _comparison(apart, filling.words)
+                    return _comparison(apart, filling.words), filling
         return None
+
+    def _is_neutral(self, session: CheckSession, op: Operation) -> bool:
+        """Return whether elements that the load reads, repeated in the undefined elements, give
+        the same results as zeros: then both are neutral.
+        """
+        try:
+            repeated = session.repeat(change=_repeating(op)).results
+        except (Stopped, KernelFault):
+            return False
+        return not any(differences(self.run.results, repeated))
 
     def end(self) -> None:
         """Report nothing yet: the further runs decide what is a fault."""
@@ -287,6 +315,19 @@ def _comparison(apart: Apart, words: str) -> str:
     )
 
 
+def _proposals(op: Operation, number: str, integer: str) -> tuple[Proposal, ...]:
+    """Return other= with a number, to be tried; for a block pointer, the padding with zeros; none
+    where there is no such number of the type.
+    """
+    is_integer = dtype(op.results[0].type).kind in "iub"
+    value = integer if is_integer else number
+    if form_of(op) == "block pointer" and number == "0.0":
+        return (Proposal('Pass padding_option="zero".', "", '"zero"', "padding_option"),)
+    if not value or form_of(op) != "pointers":
+        return ()
+    return (Proposal(f"Pass other={value}.", "", value, "other"),)
+
+
 @dataclass(frozen=True)
 class _Words:
     """The words for loads of one form.
@@ -303,15 +344,13 @@ class _Words:
 _WORDS: Mapping[Form, _Words] = {
     "pointers": _Words(
         "other=, and the elements that its mask switches off",
-        "Set the value of these elements: other=0.0 for a sum, other=1.0 for a product, "
-        "other=-float('inf') for a maximum, other=float('inf') for a minimum. Or mask what is "
-        "computed from them: in the store, or with tl.where before a reduction.",
+        "Give these elements a value with other=, or mask what is computed from them: in the "
+        "store, or with tl.where before a reduction.",
     ),
     "block pointer": _Words(
         "padding_option=, and the elements beyond the boundaries that it checks",
-        'Set the value of these elements: padding_option="zero" for a sum; for a maximum or a '
-        "minimum, replace them with -float('inf') or float('inf') by tl.where. If they only go on "
-        "to a store, give the store the same boundary_check=.",
+        "Give these elements a value with padding_option= or tl.where, or mask what is computed "
+        "from them: if they only go on to a store, by the same boundary_check=.",
     ),
 }
 """Loads through a descriptor leave no element undefined: they fill in its padding."""
@@ -339,6 +378,11 @@ class _Filling:
     words: str
     number: float
     integer: int
+
+    @property
+    def nearer(self) -> _Filling:
+        """A hundredth of the value."""
+        return _Filling(self.words, self.number / 100, self.integer // 100)
 
     def format_for(self, are_integers: Set[bool]) -> str:
         """Return "NaN" or "12,345", or both if some loads are of floats and some of integers."""
@@ -387,6 +431,27 @@ def _filled(loads: frozenset[Operation], filling: _Filling) -> Change:
                 return request
             other = numpy.where(numpy.asarray(access.original.mask), other.dtype.type(0), other)
         return dataclasses.replace(request, other=other)
+
+    return change
+
+
+def _repeating(op: Operation) -> Change:
+    """Return a change of accesses that fills in an element that the same row of the load reads."""
+
+    def change(access: Access) -> MemoryAccess:
+        request = access.request
+        if access.operation is not op or not isinstance(request, Load) or access.on is None:
+            return request
+        if request.mask is None or request.other is not None or not access.rank:
+            return request
+        index, on = numpy.broadcast_arrays(
+            lifted(access.index, access.rank), lifted(access.on, access.rank)
+        )
+        first = numpy.argmax(on, axis=-1)[..., None]
+        place = numpy.take_along_axis(index, first, -1)
+        values = access.buffer.elements.take(place, mode="clip")
+        known = numpy.where(on.any(axis=-1, keepdims=True), values, values.dtype.type(0))
+        return dataclasses.replace(request, other=numpy.broadcast_to(known, index.shape))
 
     return change
 

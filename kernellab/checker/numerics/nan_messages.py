@@ -11,8 +11,8 @@ import numpy
 from xdsl.ir import Operation, SSAValue
 
 from kernellab.checker.numerics.nan_sources import Origin, is_float
-from kernellab.checker.slices import function_of
 from kernellab.checker.value_names import name_of
+from kernellab.interpreter.codegen.access_forms import function_of
 from kernellab.interpreter.codegen.analyses import handed_on
 from kernellab.interpreter.numerics import largest_finite, widen
 from kernellab.ir import mlir, tt

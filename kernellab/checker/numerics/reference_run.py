@@ -33,8 +33,9 @@ from kernellab.checker.shadow_values import (
     moved,
     reach,
 )
-from kernellab.checker.slices import behind, function_of, mask_of, placing, stored_value
+from kernellab.checker.slices import behind, mask_of, placing, stored_value
 from kernellab.common.text import number_texts
+from kernellab.interpreter.codegen.access_forms import function_of
 from kernellab.interpreter.memory.global_memory import Atomic, Load, Store, lanes_on
 from kernellab.interpreter.numerics import FLOAT64, widen
 from kernellab.interpreter.tiles import Value

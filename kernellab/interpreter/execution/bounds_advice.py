@@ -34,6 +34,7 @@ from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.ir import mlir, tt
 from kernellab.ir.locations import argument_name, locate
 from kernellab.ir.operations import Elementwise, KeepsElements, PointerAccess, has, trait_of
+from kernellab.ir.types import element_type
 
 # The value of one element of one program, while its code is stopped.
 
@@ -109,6 +110,64 @@ def constant_of(op: mlir.ConstantOp) -> int | None:
             return first if isinstance(first, int) else None
         case _:
             return None
+
+
+# Integer arithmetic that wraps on the way to an address.
+
+
+_EXACT: Mapping[type, tuple[str, Callable[[int, int], int]]] = {
+    mlir.AddIOp: ("+", operator.add),
+    mlir.SubIOp: ("-", operator.sub),
+    mlir.MulIOp: ("*", operator.mul),
+}
+
+
+def overflow_of(op: Operation, lane: Lane, values: LaneValues) -> str:
+    """Return which arithmetic on the way to an address wraps, as a sentence; "" if none is found.
+
+    Args:
+        op: the access, at a lane that is on and outside.
+    """
+    access = trait_of(op, PointerAccess)
+    if access is None:
+        return ""
+    waiting: list[tuple[SSAValue, Lane]] = [(access.indices_of(op)[0], lane)]
+    seen: set[SSAValue] = set()
+    while waiting:
+        value, at = waiting.pop()
+        owner = value.owner
+        if value in seen or not isinstance(owner, Operation) or owner.regions:
+            continue
+        seen.add(value)
+        lanes = [lane_of(owner, operand, at) for operand in owner.operands]
+        if words := _wrapped(owner, lanes, values):
+            return words
+        waiting += [(o, there) for o, there in zip(owner.operands, lanes) if there is not None]
+    return ""
+
+
+def _wrapped(op: Operation, lanes: Sequence[Lane | None], values: LaneValues) -> str:
+    kind = type(op)
+    element = element_type(op.results[0].type) if kind in _EXACT else None
+    if not isinstance(element, builtin.IntegerType):
+        return ""
+    numbers = [
+        None if lane is None else values.at(operand, lane)
+        for operand, lane in zip(op.operands, lanes)
+    ]
+    left, right = numbers
+    if left is None or right is None:
+        return ""
+    sign, exactly = _EXACT[kind]
+    exact, bits = exactly(left, right), element.width.data
+    half = 1 << (bits - 1)
+    if -half <= exact < half:
+        return ""
+    wrapped = (exact + half) % (2 * half) - half
+    return (
+        f"{left:,} {sign} {right:,} = {exact:,} does not fit in int{bits}; it wraps to "
+        f"{wrapped:,}. Compute it in int64: cast one operand to tl.int64 before the arithmetic."
+    )
 
 
 # The coordinates of an access, the axes that they go along, and the advice.

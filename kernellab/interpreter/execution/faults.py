@@ -28,9 +28,15 @@ from kernellab.errors import (
     frame_at,
     source_line,
 )
+from kernellab.interpreter.codegen.access_forms import form_of
 from kernellab.interpreter.codegen.code_writer import is_among, located_at
 from kernellab.interpreter.codegen.indices import parts_of
-from kernellab.interpreter.execution.bounds_advice import Extents, LaneValues, bounds_advice
+from kernellab.interpreter.execution.bounds_advice import (
+    Extents,
+    LaneValues,
+    bounds_advice,
+    overflow_of,
+)
 from kernellab.interpreter.execution.grid import Grid, Programs
 from kernellab.interpreter.execution.program import HIDDEN_FILE, ProgramCode, memory_effects
 from kernellab.interpreter.execution.runtime import FailedAssertion
@@ -226,8 +232,12 @@ def _fix(
         return ""
     values = LaneValues(entry.tb_frame, fault.program, code, call)
     extents = Extents.of(fault.buffer)
+    if overflow := overflow_of(operation, fault.place, values):
+        return overflow
     advice = bounds_advice(operation, fault.place, values, extents, fault.index)
-    return "" if advice is None else f"{advice.facts} {advice.change}".rstrip()
+    if advice is None or form_of(operation) == "block pointer":
+        return ""  # a block pointer has no mask, and its coordinates are those of its shape
+    return f"{advice.facts} {advice.change}".rstrip()
 
 
 def _out_of_bounds(

@@ -1,16 +1,16 @@
 """Reasons and fixes for what Triton's front end refuses, with the kernel's own names.
 
-The rules are in `values.py`, `shapes.py`, `types.py` and `syntax.py`, one per message, and here
-for messages that say all that a fix needs. `values.py` has the replacements of functions of torch,
-NumPy and math too. To support another message, add a row here, or a function with `@rule(PATTERN)`
-above it, and a row in `tests/compiler/test_fixes.py`.
+The rules are in `constants.py`, `values.py`, `shapes.py`, `types.py` and `syntax.py`, one per
+message, and here for messages that say all that a fix needs. `values.py` has the replacements of
+functions of torch, NumPy and math too. To support another message, add a row here, or a function
+with `@rule(PATTERN)` above it, and a row in `tests/compiler/test_fixes.py`.
 """
 
 from __future__ import annotations
 
 import re
 
-from kernellab.triton_api.fixes import shapes, syntax, types, values
+from kernellab.triton_api.fixes import constants, shapes, syntax, types, values
 from kernellab.triton_api.fixes.rules import Fix, Refusal, fix_of, rule
 from kernellab.triton_api.fixes.values import foreign_call
 
@@ -43,10 +43,6 @@ _FIXES = {
     r"`if` conditionals can only accept values of type": (
         "the condition of this if is not a truth value.",
         "Compare: if x is not None, if n > 0, if FLAG == 1.",
-    ),
-    r"cannot reassign constexpr (\w+) in the loop|(\w+) is already defined\. constexpr cannot": (
-        "",
-        "Use another name for the value that changes, or write {0} without tl.constexpr.",
     ),
     r"Loop carried variable (\w+) changed type|Loop carried variable (\w+) is not a triton value": (
         "{0} has another type before the loop than after an iteration.",
@@ -101,6 +97,7 @@ for _pattern, (_reason, _advice) in _FIXES.items():
 __all__ = [
     "Fix",
     "Refusal",
+    "constants",
     "fix_of",
     "foreign_call",
     "shapes",

@@ -25,6 +25,14 @@ from kernellab.triton_api.kernel_contents import with_source
 
 
 @dataclass(frozen=True)
+class Attempted:
+    """A fix with the source that it means; it is shown only if the front end takes that source."""
+
+    advice: str
+    source: str
+
+
+@dataclass(frozen=True)
 class Fix:
     """What a message means, and what to write instead."""
 
@@ -33,6 +41,8 @@ class Fix:
     advice: str
     replaces: bool = False
     """Whether the message itself says nothing to a reader, such as "list index out of range"."""
+    attempts: tuple[Attempted, ...] = ()
+    """Fixes to try in turn, instead of `advice`; the first that helps is shown."""
 
 
 _PLAIN_WORDS = ("a", "an", "it", "the", "this", "axis", "tiles", "elements", "attributes")
@@ -268,6 +278,19 @@ def tried_change(refusal: Refusal, advice: str, attempt: Attempt) -> tuple[Chang
             attempt(with_source(refusal.function, changed))
             return changes_between(source, changed, definition_of(refusal.function).line)
     return () if sources else None
+
+
+def first_that_helps(
+    refusal: Refusal, fix: Fix, attempt: Attempt
+) -> tuple[str, tuple[Change, ...]] | None:
+    """Return the first fix of `attempts` that the front end takes, with its change."""
+    source = str(refusal.function.src)
+    for attempted in fix.attempts:
+        with suppress(Exception):  # the front end's, of a change that does not help
+            attempt(with_source(refusal.function, attempted.source))
+            first = definition_of(refusal.function).line
+            return attempted.advice, changes_between(source, attempted.source, first)
+    return None
 
 
 def _sources(refusal: Refusal, advice: str, source: str) -> Iterator[str]:

@@ -17,6 +17,7 @@ import triton.language as tl
 
 from kernellab.common.text import shown
 from kernellab.errors.exceptions import nearest
+from kernellab.triton_api.fixes.constants import computed_constant
 from kernellab.triton_api.fixes.rules import Fix, Refusal, is_pointer, is_tile, kind_of, rule
 from kernellab.triton_api.functions import named_outside, scope_of
 
@@ -385,7 +386,15 @@ def _must_be_constant(refused: Refusal, _: re.Match[str], why: str, otherwise: s
     named = [name for name in refused.names(part) if _is_unknown(refused, name)]
     parameters = [name for name in named if refused.is_parameter(name)]
     if not parameters:
+        attempts = computed_constant(refused, named[0]) if named else ()
         held = f"{named[0]} is computed by the kernel." if named else ""
+        if attempts:
+            name = named[0]
+            taken = f"Take it as a parameter, NAME: tl.constexpr.{otherwise}"
+            uncomputed = all(not _is_unknown(refused, each) for each in _sources_of(refused, name))
+            if uncomputed:
+                return Fix(f"{why}, and {name} is a value of the kernel.", "", attempts=attempts)
+            return Fix(f"{why}.", f"{held} {taken}".strip())
         advice = f"{held} Take it as a parameter, NAME: tl.constexpr.{otherwise}".strip()
         return Fix(f"{why}.", advice)
     whose = refused.function.__name__
@@ -423,10 +432,37 @@ for _pattern, _why, _otherwise in _CONSTANTS:
     rule(_pattern)(partial(_must_be_constant, why=_why, otherwise=_otherwise))
 
 
+def _sources_of(refused: Refusal, name: str) -> list[str]:
+    """Return the names that a variable is computed from, where it is assigned once."""
+    return [
+        node.id
+        for each in ast.walk(refused.function.parse())
+        if isinstance(each, ast.Assign) and refused.names(each.targets[0]) == [name]
+        for node in ast.walk(each.value)
+        if isinstance(node, ast.Name) and node.id != "tl"
+    ]
+
+
 def _is_unknown(refused: Refusal, name: str) -> bool:
     """Whether a name is a variable whose value the compiler does not know."""
     value = refused.scope.get(name)
     return value is not None and isinstance(value, tl.tensor)
+
+
+@rule(r"'dtype' object has no attribute 'numel'")
+def _topk(refused: Refusal, _: re.Match[str]) -> Fix | None:
+    for node in refused.nodes():
+        if isinstance(node, ast.Call) and refused.text(node.func).endswith("topk"):
+            given = [word.value for word in node.keywords if word.arg == "k"] or node.args[1:2]
+            value = refused.scope.get(given[0].id) if isinstance(given[0], ast.Name) else given[0]
+            number = getattr(value, "value", None)
+            if isinstance(number, int):
+                reason = (
+                    f"{refused.text(given[0])} is {number}, and tl.topk needs a power of two, from "
+                    "1 to the number of elements."
+                )
+                return Fix(reason, "Take the next power of two.", replaces=True)
+    return None
 
 
 @rule(r"range must be a power of 2")
