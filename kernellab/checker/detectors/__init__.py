@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from kernellab.checker.detector import Detector
+from kernellab.checker.detectors.contracts import (
+    HistogramBins,
+    NotAssociative,
+    OverwrittenArgument,
+    SizeOfTopk,
+)
 from kernellab.checker.detectors.dots import DotCancellation, DotPrecision
 from kernellab.checker.detectors.hints import BrokenHints, DescriptorAlignment, FailedAssertion
 from kernellab.checker.detectors.integers import (
@@ -37,6 +43,10 @@ DETECTORS: tuple[type[Detector], ...] = (
     IndexOverflow,
     BrokenHints,
     DescriptorAlignment,
+    HistogramBins,
+    SizeOfTopk,
+    NotAssociative,
+    OverwrittenArgument,
     NonFinite,
     HalfOverflow,
     NarrowOverflow,

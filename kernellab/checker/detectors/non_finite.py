@@ -21,6 +21,7 @@ from kernellab.checker.numerics.nan_sources import (
     Origin,
     Origins,
     calls_of_combiner,
+    decides_integers,
     is_float,
     is_float_type,
     may_begin,
@@ -29,7 +30,7 @@ from kernellab.checker.numerics.nan_sources import (
 )
 from kernellab.checker.numerics.reference_run import Departure, ExactRun, Harm
 from kernellab.checker.shadow_values import Array, StoredShadows, lifted, reach, swap_of_pairs
-from kernellab.checker.slices import stored_value
+from kernellab.checker.slices import mask_of, placing, stored_value
 from kernellab.common.text import counted
 from kernellab.interpreter.execution.launcher import argument_names
 from kernellab.interpreter.execution.program import (
@@ -40,6 +41,7 @@ from kernellab.interpreter.execution.program import (
     per_code,
 )
 from kernellab.interpreter.memory.global_memory import Atomic, Load, Store
+from kernellab.interpreter.numerics import widen
 from kernellab.interpreter.tiles import Value
 from kernellab.ir import mlir, tt
 from kernellab.ir.operations import (
@@ -50,7 +52,7 @@ from kernellab.ir.operations import (
     function_of_elements,
     has,
 )
-from kernellab.ir.types import dtype, shape
+from kernellab.ir.types import dtype, is_pointer, shape
 
 if TYPE_CHECKING:
     from kernellab.checker.session import CheckSession
@@ -108,7 +110,7 @@ class NonFiniteOrigins(Detector):
             return True  # the bits may be those of floats
         if isinstance(operation, mlir.XOrIOp):
             return swap_of_pairs(operation) is not None
-        return any(is_float(result) for result in operation.results)
+        return bool(operation.results)
 
     def computed(self, computed: Computed) -> None:
         """Follow the values through the operation."""
@@ -121,11 +123,13 @@ class NonFiniteOrigins(Detector):
     def before(self, access: Access) -> None:
         """Record which of the stored values have an origin."""
         request, value = access.request, stored_value(access.operation)
-        if not isinstance(request, Store | Atomic) or value is None or not is_float(value):
+        self._note_place(access)
+        if not isinstance(request, Store | Atomic) or value is None or is_pointer(value.type):
             return
         stored = lifted(request.value, access.rank)
-        shadow = self._origins[value]
-        numbers = None if shadow is None else self._origins.followed(shadow, stored)
+        numbers = self._origins[value]
+        if numbers is not None and is_float(value):
+            numbers = self._origins.followed(numbers, stored)
         written = self._memory.write(access, numbers)
         if written is not None:
             self._note(access, stored, written.index, written.numbers)
@@ -138,6 +142,20 @@ class NonFiniteOrigins(Detector):
             read = self._memory.read(access)
             if read is not None:
                 self._origins.read[access.operation] = read
+
+    def _note_place(self, access: Access) -> None:
+        """Record the NaN that decided which elements an access goes to."""
+        for value in placing(access.operation):
+            numbers = self._origins[value]
+            if numbers is None or value is mask_of(access.operation):
+                continue
+            on: Any = True if access.on is None else lifted(access.on, access.rank)
+            index, numbers, on = numpy.broadcast_arrays(
+                lifted(access.index, access.rank),
+                numbers.reshape(numbers.shape + (1,) * max(0, access.rank + 1 - numbers.ndim)),
+                on,
+            )
+            self._note(access, index, index, numpy.where(on, numbers, 0))
 
     def _note(self, access: Access, stored: Array, index: Array, numbers: Array) -> None:
         """Record the operations that computed the stored values that are not finite."""
@@ -200,6 +218,9 @@ def _tile(access: Access) -> Any:
 def _effect(access: Access, element: tuple[int, ...], stored: Any, count: int) -> str:
     """Return "; out_ptr[3] becomes nan", or how many stored elements are affected."""
     target = access.named(element)
+    value = stored_value(access.operation)
+    if value is None or not is_float(value):
+        return f"; it decides {target}" if count == 1 else f"; it decides {count:,} elements"
     if count == 1:
         return f"; {target} becomes {stored}"
     return f"; {count:,} stored elements are affected: {target} becomes {stored}"
@@ -217,7 +238,9 @@ class NonFinite(Suspecting):
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Return whether the operation converts to floats of 8 bits."""
+        """Return whether the operation converts to floats of 8 bits, or decides integers."""
+        if decides_integers(operation):
+            return True
         if not isinstance(operation, mlir.TruncFOp | tt.FpToFpOp):
             return False
         return dtype(operation.results[0].type).itemsize == 1
@@ -234,7 +257,14 @@ class NonFinite(Suspecting):
                 self.is_suspect = bool(numpy.any(bad if access.on is None else bad & access.on))
 
     def suspects(self, computed: Computed) -> bool:
-        """Return whether a converted value does not fit."""
+        """Return whether a converted value does not fit, or a NaN decides an integer."""
+        op = computed.operation
+        if decides_integers(op):
+            return any(
+                bool(numpy.isnan(widen(numpy.asarray(value))).any())
+                for value, operand in zip(computed.operands, op.operands)
+                if is_float(operand)
+            )
         kind = dtype(computed.operation.results[0].type)
         return bool(too_large_for(numpy.asarray(computed.operands[0]), kind).any())
 

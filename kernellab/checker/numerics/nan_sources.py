@@ -259,9 +259,25 @@ class Origins(Shadows):
         if isinstance(op, _BITS):
             return list(operands)
         return [
-            self._origins_of(computed, operands, position) if is_float(result) else None
+            self._origins_of(computed, operands, position)
+            if is_float(result)
+            else self._deciding(computed, operands, position)
             for position, result in enumerate(op.results)
         ]
+
+    def _deciding(self, computed: Computed, operands: Sequence[Shadow], position: int) -> Shadow:
+        """The origins of an integer that a NaN has decided: an index of a largest element, a cast,
+        or a comparison; and of what is computed from such integers.
+        """
+        op = computed.operation
+        given = [
+            None if shadow is None or (is_float(operand) and not decides_integers(op))
+            else numpy.where(_is_nan(value, operand), shadow, 0) if is_float(operand) else shadow
+            for shadow, value, operand in zip(operands, computed.operands, op.operands)
+        ]  # fmt: skip
+        result = lifted(computed.results[position], len(shape(op.results[position].type)))
+        numbers = self._inherited(computed, given, result)
+        return None if numbers is None or not numbers.any() else numbers
 
     def _lose(self, computed: Computed, op: tt.LoadOp, on: Array) -> None:
         """Record the elements that were masked off because they left their tensor."""
@@ -312,6 +328,34 @@ class Origins(Shadows):
         )
         self.events.append(Origin(kind, computed, values, result, lanes, stays, self._inside))
         return len(self.events)
+
+
+def decides_integers(op: Operation) -> bool:
+    """Whether an operation makes integers of floats, so that a NaN decides them: the place of the
+    largest element, a cast, or a comparison whose result becomes a number.
+    """
+    match op:
+        case mlir.FPToSIOp() | mlir.FPToUIOp():
+            return True
+        case tt.ReduceOp():
+            return len(op.operands) > 1 and is_float(op.operands[0])
+        case mlir.CmpFOp():
+            ordered = mlir.FLOAT_PREDICATES[op.predicate.value.data][-2:] in (
+                "lt",
+                "gt",
+                "le",
+                "ge",
+            )
+            return ordered and any(
+                isinstance(use.operation, mlir.ExtUIOp | mlir.ExtSIOp) for use in op.result.uses
+            )
+        case _:
+            return False
+
+
+def _is_nan(value: Any, operand: SSAValue) -> Array:
+    nan: Array = numpy.isnan(widen(lifted(value, len(shape(operand.type)))))
+    return nan
 
 
 def _computes(op: Operation) -> bool:

@@ -1,0 +1,364 @@
+"""Find what Triton's functions require and do not check: combine functions that are not
+associative, values without a bin, sizes that are not powers of two; and arguments that share
+memory, one of which overwrites what the other stored.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy
+from xdsl.ir import Block, Operation, SSAValue
+
+from kernellab.checker.checked_run import Access, CheckedRun, Computed
+from kernellab.checker.detector import Detector
+from kernellab.checker.detectors.updates import bits_of
+from kernellab.checker.kernel_source import NotReadable, Source
+from kernellab.checker.numerics.exact_functions import function_for
+from kernellab.checker.shadow_values import Array, lifted
+from kernellab.common.text import number_text, number_texts
+from kernellab.compiler.modules import users_line
+from kernellab.errors import SourcePosition
+from kernellab.interpreter.memory.global_memory import Store
+from kernellab.interpreter.numerics import FLOAT64, widen
+from kernellab.ir import mlir, tt
+from kernellab.ir.locations import locate
+from kernellab.ir.types import shape
+from kernellab.triton_api import definition_of
+
+# Find combine functions of scans and reductions that are not associative, by the values of the run.
+
+
+_TRIPLES = 4096
+"""The most triples of neighbors of a tile that are combined in both ways."""
+
+_APART = 1e-6
+"""Results this much apart, relative to the largest number involved, are different. They are
+computed in float64, so that rounding does not count."""
+
+
+class NotAssociative(Detector):
+    """Combine three neighbors of a scan or a reduction in both ways: (a, b), then c, and a, then
+    (b, c). A GPU combines them in an order of its own.
+    """
+
+    kinds = ("not-associative",)
+
+    @classmethod
+    def observes(cls, operation: Operation) -> bool:
+        """Return whether the operation combines by a function of the user."""
+        if not isinstance(operation, tt.ReduceOp | tt.ScanOp):
+            return False
+        inner = list(operation.combine.block.ops)
+        if not any(_is_users(op) for op in inner):
+            return False
+        is_known = all(
+            function_for(op) is not None or isinstance(op, _WITHOUT_FUNCTION) for op in inner
+        )
+        extent = shape(operation.operands[0].type)[operation.axis.value.data]
+        return is_known and extent > 2
+
+    def computed(self, computed: Computed) -> None:
+        op = computed.operation
+        assert isinstance(op, tt.ReduceOp | tt.ScanOp)
+        if op in self.collector.operations():
+            return
+        first, second, third = _triples(computed, op)
+        with numpy.errstate(all="ignore"):
+            combine = _Combine(op.combine.block)
+            pair = combine(first, second)
+            rest = None if pair is None else combine(second, third)
+            if pair is None or rest is None:
+                return
+            left, right = combine(pair, third), combine(first, rest)
+        assert left is not None
+        assert right is not None
+        numbers = (first, second, third, left, right)
+        for position, (mine, other) in enumerate(zip(left, right)):
+            wrong = _differ(mine, other, [group[position] for group in numbers])
+            if wrong.any():
+                place = int(numpy.argmax(wrong))
+                self._report(computed, op, numbers, position, place)
+                return
+
+    def _report(
+        self,
+        computed: Computed,
+        op: tt.ReduceOp | tt.ScanOp,
+        numbers: Sequence[Sequence[Array]],
+        position: int,
+        place: int,
+    ) -> None:
+        a, b, c = (_shown(group, place) for group in numbers[:3])
+        left, right = number_texts(*(float(group[position][place]) for group in numbers[3:]))
+        what = "scan" if isinstance(op, tt.ScanOp) else "reduction"
+        facts = {
+            "kind": self.kinds[0],
+            "places": computed.calls(),
+            "message": (
+                f"the function that this {what} combines with is not associative: for a = {a}, "
+                f"b = {b}, c = {c}, (a, b) combined with c gives {left}, and a combined with "
+                f"(b, c) gives {right}"
+            ),
+            "advice": (
+                "A GPU combines neighbors in an order of its own, so that the result differs from "
+                "that of a loop. Write it as an associative function, for example of pairs "
+                "(factor, sum) for a recurrence, or compute it in a loop."
+            ),
+        }
+        self.collector.add((op, ""), facts, computed.linear_ids().tolist())
+
+
+_WITHOUT_FUNCTION = (mlir.ConstantOp, tt.ReduceReturnOp, tt.ScanReturnOp)
+
+
+def _is_users(op: Operation) -> bool:
+    frames = locate(op.location).frames
+    return bool(frames) and users_line(frames) == frames[0]
+
+
+def _triples(computed: Computed, op: tt.ReduceOp | tt.ScanOp) -> Sequence[Sequence[Array]]:
+    """Return the operands of all first, all second and all third neighbors, each flat."""
+    groups: list[list[Array]] = [[], [], []]
+    for value, operand in zip(computed.operands, op.operands):
+        extents, axis = shape(operand.type), op.axis.value.data
+        tile = lifted(widen(value), len(extents))
+        tile = numpy.broadcast_to(tile, (len(tile), *extents))
+        tile = numpy.moveaxis(tile, axis + 1, -1)
+        for start, group in enumerate(groups):
+            end = tile.shape[-1] - 2 + start
+            group.append(numpy.ravel(tile[..., start:end])[:_TRIPLES].astype(FLOAT64))
+    sizes = {len(array) for group in groups for array in group}
+    return [[array[: min(sizes)] for array in group] for group in groups]
+
+
+class _Combine:
+    """The function of a scan or a reduction, in float64, element by element."""
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+
+    def __call__(self, left: Sequence[Array], right: Sequence[Array]) -> list[Array] | None:
+        values: dict[SSAValue, Array] = dict(zip(self._block.args, (*left, *right)))
+        for op in self._block.ops:
+            operands = [_operand(operand, values, len(left[0])) for operand in op.operands]
+            known = [operand for operand in operands if operand is not None]
+            if len(known) < len(operands):
+                return None
+            if isinstance(op, tt.ReduceReturnOp | tt.ScanReturnOp):
+                return known
+            function = function_for(op)
+            if function is not None:
+                values[op.results[0]] = numpy.asarray(function(*known), FLOAT64)
+        return None
+
+
+def _operand(operand: SSAValue, values: Mapping[SSAValue, Array], count: int) -> Array | None:
+    """Return a value of a combine function; None if it is not known."""
+    if operand in values:
+        return values[operand]
+    owner = operand.owner
+    number = getattr(owner.value, "value", None) if isinstance(owner, mlir.ConstantOp) else None
+    return None if number is None else numpy.full(count, float(number.data))
+
+
+def _differ(mine: Array, other: Array, involved: Sequence[Array]) -> Array:
+    size = numpy.max([numpy.abs(array) for array in involved], axis=0)
+    away = numpy.abs(mine - other)
+    apart: Array = numpy.isfinite(mine) & numpy.isfinite(other) & (away > _APART * size)
+    return apart
+
+
+def _shown(group: Sequence[Array], place: int) -> str:
+    numbers = [number_text(float(array[place])) for array in group]
+    return numbers[0] if len(numbers) == 1 else f"({', '.join(numbers)})"
+
+
+# Find stores that overwrite, through one argument, what was stored through another and never read.
+
+
+class OverwrittenArgument(Detector):
+    """Follow the elements of storages that several arguments share."""
+
+    kinds = ("overwritten-argument",)
+
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        self._shared = _shared_storages(run)
+        self._writes: dict[tuple[int, int], Array] = {}
+        """For each element, the number of the store that wrote it last; 0 for none, and -1 once it
+        was read."""
+        self._accesses: list[Access] = []
+
+    @classmethod
+    def concerns(cls, run: CheckedRun) -> bool:
+        return bool(_shared_storages(run))
+
+    def before(self, access: Access) -> None:
+        buffer = access.buffer
+        start = buffer.tensor.untyped_storage().data_ptr()
+        if start not in self._shared or not len(buffer.elements):
+            return
+        key = start, buffer.itemsize
+        if key not in self._writes:
+            self._writes[key] = numpy.zeros(len(buffer.elements), numpy.int64)
+        writes = self._writes[key]
+        index, on = numpy.broadcast_arrays(
+            lifted(access.index, access.rank),
+            True if access.on is None else lifted(access.on, access.rank),
+        )
+        if not isinstance(access.request, Store):
+            writes[index[on]] = -1
+            return
+        self._look(access, writes, index, on)
+        self._accesses.append(access)
+        writes[index[on]] = len(self._accesses)
+
+    def _look(self, access: Access, writes: Array, index: Array, on: Array) -> None:
+        before = writes[index]
+        others = [
+            number
+            for number in numpy.unique(before[on & (before > 0)])
+            if self._accesses[number - 1].buffer.name != access.buffer.name
+        ]
+        if not others:
+            return
+        stored = numpy.broadcast_to(lifted(access.written, access.rank), index.shape)
+        changes = bits_of(access.buffer.elements.take(index, mode="clip")) != bits_of(stored)
+        lost = on & numpy.isin(before, others) & changes
+        if not lost.any():
+            return
+        first = self._accesses[int(before[lost][0]) - 1]
+        position = (locate(first.operation.location).frames or (None,))[0]
+        line = "" if position is None else f" on line {position.line}"
+        mine, other = access.buffer.name, first.buffer.name
+
+        def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
+            element = access.element(lost, place, program)
+            return {
+                "kind": self.kinds[0],
+                "argument": mine,
+                "index": element,
+                "message": (
+                    f"{mine} and {other} share memory: this store to {access.named(element)} "
+                    f"overwrites what the store{line} wrote through {other}, and nothing has read "
+                    "it"
+                ),
+                "advice": (
+                    f"Pass tensors that do not share memory as {other} and {mine}, or do not store "
+                    "the one that is not needed."
+                ),
+            }
+
+        self.collector.report(access, lost, access.rank, facts_of, other)
+
+
+def _shared_storages(run: CheckedRun) -> frozenset[int]:
+    """Return the addresses of storages of which two arguments cover a common element."""
+    extents: dict[int, list[tuple[int, int]]] = {}
+    shared = set()
+    for tensor in run.tensors.values():
+        if not tensor.numel():
+            continue
+        size = tensor.element_size()
+        first = int(tensor.storage_offset()) * size
+        steps = sum((count - 1) * step for count, step in zip(tensor.shape, tensor.stride()))
+        last = first + (int(steps) + 1) * size
+        start = tensor.untyped_storage().data_ptr()
+        if any(first < end and begin < last for begin, end in extents.get(start, ())):
+            shared.add(start)
+        extents.setdefault(start, []).append((first, last))
+    return frozenset(shared)
+
+
+# Find arguments of Triton's functions that break what they require, and that Triton does not check.
+
+
+class HistogramBins(Detector):
+    """Check that each value of a histogram has a bin."""
+
+    kinds = ("broken-contract",)
+
+    @classmethod
+    def observes(cls, operation: Operation) -> bool:
+        return isinstance(operation, tt.HistogramOp)
+
+    def computed(self, computed: Computed) -> None:
+        op = computed.operation
+        assert isinstance(op, tt.HistogramOp)
+        rank = len(shape(op.source.type))
+        bins = shape(op.result.type)[0]
+        source = lifted(computed.operands[0], rank)
+        on: Any = True if op.mask is None else lifted(computed.operands[1], rank)
+        numbers = source.astype(numpy.int64)
+        outside = ((numbers < 0) | (numbers >= bins)) & on & computed.taking_part(rank)
+        if not outside.any():
+            return
+
+        def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
+            where = (min(program, len(source) - 1), *place)
+            value = int(numpy.broadcast_to(numbers, outside.shape)[where])
+            return {
+                "kind": self.kinds[0],
+                "message": (
+                    f"tl.histogram has the bins 0 to {bins - 1}, and this value is {value}: on a "
+                    "GPU, it is counted in a bin that is not its own"
+                ),
+                "advice": "Exclude such values with mask=, or use more bins.",
+            }
+
+        self.collector.report(computed, outside, rank, facts_of)
+
+
+class SizeOfTopk(Detector):
+    """Check the number of elements that `tl.topk` is asked for."""
+
+    kinds = ("broken-contract",)
+
+    @classmethod
+    def concerns(cls, run: CheckedRun) -> bool:
+        return "topk" in str(run.kernel.src)
+
+    def end(self) -> None:
+        for position, number, text in _wrong_numbers(self.run):
+            facts = {
+                "kind": self.kinds[0],
+                "position": position,
+                "message": (
+                    f"{text} is {number}, and tl.topk needs a power of two, from 1 to the number "
+                    "of elements; Triton does not check it"
+                ),
+                "advice": (
+                    "Take a power of two, and use the first elements of the result, which are "
+                    "sorted."
+                ),
+            }
+            self.collector.add((position.line, text), facts)
+
+
+def _wrong_numbers(run: CheckedRun) -> Iterator[tuple[SourcePosition, int, str]]:
+    """Yield where the kernel calls `tl.topk` with a number that is not a power of two."""
+    source = Source(str(run.kernel.src), run.call.values)
+    first = definition_of(run.kernel)
+    try:
+        calls = source.calls("topk")
+    except NotReadable:
+        return
+    for call in calls:
+        given = next((key.value for key in call.keywords if key.arg == "k"), None)
+        given = call.args[1] if given is None and len(call.args) > 1 else given
+        number = None if given is None else _constant(given, source, run.call.values)
+        if given is not None and number is not None and (number < 1 or number & (number - 1)):
+            place = SourcePosition(first.file, first.line + call.lineno - 1, call.col_offset + 1)
+            yield place, number, source.of(given)
+
+
+def _constant(node: ast.expr, source: Source, values: Mapping[str, Any]) -> int | None:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if isinstance(node, ast.Name) and node.id in source.constants:
+        value = values.get(node.id)
+        return value if type(value) is int else None
+    return None
