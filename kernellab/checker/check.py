@@ -31,8 +31,9 @@ from kernellab.compiler.compare import subject_of
 from kernellab.errors import ArgumentError, GpuFault, KernelLabError, suggestion
 from kernellab.interpreter.execution.program import program_code
 from kernellab.launch.argument_copies import copied, tensors_in
+from kernellab.launch.autotuners import TunerFacts, tuner_facts
 from kernellab.launch.differences import Within
-from kernellab.launch.dispatch import WatchedLaunch, on_launch
+from kernellab.launch.dispatch import WatchedLaunch, check_fits, on_launch
 from kernellab.launch.preparation import EntryPoint, PreparedLaunch, prepare_bound, takes_launch
 from kernellab.launch.reference_results import Reference, Results, expected_results
 from kernellab.launch.tile_kernel import run
@@ -152,6 +153,7 @@ def _examined(launch: BoundLaunch, options: _Options) -> _Examined:
     most_turns, rtol, atol = options.most_turns, options.rtol, options.atol
     prepared = prepare_bound(launch, options.target, _CHECK)
     plain, call, chosen = prepared.kernel, prepared.call, prepared.target
+    check_fits(plain, prepared.own_call, chosen)
     sizes = prepared.sizes(may_be_empty=True)
     check_whole("most_turns", most_turns, least=1)
     rtol = check_tolerance("rtol", rtol)
@@ -161,11 +163,14 @@ def _examined(launch: BoundLaunch, options: _Options) -> _Examined:
     if plain.is_gluon() and stage == DEFAULT.stage:
         stage = "ttgir"
     code = program_code(plain, call, chosen, stage)
+    tuner = tuner_facts(launch.kernel, call.values)
     marked = tuple(name for name, tensor in tensors_in(call.values) if is_uninitialized(tensor))
 
+    run_call = call if tuner is None else _after_tuning(call, tuner)
     checked = CheckedRun(
-        plain, call, code, sizes, chosen, named, marked, most_turns, restrided(call.values),
+        plain, run_call, code, sizes, chosen, named, marked, most_turns, restrided(call.values),
         expected=expected_results(options.expect, prepared, code), tolerances=(rtol, atol),
+        autotuner=tuner,
     )  # fmt: skip
     session = CheckSession(checked, tuple(kind for kind in DETECTORS if kind.guards))
     with ProgressBar(f"check {plain.__name__}", len(DETECTORS) + 1, "steps", UNTOUCHED) as work:
@@ -190,6 +195,16 @@ def _examined(launch: BoundLaunch, options: _Options) -> _Examined:
         plain.__name__, str(chosen), sizes, findings, notes, subject, compared, launch_again
     )
     return _Examined(made, prepared, checked.expected)
+
+
+def _after_tuning(call: BoundCall, tuner: TunerFacts) -> BoundCall:
+    """Return a call with zeros in the arguments that the autotuner resets before each trial, as the
+    first launch has them.
+    """
+    if len(tuner.configs) < 2 or not tuner.lost:
+        return call
+    zeros = {name: torch.zeros_like(call.values[name]) for name in tuner.lost}
+    return replace(call, values={**call.values, **zeros})
 
 
 _UNCHECKED = (

@@ -32,6 +32,7 @@ from kernellab.interpreter.memory.global_memory import (
 )
 from kernellab.interpreter.tiles import Active, Value
 from kernellab.launch.argument_copies import tensors_in
+from kernellab.launch.autotuners import TunerFacts
 from kernellab.launch.reference_results import Results as ExpectedResults
 from kernellab.records import Target
 
@@ -54,6 +55,7 @@ class CheckedRun:
         expected: the expected results, by argument.
         tolerances: the relative and the absolute tolerance of an element; None for that of its
             dtype.
+        autotuner: what the kernel's autotuner does; None if it has none.
     """
 
     kernel: Any
@@ -68,6 +70,7 @@ class CheckedRun:
     copies: LazyCopies = field(default_factory=LazyCopies)
     expected: ExpectedResults = field(default_factory=ExpectedResults)
     tolerances: tuple[float | None, float | None] = (None, None)
+    autotuner: TunerFacts | None = None
 
     @cached_property
     def tensors(self) -> dict[str, torch.Tensor]:

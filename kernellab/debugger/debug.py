@@ -30,6 +30,7 @@ from kernellab.interpreter.execution.stepping_code import (
     stepping_code,
 )
 from kernellab.launch.argument_copies import copied, copied_back
+from kernellab.launch.dispatch import check_fits
 from kernellab.launch.preparation import EntryPoint, prepare_bound, takes_launch
 from kernellab.records import BoundLaunch
 
@@ -483,6 +484,7 @@ def debug(
     check_flags(in_place=in_place)
     prepared = prepare_bound(launch, launch.target, _DEBUG)
     plain, call, target = prepared.kernel, prepared.call, prepared.target
+    check_fits(plain, call, target)
     sizes = prepared.sizes()
     programs = chosen_programs(program, sizes, "program")
     code = stepping_code(plain, call, target)

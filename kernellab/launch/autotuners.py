@@ -50,6 +50,46 @@ class AutotunerTimings:
     """The autotuner's time."""
 
 
+@dataclass(frozen=True)
+class TunerFacts:
+    """What an autotuner does around the trials of its configs.
+
+    Attributes:
+        configs: its configs.
+        keys: the names in key=.
+        zeroed, restored: the arguments in reset_to_zero= and restore_value=.
+        lost: the arguments in `zeroed` that hold other numbers than 0.
+        restores_otherwise: whether a hook of the user may restore arguments.
+    """
+
+    configs: Sequence[Config]
+    keys: Sequence[str]
+    zeroed: Sequence[str]
+    restored: Sequence[str]
+    lost: Sequence[str]
+    restores_otherwise: bool
+
+
+def tuner_facts(kernel: Any, values: Mapping[str, Any]) -> TunerFacts | None:
+    """Return what the autotuner around a kernel does in a launch with these arguments, by name;
+    None if there is none.
+    """
+    inside = kernel
+    while inside is not None and not isinstance(inside, Autotuner):
+        inside = None if isinstance(inside, JITFunction) else getattr(inside, "fn", None)
+    if inside is None:
+        return None
+    zeroed = tuple(inside.reset_to_zero)
+    lost = [name for name in zeroed if isinstance(values.get(name), torch.Tensor)]
+    has_hook = getattr(inside, "user_defined_pre_hook", False) or any(
+        config.pre_hook is not None for config in inside.configs
+    )
+    return TunerFacts(
+        tuple(inside.configs), tuple(inside.keys), zeroed, tuple(inside.restore_value),
+        tuple(name for name in lost if bool(values[name].ne(0).any())), has_hook,
+    )  # fmt: skip
+
+
 _noted: weakref.WeakKeyDictionary[JITFunction, list[AutotunerTimings]] = weakref.WeakKeyDictionary()
 
 

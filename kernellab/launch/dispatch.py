@@ -25,7 +25,7 @@ from kernellab.compiler.arguments import (
     in_words,
 )
 from kernellab.compiler.binding import BoundCall
-from kernellab.compiler.machine_code.resources import check_needs
+from kernellab.compiler.machine_code.resources import buffer_report, check_needs
 from kernellab.compiler.targets import shared_limit
 from kernellab.errors import ArgumentError, CompileError, KernelLabError, UnsupportedOperation
 from kernellab.interpreter.execution import program
@@ -180,11 +180,22 @@ def check_fits(kernel: JITFunction, call: BoundCall, target: Target) -> None:
 def _misfit(kernel: JITFunction, call: BoundCall, target: Target) -> CompileError | None:
     options = {**triton_api.backend_options(target), **call.options}
     threads = int(options["num_warps"]) * triton_api.gpu_target(target).warp_size
+    shared = _shared_bytes(kernel, call, target, options)
     try:
-        check_needs(kernel, target, threads, _shared_bytes(kernel, call, target, options))
+        check_needs(kernel, target, threads, shared, lambda: _buffers(kernel, call, target))
     except CompileError as error:
         return error.with_traceback(None)
     return None
+
+
+def _buffers(kernel: JITFunction, call: BoundCall, target: Target) -> str:
+    """Return the buffers that the shared memory of a kernel goes into, as a compilation does."""
+    try:
+        return buffer_report(
+            kernel, triton_api.compile_kernel(kernel, call.specialization, target, call.options)
+        )
+    except KernelLabError:
+        return ""
 
 
 def _shared_bytes(kernel: JITFunction, call: BoundCall, target: Target, options: Any) -> int:
@@ -306,10 +317,12 @@ def interpret(
     out of bounds, which are collected there.
 
     Raises:
-        GridError, CompileError, UnsupportedOperation, KernelFault: as `interpreter.launch`.
+        GridError, CompileError, UnsupportedOperation, KernelFault: as `interpreter.launch`; a
+            CompileError too if a program does not fit on the GPU.
     """
     __tracebackhide__ = True
     end_trial(kernel, call, target)
+    check_fits(kernel, call, target)
     if kernel.is_gluon() and options.stage == DEFAULT.stage:
         options = replace(options, stage="ttgir")  # where Gluon begins
     if call.options.get("ir_override"):

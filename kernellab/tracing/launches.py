@@ -37,6 +37,7 @@ from kernellab.ir.operations import global_effect
 from kernellab.ir.types import shape
 from kernellab.launch.argument_copies import copied, copied_back, tensors_in
 from kernellab.launch.differences import UNWRITTEN, wrong_words
+from kernellab.launch.dispatch import check_fits
 from kernellab.launch.preparation import EntryPoint, prepare_bound, takes_launch
 from kernellab.launch.reference_results import Reference, Results, expected_results, tensor_about
 from kernellab.launch.tolerances import dot_tolerance, tolerance
@@ -572,6 +573,7 @@ def trace(
     check_whole("exact_bytes", exact_bytes, meaning="number of bytes")
     prepared = prepare_bound(launch, target, _TRACE)
     plain, call, emulated = prepared.kernel, prepared.call, prepared.target
+    check_fits(plain, call, emulated)
     sizes = prepared.sizes()
     wanted = chosen_programs(programs, sizes, "programs")
     with ProgressBar(f"trace {plain.__name__}", None, "programs", UNTOUCHED):

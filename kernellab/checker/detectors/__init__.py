@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernellab.checker.detector import Detector
+from kernellab.checker.detectors.autotuning import AutotunedInPlace
 from kernellab.checker.detectors.contracts import (
     HistogramBins,
     NotAssociative,
@@ -47,6 +48,7 @@ DETECTORS: tuple[type[Detector], ...] = (
     SizeOfTopk,
     NotAssociative,
     OverwrittenArgument,
+    AutotunedInPlace,
     NonFinite,
     HalfOverflow,
     NarrowOverflow,

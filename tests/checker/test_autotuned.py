@@ -1,0 +1,91 @@
+"""What an autotuner does to the arguments of a kernel between the trials of its configs."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import kernellab
+
+CONFIGS = [triton.Config({"BLOCK": 16}), triton.Config({"BLOCK": 32})]
+
+
+@triton.jit
+def scales(x_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + i, tl.load(x_ptr + i, mask=i < n) * 3, mask=i < n)  # WRITES
+
+
+@triton.jit
+def adds_up(x_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(x_ptr + i % 4, i * 1.0, mask=i < n)  # WRITES
+
+
+@triton.jit
+def fills(x_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + i, i * 2.0, mask=i < n)
+    tl.store(x_ptr + i, tl.load(x_ptr + i, mask=i < n) + 1, mask=i < n)
+
+
+def tuned(kernel: Any, configs: Any = None, **settings: Any) -> Any:
+    return triton.autotune(configs or CONFIGS, **{"key": ["n"], **settings})(kernel)
+
+
+def grid(constants: dict[str, Any]) -> tuple[int]:
+    return (triton.cdiv(50, constants["BLOCK"]),)
+
+
+def line_of(kernel: Any, mark: str) -> int:
+    lines, first = inspect.getsourcelines(kernel.fn)
+    return next(number for number, line in enumerate(lines, first) if mark in line)
+
+
+@pytest.mark.parametrize("kernel", [scales, adds_up])
+def test_an_argument_that_trials_change_is_found(kernel: Any) -> None:
+    (one,) = kernellab.check(tuned(kernel), grid, torch.ones(50), 50)
+    assert (one.kind, one.argument, one.line) == ("autotune", "x_ptr", line_of(kernel, "WRITES"))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "x", "configs", "settings"),
+    [
+        (scales, torch.ones(50), None, {"restore_value": ["x_ptr"]}),
+        (scales, torch.ones(50), None, {"pre_hook": lambda values, reset_only=False: None}),
+        (scales, torch.ones(50), CONFIGS[:1], {}),
+        (adds_up, torch.zeros(50), None, {"reset_to_zero": ["x_ptr"]}),
+        (fills, torch.ones(50), None, {}),
+    ],
+)
+def test_what_is_restored_or_not_read_is_right(
+    kernel: Any, x: torch.Tensor, configs: Any, settings: dict[str, Any]
+) -> None:
+    assert not kernellab.check(tuned(kernel, configs, **settings), grid, x, 50)
+
+
+def test_run_and_check_agree_on_what_is_reset() -> None:
+    kernel = tuned(scales, reset_to_zero=["x_ptr"])
+    x = torch.ones(50)
+    kernellab.run(kernel, grid, x, 50)
+    assert not x.any()
+    found = kernellab.check(kernel, grid, torch.ones(50), 50, expect={"x_ptr": torch.ones(50) * 3})
+    assert set(found.kinds) == {"autotune", "wrong-result"}
+    assert not kernellab.check(
+        tuned(scales, restore_value=["x_ptr"]), grid, torch.ones(50), 50,
+        expect={"x_ptr": torch.ones(50) * 3},
+    )  # fmt: skip
+
+
+def test_a_key_that_is_not_a_parameter_is_found() -> None:
+    try:
+        kernel = tuned(scales, key=["N"], restore_value=["x_ptr"])
+    except ValueError:
+        pytest.skip("this version of Triton refuses the name itself")
+    (one,) = kernellab.check(kernel, grid, torch.ones(50), 50)
+    assert (one.kind, one.line) == ("autotune", line_of(scales, "def scales"))
