@@ -626,6 +626,9 @@ def proposed(source: Source, kernel: Any, finding: Finding, proposal: Proposal) 
         return
     if statement is None:
         return
+    if proposal.keyword == "statement":
+        yield _with_line_before(source, statement, proposal.new)
+        return
     for node in (node for node in source.nodes if source.is_inside(node, statement)):
         if proposal.old and isinstance(node, ast.expr):
             if _same(source.of(node), proposal.old):
@@ -641,6 +644,12 @@ def proposed(source: Source, kernel: Any, finding: Finding, proposal: Proposal) 
                 yield source.replaced((node, proposal.new))
             elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
                 yield from _remainder(source, node, proposal)
+
+
+def _with_line_before(source: Source, statement: ast.stmt, line: str) -> str:
+    lines = source.text.splitlines(keepends=True)
+    lines.insert(statement.lineno - 1, f"{' ' * statement.col_offset}{line}\n")
+    return "".join(lines)
 
 
 def _is_of(call: ast.Call, finding: Finding) -> bool:

@@ -90,7 +90,8 @@ class Proposal:
         words: what to do, as a sentence.
         old: the expression to replace, as it is written; "" for the mask of the access.
         new: what to write instead, or the condition to add to the mask.
-        keyword: the keyword argument of the load that `new` is the value of; then `old` is "".
+        keyword: the keyword argument of the load that `new` is the value of; "statement" if `new`
+            is a line to write before the finding's; then `old` is "".
     """
 
     words: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.autotuning import AutotunedInPlace
+from kernellab.checker.detectors.barriers import MissingBarrier
 from kernellab.checker.detectors.contracts import (
     HistogramBins,
     NotAssociative,
@@ -49,6 +50,7 @@ DETECTORS: tuple[type[Detector], ...] = (
     NotAssociative,
     OverwrittenArgument,
     AutotunedInPlace,
+    MissingBarrier,
     NonFinite,
     HalfOverflow,
     NarrowOverflow,
