@@ -291,13 +291,13 @@ READINGS: tuple[Reading, ...] = (
 )  # fmt: skip
 
 
-def reading(result: WrongTensor) -> str:
+def reading(result: WrongTensor, readings: Sequence[Reading] = READINGS) -> str:
     """Return what a wrong result says; "" if no sentence fits."""
     if result.want.numel() > _LARGEST or result.got.shape != result.want.shape:
         return ""
     if result.want.is_complex() or not result.off.any():
         return ""
-    return next(filter(None, (read(result) for read in READINGS)), "")
+    return next(filter(None, (read(result) for read in readings)), "")
 
 
 # Look for a change of a kernel that makes a launch right, by trying changes one by one.
@@ -478,14 +478,17 @@ class Trial:
         repair = search(self._source, families, self._made, self._judge(finding, before), TRIES)
         if repair is None and finding.kind == "rounding":
             return finding
+        origin = self._said(finding, (elements_of_an_input,))
         if repair is None:
-            said = self._said(finding)
+            said = " ".join(dict.fromkeys(filter(None, (origin, self._said(finding)))))
             return replace(finding, advice=f"{said} {finding.advice}".strip())
         changes = self._changes(repair.source)
         effect = "are right" if finding.kind == "wrong-result" else "agree"
         words = fix_words(repair.reason, f"With this change, the results {effect}", changes)
         if finding.kind == "rounding":
             words = f"{finding.advice} {words}"
+        elif origin:
+            words = f"{origin} {words}"
         return replace(finding, advice=words, changes=changes, verified=True)
 
     @cached_property
@@ -531,7 +534,7 @@ class Trial:
 
         return judge
 
-    def _said(self, finding: Finding) -> str:
+    def _said(self, finding: Finding, readings: Sequence[Reading] | None = None) -> str:
         """Return what the wrong results say by themselves."""
         try:
             with limited(_SECONDS):
@@ -540,9 +543,8 @@ class Trial:
             return ""
         due = self.expected[finding.argument]
         text = str(self.kernel.src)
-        return reading(
-            WrongTensor(finding.argument, left, due.values, due.allowed, self.values, text)
-        )
+        wrong = WrongTensor(finding.argument, left, due.values, due.allowed, self.values, text)
+        return reading(wrong, READINGS if readings is None else readings)
 
     def _with_proposal(self, finding: Finding, before: Findings) -> Finding:
         for proposal in finding.proposals:

@@ -613,6 +613,20 @@ MISTAKES: tuple[Mistake, ...] = (
         "for k in tl.static_range(2):\n    tl.store(y_ptr + tl.arange(0, 16 * (k + 1)), 1.0)",
     ),
     Mistake(
+        "a stride of one that a loop changes",
+        "def kernel(x_ptr, y_ptr, n, s=1):\n    for k in range(4):\n"
+        "        tl.store(y_ptr + k, tl.load(x_ptr + k * s))\n        s = n",
+        ("s is 1 in this launch", "do_not_specialize=['s']"),
+        "",
+    ),
+    Mistake(
+        "scales for 16 numbers in uint8",
+        "a = tl.zeros((64, 32), tl.uint8)\ns = tl.full((64, 4), 127, tl.uint8)\n"
+        'c = tl.dot_scaled(a, s, "e2m1", a.T, s, "e2m1")\ntl.store(y_ptr + i, tl.sum(c, 0))',
+        ("needs the shape [64, 2]", "right for float8e4nv, and its type is uint8"),
+        "",
+    ),
+    Mistake(
         "none of the largest",
         "k: tl.constexpr = 0\ntl.store(y_ptr + i, tl.topk(x, k))",
         ("k is 0, and tl.topk needs a power of two", "Take the next power of two."),

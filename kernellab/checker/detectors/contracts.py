@@ -41,7 +41,7 @@ computed in float64, so that rounding does not count."""
 
 class NotAssociative(Detector):
     """Combine three neighbors of a scan or a reduction in both ways: (a, b), then c, and a, then
-    (b, c). A GPU combines them in an order of its own.
+    (b, c). A GPU combines them in another order.
     """
 
     kinds = ("not-associative",)
@@ -103,7 +103,7 @@ class NotAssociative(Detector):
                 f"(b, c) gives {right}"
             ),
             "advice": (
-                "A GPU combines neighbors in an order of its own, so that the result differs from "
+                "A GPU combines neighbors in its own order, so that the result differs from "
                 "that of a loop. Write it as an associative function, for example of pairs "
                 "(factor, sum) for a recurrence, or compute it in a loop."
             ),

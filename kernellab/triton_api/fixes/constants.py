@@ -24,6 +24,19 @@ def _assigned_again(refused: Refusal, match: re.Match[str]) -> Fix:
     return Fix(reason, "", attempts=tuple(_attempts(refused, name, loop)))
 
 
+@rule(r"Loop carried variable (\w+) changed type, .*tensor'> but is now .*constexpr'>")
+def _became_a_constant(refused: Refusal, match: re.Match[str]) -> Fix | None:
+    """A parameter without annotation whose argument is 1: Triton makes a constant of it."""
+    name = match[1]
+    if not refused.is_parameter(name) or refused.is_constant(name):
+        return None
+    return Fix(
+        f"{name} is 1 in this launch, so that Triton made it a constant, and the loop assigns a "
+        f"number to it. @triton.jit(do_not_specialize=[{name!r}]) keeps it a number.",
+        "",
+    )
+
+
 def _loop_around(refused: Refusal) -> ast.For | None:
     return next((node for node in refused.around() if isinstance(node, ast.For)), None)
 
@@ -90,7 +103,7 @@ def _uses(tree: ast.AST, name: str, but: ast.AST | None = None) -> list[ast.Name
 def _replaced(source: str, nodes: list[ast.Name], text: str, without: ast.stmt | None) -> str:
     """Return the source with expressions of one line replaced, and `pass` for a statement."""
     lines = [line.encode() for line in source.splitlines(keepends=True)]
-    for node in sorted(nodes, key=lambda one: (-one.lineno, -one.col_offset)):
+    for node in sorted(nodes, key=lambda node: (-node.lineno, -node.col_offset)):
         line = lines[node.lineno - 1]
         end = node.end_col_offset or node.col_offset
         lines[node.lineno - 1] = line[: node.col_offset] + text.encode() + line[end:]

@@ -45,7 +45,7 @@ class Fix:
     """Fixes to try in turn, instead of `advice`; the first that helps is shown."""
 
 
-_PLAIN_WORDS = ("a", "an", "it", "the", "this", "axis", "tiles", "elements", "attributes")
+_PLAIN_WORDS = ("A", "a", "an", "it", "the", "this", "axis", "tiles", "elements", "attributes")
 """First words of reasons that are not names of the kernel."""
 
 

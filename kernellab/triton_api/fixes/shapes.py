@@ -11,6 +11,24 @@ import triton
 from kernellab.triton_api.fixes.rules import Fix, Refusal, is_tile, kind_of, rule, shape_of
 
 
+@rule(r"(lhs|rhs)_scale must be a tensor of shape \[\.\.\., (\d+), (\d+)\]\. Got \[(.*)\]")
+def _scales(_: Refusal, match: re.Match[str]) -> Fix:
+    """The scales of `tl.dot_scaled`: how many numbers one of them stands for."""
+    rows, groups = int(match[2]), int(match[3])
+    given = [int(size) for size in re.findall(r"\d+", match[4])][-2:]
+    reason = (
+        "A scale stands for 32 numbers along K if it is uint8 (e8m0), and for 16 if it is "
+        f"float8e4nv. For these operands, {match[1]}_scale needs the shape [{rows}, {groups}]."
+    )
+    if given == [rows, 2 * groups]:
+        reason += " Its shape is right for float8e4nv, and its type is uint8."
+    elif given == [groups, rows]:
+        reason += " Its rows and columns are swapped."
+    elif 2 * given[-1] == groups:
+        reason += " Its shape is right for uint8, and its type is float8e4nv."
+    return Fix(reason, "", replaces=False)
+
+
 @rule(r"incompatible dimensions at index (\d+): (\d+) and (\d+)")
 def _incompatible(refused: Refusal, match: re.Match[str]) -> Fix:
     shapes = _shapes(refused)
