@@ -348,3 +348,24 @@ def test_a_copy_that_turns_its_tile_is_narrow_for_that_and_not_for_a_mask() -> N
     narrow = [one for one in found if one.kind == "narrow-access"]
     assert all("along the tile's other axis" in one.what for one in narrow)
     assert narrow
+
+
+@triton.jit
+def copies_in_stages(x_ptr, y_ptr, n, BLOCK: tl.constexpr, STAGES: tl.constexpr):
+    for at in tl.range(0, n, BLOCK, num_stages=STAGES):
+        x = tl.load(x_ptr + at + tl.arange(0, BLOCK))
+        tl.store(y_ptr + at + tl.arange(0, BLOCK), 2 * x)
+
+
+def test_stages_are_those_of_the_loop_where_it_has_its_own() -> None:
+    types = ("*fp32:16", "*fp32:16", "i32:16")
+    found = kernellab.diagnose(
+        copies_in_stages, *types, BLOCK=256, STAGES=2, grid=(132,), target="sm_90"
+    )
+    (stages,) = (each for each in found if each.kind == "too-few-stages")
+    assert stages.evidence["num_stages"] == 2
+    assert "tl.range" in stages.advice
+    found = kernellab.diagnose(
+        copies_in_stages, *types, BLOCK=256, STAGES=4, grid=(132,), target="sm_90"
+    )
+    assert "too-few-stages" not in {each.kind for each in found}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from kernellab.compiler.modules import (
     position_of,
     users_line,
 )
+from kernellab.compiler.source_map import module_frames
 from kernellab.errors import KernelLabError, SourcePosition
 from kernellab.ir.operations import DotLike, Elementwise, has, in_region_of_elements
 from kernellab.ir.types import bit_width, element_type, shape
@@ -80,6 +82,9 @@ class Loop:
     """Whether `turns` is what it takes, not what is assumed."""
     times: float
     """How often a program comes to it."""
+
+
+_OWN_STAGES = re.compile(r"tt\.num_stages = (\d+)")
 
 
 @dataclass(eq=False)
@@ -192,6 +197,26 @@ class Evidence:
     def stages(self) -> int:
         """The num_stages that was compiled with."""
         return int(self.compilation.options.get("num_stages", 1) or 1)
+
+    def own_stages(self, loop: Loop) -> int | None:
+        """Return the num_stages of a loop's `tl.range`; None if the launch's option decides."""
+        return None if loop.position is None else self._stages_by_line.get(loop.position.line)
+
+    def stages_of(self, loop: Loop) -> int:
+        """Return the num_stages that a loop is pipelined with."""
+        return self.own_stages(loop) or self.stages
+
+    @cached_property
+    def _stages_by_line(self) -> Mapping[int, int]:
+        """The num_stages of each loop that has its own, by the line of the loop."""
+        if "ttir" not in self.compilation.stages:
+            return {}
+        text = self.compilation.stages["ttir"].text
+        stages: dict[int, int] = {}
+        for chains, line in zip(module_frames(text), text.splitlines(), strict=True):
+            if match := _OWN_STAGES.search(line):
+                stages |= {at: int(match[1]) for chain in chains for _, at, _ in chain}
+        return stages
 
     @cached_property
     def resources(self) -> Resources | None:
@@ -465,7 +490,7 @@ class Evidence:
         if not self.loads_in(loop):
             return 0.0
         if stages is None:
-            stages = max(self.stages, 2) if self.is_asynchronous(loop.op) else 1
+            stages = max(self.stages_of(loop), 2) if self.is_asynchronous(loop.op) else 1
         if stages == 1:
             tiles = any(load.shape for load in self.loads_in(loop)) or not self.computes_tiles(loop)
             near = 1.0 if tiles else _NEAR

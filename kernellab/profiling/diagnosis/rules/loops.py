@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
+from kernellab.common.text import counted
 from kernellab.compiler.modules import kind
 from kernellab.ir.operations import DotLike, has
 from kernellab.profiling.diagnosis import cost_model
@@ -52,7 +53,7 @@ def not_pipelined(evidence: Evidence) -> Iterator[CostFinding]:
             {
                 "iterations": loop.turns if loop.is_known else f"{loop.turns} assumed",
                 "loads an iteration": len(loads),
-                "num_stages": evidence.stages,
+                "num_stages": evidence.stages_of(loop),
                 "waits one after the other": max(evidence.chained(loop.op), 1),
             },
             _SOURCE,
@@ -78,10 +79,10 @@ def _why_not(
             "a while loop is not pipelined",
             "Write it as a for loop over range(...) whose length is known when it begins.",
         )
-    if evidence.stages < 2:
+    if evidence.stages_of(loop) < 2:
         return (
-            f"num_stages={evidence.stages} asks for it",
-            "Compile with num_stages=3 or more.",
+            f"num_stages={evidence.stages_of(loop)} asks for it",
+            _with_stages(evidence, loop, 3, " or more"),
         )
     if evidence.compilation.target.arch == "75":
         return ("sm_75 has no asynchronous copies", "Load the next iteration's tiles by hand.")
@@ -112,12 +113,13 @@ def _why_not(
 @rule("too-few-stages")
 def too_few_stages(evidence: Evidence) -> Iterator[CostFinding]:
     """A pipelined loop that waits all the same, with shared memory left for more stages."""
-    if evidence.stages >= _STAGES or evidence.compilation.target.backend != "cuda":
+    if evidence.compilation.target.backend != "cuda":
         return
     for loop in evidence.loops.values():
-        if not evidence.is_asynchronous(loop.op) or loop.turns < 2 * _STAGES:
+        stages = evidence.stages_of(loop)
+        if stages >= _STAGES or not evidence.is_asynchronous(loop.op) or loop.turns < 2 * _STAGES:
             continue
-        if not _fits(evidence, _STAGES):
+        if not _fits(evidence, loop, _STAGES):
             continue
         waiting = evidence.waiting_cycles - evidence.waiting_in(loop)
         waiting += evidence.waiting_in(loop, stages=_STAGES)
@@ -126,13 +128,14 @@ def too_few_stages(evidence: Evidence) -> Iterator[CostFinding]:
             continue
         yield finding(
             "too-few-stages",
-            f"with num_stages={evidence.stages} this loop has copies of "
-            f"{max(evidence.stages - 1, 1)} iteration ahead in flight, and waits for them",
+            f"with num_stages={stages} this loop has copies of "
+            f"{counted(max(stages - 1, 1), 'iteration')} ahead in flight, and waits for them",
             cost,
             loop.position,
-            f"Compile with num_stages={_STAGES}; a stage more takes its share of shared memory.",
+            f"{_with_stages(evidence, loop, _STAGES)[:-1]}; a stage more takes its share of "
+            "shared memory.",
             {
-                "num_stages": evidence.stages,
+                "num_stages": stages,
                 "iterations": loop.turns if loop.is_known else f"{loop.turns} assumed",
                 "cycles of an iteration": round(evidence.body_cycles(loop)),
                 "shared bytes": evidence.resources.shared_bytes if evidence.resources else 0,
@@ -141,12 +144,21 @@ def too_few_stages(evidence: Evidence) -> Iterator[CostFinding]:
         )
 
 
-def _fits(evidence: Evidence, stages: int) -> bool:
+def _with_stages(evidence: Evidence, loop: Loop, stages: int, more: str = "") -> str:
+    """Return where to write another number of stages: in the loop's `tl.range` if that has its own,
+    which the launch's option does not change.
+    """
+    if evidence.own_stages(loop) is None:
+        return f"Compile with num_stages={stages}{more}."
+    return f"Write num_stages={stages}{more} in the tl.range of this loop."
+
+
+def _fits(evidence: Evidence, loop: Loop, stages: int) -> bool:
     """Whether as many programs fit with more stages."""
     resources = evidence.resources
     if resources is None or evidence.occupancy is None:
         return False
-    wanted = resources.shared_bytes * stages // max(evidence.stages, 1)
+    wanted = resources.shared_bytes * stages // max(evidence.stages_of(loop), 1)
     occupancy = evidence.compilation.occupancy(shared_bytes=wanted)
     return occupancy.blocks >= min(evidence.blocks, evidence.per_sm)
 
