@@ -55,7 +55,8 @@ class NotAssociative(Detector):
         if not any(_is_users(op) for op in inner):
             return False
         is_known = all(
-            function_for(op) is not None or isinstance(op, _WITHOUT_FUNCTION) for op in inner
+            function_for(op) is not None or isinstance(op, mlir.ConstantOp) or _returns(op)
+            for op in inner
         )
         extent = shape(operation.operands[0].type)[operation.axis.value.data]
         return is_known and extent > 2
@@ -111,7 +112,8 @@ class NotAssociative(Detector):
         self.collector.add((op, ""), facts, computed.linear_ids().tolist())
 
 
-_WITHOUT_FUNCTION = (mlir.ConstantOp, tt.ReduceReturnOp, tt.ScanReturnOp)
+def _returns(op: Operation) -> bool:
+    return isinstance(op, tt.ReduceReturnOp | tt.ScanReturnOp)
 
 
 def _is_users(op: Operation) -> bool:
@@ -147,7 +149,7 @@ class _Combine:
             known = [operand for operand in operands if operand is not None]
             if len(known) < len(operands):
                 return None
-            if isinstance(op, tt.ReduceReturnOp | tt.ScanReturnOp):
+            if _returns(op):
                 return known
             function = function_for(op)
             if function is not None:

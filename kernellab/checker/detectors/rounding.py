@@ -107,7 +107,9 @@ def _itemsize(op: Operation) -> int:
     return int(dtype(op.results[0].type).itemsize)
 
 
-_SUMS = (mlir.AddFOp, mlir.SubFOp, mlir.FmaOp, tt.ReduceOp, tt.ScanOp, tt.DotOp)
+def _is_sum(op: Operation) -> bool:
+    sums = mlir.AddFOp | mlir.SubFOp | mlir.FmaOp | tt.ReduceOp | tt.ScanOp | tt.DotOp
+    return isinstance(op, sums) and _is_result_float(op)
 
 
 class Everything(_Unrounded):
@@ -150,7 +152,7 @@ class NarrowSums(_Unrounded):
 
     @classmethod
     def rounds(cls, op: Operation) -> bool:
-        return isinstance(op, _SUMS) and _is_result_float(op) and _itemsize(op) < 4
+        return _is_sum(op) and _itemsize(op) < 4
 
 
 class NarrowValues(_Unrounded):
@@ -174,8 +176,8 @@ class Functions(_Unrounded):
 
     @classmethod
     def rounds(cls, op: Operation) -> bool:
-        simple = (*_SUMS, mlir.MulFOp, mlir.TruncFOp, tt.FpToFpOp)
-        return _is_result_float(op) and not isinstance(op, simple)
+        is_simple = _is_sum(op) or isinstance(op, mlir.MulFOp | mlir.TruncFOp | tt.FpToFpOp)
+        return _is_result_float(op) and not is_simple
 
 
 class Sums(_Unrounded):
@@ -187,7 +189,7 @@ class Sums(_Unrounded):
 
     @classmethod
     def rounds(cls, op: Operation) -> bool:
-        return isinstance(op, _SUMS) and _is_result_float(op)
+        return _is_sum(op)
 
 
 CAUSES: tuple[type[_Unrounded], ...] = (Tf32, NarrowSums, NarrowValues, Functions, Sums)
