@@ -120,6 +120,20 @@ def halves_of_one() -> list[object]:
 
 
 @triton.jit
+def moments(x_ptr, sum_ptr, square_ptr, N: tl.constexpr):
+    row = tl.program_id(0)
+    x = tl.load(x_ptr + row * N + tl.arange(0, N))
+    tl.store(sum_ptr + 2 * row, tl.sum(x))
+    tl.store(square_ptr + 2 * row, tl.sum(x * x))  # fault: overwritten-argument
+
+
+def rows_of_one(apart: int) -> list[torch.Tensor]:
+    """Two columns of one tensor, or one column twice."""
+    x = zeros(2, 2)
+    return [x[:, 0], x[:, apart]]
+
+
+@triton.jit
 def counts(x_ptr, out_ptr, BINS: tl.constexpr, N: tl.constexpr):
     x = tl.load(x_ptr + tl.arange(0, N))
     tl.store(out_ptr + tl.arange(0, BINS), tl.histogram(x, BINS))  # fault: broken-contract
@@ -207,6 +221,14 @@ PAIRS: list[Pair] = [
     Pair(
         Launch(best, (1,), lambda: [normal(16), zeros(16)], {"K": 3, "N": 16}),
         Launch(best, (1,), lambda: [normal(16), zeros(16)], {"K": 4, "N": 16}),
+    ),
+    Pair(
+        Launch(best, (1,), lambda: [normal(32), zeros(32)], {"K": 6, "N": 32}),
+        Launch(best, (1,), lambda: [normal(32), zeros(32)], {"K": 8, "N": 32}),
+    ),
+    Pair(
+        Launch(moments, (2,), lambda: [normal(2, 16), *rows_of_one(0)], {"N": 16}),
+        Launch(moments, (2,), lambda: [normal(2, 16), *rows_of_one(1)], {"N": 16}),
     ),
     pair(second, second_excluded, (1,), with_infinity, N=4),
     pair(buckets, buckets_guarded, (1,), nothing, N=4),
