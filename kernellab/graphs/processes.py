@@ -7,18 +7,20 @@ from __future__ import annotations
 import functools
 import importlib
 import linecache
-import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
 from kernellab.common.processes import AVAILABLE, Forked, Worker
 from kernellab.errors import ArgumentError, WorkerLost
+
+if TYPE_CHECKING:
+    from kernellab.torch_api.pickling import Sent
 
 # A call that is captured, as it was given.
 
@@ -115,7 +117,7 @@ MOST_CELLS = 1_000_000
 """Characters of cells that are included, the latest cells first."""
 
 
-def shipped(function: Any, things: Any, what: str) -> bytes:
+def shipped(function: Any, things: Any, what: str) -> Sent:
     """Return pickled objects. The user's modules are pickled by value, as they are in this process.
 
     The source of a notebook's cells is included, because it is in no file and torch reads it.
@@ -128,9 +130,11 @@ def shipped(function: Any, things: Any, what: str) -> bytes:
     Raises:
         ArgumentError: an object cannot be pickled.
     """
+    from kernellab.torch_api import pickling
+
     try:
         with own_modules_by_value(function):
-            return bytes(cloudpickle.dumps(_WithCells(things)))
+            return pickling.send(_WithCells(things))
     except Exception as error:  # anything may be raised by what is pickled
         raise ArgumentError(
             f"{what!r} cannot be sent to the process that captures: "
@@ -142,11 +146,12 @@ def shipped(function: Any, things: Any, what: str) -> bytes:
         ) from error
 
 
-def call(function: str, sent: bytes) -> Any:
+def call(function: str, sent: Sent) -> Any:
     """In the other process: call "module:function" with what was shipped."""
     module, _, name = function.partition(":")
     called: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    return called(*pickle.loads(sent))
+    with sent.settings_hold():
+        return called(*sent.load())
 
 
 class _WithCells:

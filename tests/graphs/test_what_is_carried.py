@@ -16,11 +16,29 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F  # noqa: N812
 
 import kernellab
-from kernellab.errors import OptionError
+from kernellab.errors import ArgumentError, OptionError
+from kernellab.graphs import report as reports
+from kernellab.graphs.processes import can_copy_this_process
 from kernellab.graphs.report import GraphReport
 
 _dynamo: Any = torch._dynamo
 _inductor: Any = torch._inductor.config
+
+
+@pytest.fixture(params=["copied", "sent"])
+def carried(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Capture in a copy of this process, and in another process, as where CUDA is in use."""
+    if request.param == "sent":
+        monkeypatch.setattr(reports, "can_copy_this_process", lambda: False)
+    elif not can_copy_this_process():
+        pytest.skip("CUDA is in use here: no copy of this process can call torch")
+
+
+@pytest.fixture
+def copied() -> None:
+    """The test needs a copy of this process."""
+    if not can_copy_this_process():
+        pytest.skip("CUDA is in use here: no copy of this process can call torch")
 
 
 def opened(function: Any, *args: Any, **options: Any) -> GraphReport:
@@ -35,9 +53,17 @@ def test_a_tensor_that_the_function_makes_of_a_number() -> None:
     assert opened(lambda x: x * torch.tensor(2.0), torch.rand(4)).kernels
 
 
+@pytest.mark.usefixtures("copied")
 def test_what_cannot_be_pickled_is_captured() -> None:
     held = threading.Lock()
     assert opened(lambda x: (held, x + 1)[1], torch.rand(4)).kernels
+
+
+def test_what_cannot_be_sent_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reports, "can_copy_this_process", lambda: False)
+    held = threading.Lock()
+    with pytest.raises(ArgumentError, match=r"cannot pickle '_thread\.lock'"):
+        kernellab.graph(lambda x: (held, x + 1)[1], torch.rand(4))
 
 
 @triton.jit
@@ -52,6 +78,7 @@ def _launching(x: torch.Tensor) -> torch.Tensor:
     return out.sin()
 
 
+@pytest.mark.usefixtures("carried")
 def test_the_users_own_kernel_is_one_of_the_kernels() -> None:
     report = opened(_launching, torch.rand(300))
     assert any("_doubled" in kernel.source for kernel in report.kernels)
@@ -68,11 +95,13 @@ def _(x: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(x)
 
 
+@pytest.mark.usefixtures("copied")
 def test_custom_operations_are_calls() -> None:
     report = opened(lambda x: torch.ops.kernellab_tests.halved(x.sin()) + 1, torch.rand(4))
     assert "kernellab_tests.halved.default" in report.graphs[0].aten.counts()
 
 
+@pytest.mark.usefixtures("carried")
 def test_weight_norm_and_fp8_are_captured() -> None:
     normed = torch.nn.utils.parametrizations.weight_norm(nn.Linear(8, 8))
     assert opened(normed, torch.rand(4, 8), backward=True).kernels
@@ -84,6 +113,7 @@ def _scaled_by_value(x: torch.Tensor) -> torch.Tensor:
     return x * x.sum().item()
 
 
+@pytest.mark.usefixtures("carried")
 def test_settings_of_this_process_hold() -> None:
     assert len(opened(_scaled_by_value, torch.rand(4)).breaks) == 1
     with _dynamo.config.patch(capture_scalar_outputs=True):
@@ -100,6 +130,7 @@ def test_settings_of_this_process_hold() -> None:
     assert made.graphs[0].aten.nodes[-2].dtype == "float64"
 
 
+@pytest.mark.usefixtures("carried")
 def test_an_optimizers_step_is_captured() -> None:
     model = nn.Linear(8, 8)
     model(torch.rand(4, 8)).sum().backward()
