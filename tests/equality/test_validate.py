@@ -30,6 +30,7 @@ def matmul(target: str) -> Any:
     return kernellab.validate(kernels.matmul, (6,), a, b, c, *sizes, target=target, **blocks)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_pass_keeps_a_matmul(target: str) -> None:
     found = matmul(target)

@@ -74,6 +74,7 @@ def test_a_producer_and_a_consumer(order: str) -> None:
     assert out.tolist() == [item * item for item in range(10)]
 
 
+@pytest.mark.sampled(3)
 @every_order
 @pytest.mark.parametrize("share", [1, 3, 4, 7, 12])
 def test_stream_k(share: int, order: str) -> None:

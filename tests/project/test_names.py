@@ -117,6 +117,7 @@ def cache_folder(below: Path) -> Path:
     return file.parent
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", ["sm_90", "gfx942"])
 @pytest.mark.parametrize("record", ["passes", "stages"])
 def test_a_compilation_from_a_folder_with_an_accent(
@@ -152,6 +153,7 @@ def test_a_compilation_from_a_folder_with_an_accent(
         assert kernellab.load(cache_folder(tmp_path)).source_map.file == file
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("folder", FOLDERS[1:] + QUOTED)
 def test_any_path(load: Load, folder: str) -> None:
     kernels = load(folder)

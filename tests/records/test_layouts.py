@@ -317,6 +317,7 @@ def layout_by_formula(layout: SharedLayout, monkeypatch: pytest.MonkeyPatch) -> 
     return answer
 
 
+@pytest.mark.sampled(3)
 @only_newer
 @pytest.mark.parametrize("shape", [(64,), (8, 8), (1, 16), (128, 32), (4, 16, 32)])
 def test_the_formula_of_swizzled_shared_is_tritons(shape, monkeypatch) -> None:

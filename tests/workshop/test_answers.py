@@ -40,6 +40,7 @@ SAID = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "kernel", "reached", "kind", "line"),
     SAID,
