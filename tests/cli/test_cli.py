@@ -22,6 +22,7 @@ from kernellab.cli.doctor import (
 )
 from kernellab.cli.main import main
 from tests.support.pages import assert_loads_nothing, texts_of, views_in
+from tests.support.python_processes import python_path
 
 KERNELS = '''
 import triton
@@ -293,7 +294,7 @@ def test_doctor_reports_a_missing_package_and_one_that_is_too_old(tmp_path) -> N
         lines = [f"Requires-Dist: {requirement}" for requirement in requirements]
         metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
         (folder / "METADATA").write_text(metadata + "\n".join(lines) + "\n")
-    finished = kernellab("doctor", PYTHONPATH=str(tmp_path))
+    finished = kernellab("doctor", PYTHONPATH=python_path(tmp_path))
     assert finished.returncode == 1
     assert "0.1.0, and KernelLab 0.1.0 needs >=0.5" in finished.stdout
     assert 'pip install "no-such-package-anywhere>=2"' in finished.stdout
@@ -318,9 +319,9 @@ importlib.metadata.distribution = distribution
 @pytest.mark.slow
 def test_a_checkout_on_the_path_that_is_not_installed(tmp_path) -> None:
     (tmp_path / "sitecustomize.py").write_text(NOT_INSTALLED)
-    version = kernellab("--version", PYTHONPATH=str(tmp_path))
+    version = kernellab("--version", PYTHONPATH=python_path(tmp_path))
     assert (version.returncode, version.stderr) == (0, "")
-    finished = kernellab("doctor", PYTHONPATH=str(tmp_path))
+    finished = kernellab("doctor", PYTHONPATH=python_path(tmp_path))
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert "not installed: it is taken from" in finished.stdout
     assert " ml_dtypes " in finished.stdout

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.python_processes import python_path
+
 ROOT = Path(__file__).parents[2]
 COMPILE = f"compile {ROOT}/tests/kernels/tuned.py::product --constexpr BLOCK=64,BLOCK_K=64"
 
@@ -17,7 +19,7 @@ def shell(line: str, folder: Path, **environment: str) -> subprocess.CompletedPr
     """Run a shell's line in which KERNELLAB is the command."""
     return subprocess.run(
         ["bash", "-c", line.replace("KERNELLAB", f"{sys.executable} -m kernellab")],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        env={**os.environ, "PYTHONPATH": python_path(ROOT), **environment},
         cwd=folder, capture_output=True, text=True, check=False, timeout=200,
     )  # fmt: skip
 

@@ -17,7 +17,7 @@ from kernellab.common import processes as shared_worker
 from kernellab.common.processes import Worker
 from kernellab.errors import CompileError, WorkerError, WorkerLost
 from tests.kernels.tuned import double
-from tests.support.strict_python import STRICT
+from tests.support.python_processes import STRICT, python_path
 
 
 @pytest.fixture
@@ -252,7 +252,7 @@ def test_calls_are_answered_where_the_folder_is_gone(tmp_path):
     root = str(Path(__file__).parents[2])
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True,
-        check=False, timeout=100, env={**os.environ, "PYTHONPATH": root},
+        check=False, timeout=100, env={**os.environ, "PYTHONPATH": python_path(root)},
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -26,6 +26,7 @@ from kernellab.errors import ArchiveError, ArgumentError, KernelLabError
 from kernellab.records import Compilation
 from tests.kernels import analyzed
 from tests.support.compiled import compiled, of_corpus
+from tests.support.python_processes import python_path
 from tests.support.source_files import ROOT
 
 MEGABYTE = 1_000_000
@@ -268,7 +269,7 @@ def run_apart(program: str, folder: Path, **environment: str) -> str:
         env={
             **os.environ,
             "TRITON_CACHE_DIR": str(folder),
-            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+            "PYTHONPATH": python_path(ROOT),
             **environment,
         },
     )

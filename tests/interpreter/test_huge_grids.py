@@ -17,6 +17,7 @@ import kernellab
 from kernellab.checker.detector import ProgramSet
 from kernellab.errors import GridError, OptionError
 from tests.kernels.tuned import double
+from tests.support.python_processes import python_path
 
 PROGRAM = """
 import os, resource, signal, sys, threading, time
@@ -65,7 +66,7 @@ def test_hundreds_of_millions_of_programs_take_bounded_memory_and_can_be_stopped
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(function=function, kernel=kernel, keywords=keywords)],
         # The GPU is hidden, because CUDA takes memory too.
-        env={**os.environ, "PYTHONPATH": root, "CUDA_VISIBLE_DEVICES": ""}, cwd=root,
+        env={**os.environ, "PYTHONPATH": python_path(root), "CUDA_VISIBLE_DEVICES": ""}, cwd=root,
         capture_output=True, text=True, check=False, timeout=280,
     )  # fmt: skip
     # A trace watches one program; all others take two seconds, and it may be done by then.
