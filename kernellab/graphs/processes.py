@@ -117,13 +117,13 @@ MOST_CELLS = 1_000_000
 """Characters of cells that are included, the latest cells first."""
 
 
-def shipped(function: Any, things: Any, what: str) -> Sent:
+def shipped(functions: Sequence[Any], things: Any, what: str) -> Sent:
     """Return pickled objects. The user's modules are pickled by value, as they are in this process.
 
     The source of a notebook's cells is included, because it is in no file and torch reads it.
 
     Args:
-        function: the function whose module is pickled by value unless it is installed.
+        functions: the functions whose modules are pickled by value unless they are installed.
         things: the objects to pickle.
         what: the name of the function in error messages.
 
@@ -133,7 +133,7 @@ def shipped(function: Any, things: Any, what: str) -> Sent:
     from kernellab.torch_api import pickling
 
     try:
-        with own_modules_by_value(function):
+        with own_modules_by_value(*functions):
             return pickling.send(_WithCells(things))
     except Exception as error:  # anything may be raised by what is pickled
         raise ArgumentError(

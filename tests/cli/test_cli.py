@@ -259,6 +259,7 @@ def test_tritons_interpreter_mode_is_refused_in_words(file) -> None:
 
 @pytest.mark.slow
 def test_doctor_finds_a_whole_installation() -> None:
+    pytest.importorskip("jupyterlab")
     finished = kernellab("doctor")
     assert finished.returncode == 0, finished.stdout
     lines = finished.stdout.splitlines()
@@ -318,6 +319,7 @@ importlib.metadata.distribution = distribution
 
 @pytest.mark.slow
 def test_a_checkout_on_the_path_that_is_not_installed(tmp_path) -> None:
+    pytest.importorskip("jupyterlab")
     (tmp_path / "sitecustomize.py").write_text(NOT_INSTALLED)
     version = kernellab("--version", PYTHONPATH=python_path(tmp_path))
     assert (version.returncode, version.stderr) == (0, "")

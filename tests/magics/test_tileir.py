@@ -223,7 +223,7 @@ def test_tab_completes_names(lab: NotebookSession) -> None:
 
 
 COUNTING = """\
-from kernellab.triton_api import compiling, pipeline
+from kernellab.triton_api import compilation, pipeline
 compiled = []
 def counted(function):
     def call(*args, **keywords):
@@ -231,7 +231,7 @@ def counted(function):
         return function(*args, **keywords)
     return call
 pipeline.compile_watched = counted(pipeline.compile_watched)
-compiling.triton.compile = counted(triton.compile)"""
+compilation.triton.compile = counted(triton.compile)"""
 
 
 @pytest.mark.slow
