@@ -5,11 +5,11 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NewType
+from typing import Annotated, Any
 
 from kernellab.common.saved_files import Misfit, Read, RecordReader, SavedData
 
-Prose = NewType("Prose", str)
+Prose = Annotated[str, "prose"]
 """A paragraph. In a file it may have any number of lines, which are joined by spaces."""
 
 

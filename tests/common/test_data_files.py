@@ -45,9 +45,8 @@ def read(text: str, folder: Path, schema: Any = Mapping[str, Entry]) -> Any:
 
 def test_a_file_becomes_the_records_of_its_schema(tmp_path: Path) -> None:
     entries = read(VALID, tmp_path)
-    text = Prose('Two lines of "prose", joined.')
-    assert entries["first"] == Entry(text, r"a  (\d+)", (Prose("one"),))
-    assert entries["second"] == Entry(Prose("short"))
+    assert entries["first"] == Entry('Two lines of "prose", joined.', r"a  (\d+)", ("one",))
+    assert entries["second"] == Entry("short")
     assert list(entries) == ["first", "second"]
 
 

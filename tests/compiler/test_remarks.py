@@ -16,8 +16,12 @@ import pytest
 from triton._C import libtriton
 
 import kernellab
-from kernellab.compiler.remark_catalog import WORDINGS, explained
-from kernellab.compiler.remarks import assembler_remarks, compiler_remarks
+from kernellab.compiler.remarks import (
+    assembler_remarks,
+    compiler_remarks,
+    explained,
+    wordings,
+)
 from kernellab.errors import SourcePosition
 from kernellab.records import Compilation, Resources
 from kernellab.records.compilations import Remark
@@ -757,7 +761,7 @@ def test_unknown_words_stay_as_they_are() -> None:
 
 
 def test_every_wording_has_only_values_that_its_phrase_has() -> None:
-    for wording in WORDINGS:
+    for wording in wordings():
         names = set(re.compile(wording.phrase).groupindex)
         for text in (wording.meaning, wording.advice):
             assert set(re.findall(r"\{(\w+)\}", text)) <= names

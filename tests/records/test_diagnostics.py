@@ -18,7 +18,7 @@ import kernellab
 from kernellab import errors
 from kernellab.checker.records import Finding
 from kernellab.cli.doctor import Line
-from kernellab.compiler.remark_catalog import explained
+from kernellab.compiler.remarks import explained
 from kernellab.errors import Diagnostic, KernelLabError, OutOfBounds, SourcePosition, WaitingProgram
 from kernellab.records.compilations import Remark
 from kernellab.viz.diagnostics import diagnostic_card, diagnostics_card
