@@ -14,7 +14,8 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
 from kernellab.triton_api.fixes import rules
-from kernellab.triton_api.fixes.values import INSTEAD, instead_of, is_form
+from kernellab.triton_api.fixes.rules import TABLES
+from kernellab.triton_api.fixes.values import instead_of, is_form
 from tests.kernels import descriptors
 from tests.support.versions import ADDS_DOTS_TO_FLOAT16, CHAINS_COMPARISONS
 
@@ -443,6 +444,12 @@ MISTAKES: tuple[Mistake, ...] = (
         "tl.store(y_ptr + i, x == 0)",
     ),
     Mistake(
+        "minus of a pointer",
+        "tl.store(y_ptr + i, -x_ptr)",
+        ("- takes numbers, and was given pointer<fp32>", "Load what the address points to first."),
+        "tl.store(y_ptr + i, -tl.load(x_ptr + i))",
+    ),
+    Mistake(
         "bitcast to another size",
         "tl.store(y_ptr + i, x.to(tl.int64, bitcast=True))",
         ("32 bits are not 64", "take a type of the same size"),
@@ -693,7 +700,7 @@ def test_a_mistake_is_told_with_its_line_and_a_fix_that_helps(mistake, tmp_path)
         launch(kernel_of(mistake.right, tmp_path))
 
 
-@pytest.mark.parametrize("name", sorted(INSTEAD))
+@pytest.mark.parametrize("name", sorted(TABLES.function))
 def test_what_stands_for_a_function_of_torch_compiles(name, tmp_path):
     instead = instead_of(name, ("x", "y", "z"))
     if is_form(instead):
