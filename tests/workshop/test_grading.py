@@ -14,8 +14,8 @@ import pytest
 from kernellab.cli import doctor
 from kernellab.cli.main import main
 from kernellab.workshop import course, grader
-from kernellab.workshop.chapters import EXERCISES
 from kernellab.workshop.course import cell, cells_of, notebook_text, write_folder
+from kernellab.workshop.exercise import EXERCISES
 from kernellab.workshop.grader import Grades, grade_folder
 from tests.support.source_files import ROOT
 from tests.workshop import solutions, wrong

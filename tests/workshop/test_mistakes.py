@@ -11,8 +11,7 @@ from kernellab.errors import Diagnostic
 from kernellab.judging.code import Part, Texts
 from kernellab.judging.submissions import wait_for_worker
 from kernellab.workshop import feedback
-from kernellab.workshop.chapters import exercise_named
-from kernellab.workshop.exercise import Answer
+from kernellab.workshop.exercise import Answer, exercise_named
 from kernellab.workshop.grader import answered
 from tests.workshop.mistakes import MEASURED, MISTAKES, UNFIXED, Mistake
 
