@@ -814,3 +814,12 @@ def test_every_rule_is_provoked(tmp_path, monkeypatch):
     unmet = {getattr(function, "__name__", "of a table") for function in silent}
     taken = {"_chained": CHAINS_COMPARISONS, "_dot_sum": ADDS_DOTS_TO_FLOAT16}
     assert unmet == {rule for rule, is_taken in taken.items() if is_taken}
+
+
+def test_the_words_of_the_tables_are_sentences():
+    constructs = [*TABLES.statement.values(), *TABLES.operator.values()]
+    advice = [rule.advice for rule in TABLES.rule]
+    advice += [construct.advice for construct in constructs]
+    advice += TABLES.python.values()
+    assert [words for words in advice if not words.endswith(".")] == []
+    assert all(rule.reason for rule in TABLES.constant)
