@@ -14,6 +14,7 @@ import numpy
 import pytest
 import torch
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArgumentError, CompileError, GridError, OutOfBounds
@@ -62,11 +63,10 @@ def test_what_is_no_grid_is_the_calls_error(entry_point: Any, grid: Any, words: 
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_nested_tensor_is_no_grid() -> None:
-    with pytest.raises(
-        GridError, match="The grid must be one to three sizes or a function, got a nested tensor"
-    ):
+def test_a_nested_tensor_is_no_grid(messages: SnapshotAssertion) -> None:
+    with pytest.raises(GridError) as refused:
         kernellab.run(double, nested(torch.strided), torch.ones(N), torch.zeros(N), N, BLOCK=64)
+    assert refused.value == messages
 
 
 def test_a_size_of_a_grid_is_whatever_is_a_whole_number() -> None:
@@ -86,16 +86,20 @@ def test_what_is_no_path_and_no_text_is_an_argument_error(given: Any) -> None:
         kernellab.inline_assembly(given)
 
 
-def test_code_that_is_no_function_is_refused() -> None:
+def test_code_that_is_no_function_is_refused(messages: SnapshotAssertion) -> None:
     no_function: Any = 5
-    with pytest.raises(ArgumentError, match="must be a function of NumPy arrays, got 5"):
+    with pytest.raises(ArgumentError) as refused:
         kernellab.inline_assembly("nothing;")(no_function)
-    with pytest.raises(ArgumentError, match="must be a function of NumPy arrays, got 5"):
+    assert refused.value == messages
+    with pytest.raises(ArgumentError) as refused:
         kernellab.device_function("nothing")(no_function)
-    with pytest.raises(ArgumentError, match=r"^launch must be an integer, got 5\.5"):
+    assert refused.value == messages
+    with pytest.raises(ArgumentError) as refused:
         kernellab.read_ncu("profile.csv", launch=no_function + 0.5)
-    with pytest.raises(ArgumentError, match=r"^kernel must be a string, got 5"):
+    assert refused.value == messages
+    with pytest.raises(ArgumentError) as refused:
         kernellab.read_ncu("profile.csv", no_function)
+    assert refused.value == messages
 
 
 class Wrapper(torch.Tensor):
@@ -267,14 +271,18 @@ def test_a_number_that_cannot_be_written_is_a_number() -> None:
     [None, "x", torch.tensor(64), object(), double, 10**30, numpy.frombuffer(bytes(8))],
     ids=lambda given: type(given).__name__,
 )
-def test_a_constant_that_is_no_number_is_named(given: Any) -> None:
-    with pytest.raises(CompileError, match=r"BLOCK is .* here, and kernels compute with numbers"):
+def test_a_constant_that_is_no_number_is_named(given: Any, messages: SnapshotAssertion) -> None:
+    with pytest.raises(CompileError, match="BLOCK") as refused:
         kernellab.run(double, (1,), torch.ones(N), torch.zeros(N), N, BLOCK=given)
+    assert refused.value == messages
 
 
-def test_a_transform_of_torchs_is_refused_and_a_users_class_with_memory_is_taken() -> None:
-    with pytest.raises(ArgumentError, match=r"Argument 'x_ptr' .*one of torch's transforms"):
+def test_a_transform_of_torchs_is_refused_and_a_users_class_with_memory_is_taken(
+    messages: SnapshotAssertion,
+) -> None:
+    with pytest.raises(ArgumentError, match="x_ptr") as refused:
         torch.vmap(lambda x: launch((1,), x))(torch.ones(3, N))
+    assert refused.value == messages
     launch((1,), torch.ones(N).as_subclass(Own))
     launch((1,), torch.nn.Parameter(torch.ones(N)))
 
