@@ -17,6 +17,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.common.saved_files import SavedValue
@@ -88,15 +89,16 @@ def test_the_largest_of_the_tuned_kernels_stays_small(tmp_path: Path) -> None:
     assert os.path.getsize(path) < 1.5 * MEGABYTE
 
 
-def test_a_record_of_stages_alone(tmp_path: Path) -> None:
+def test_a_record_of_stages_alone(tmp_path: Path, messages: SnapshotAssertion) -> None:
     saved = compiled(
         analyzed.scaled_sums, "*fp32:16", "*fp32:16", BLOCK=64, STEPS=2, record="stages"
     )
     loaded = kernellab.load(saved.save(tmp_path / "stages"))
     assert loaded.passes == ()
     assert loaded.remarks == saved.remarks
-    with pytest.raises(ArgumentError, match="holds no passes"):
+    with pytest.raises(ArgumentError) as refused:
         loaded.barriers()
+    assert refused.value == messages
 
 
 def test_records_fit_the_schema() -> None:
@@ -150,60 +152,60 @@ def refusal(path: Path) -> str:
     return str(caught.value)
 
 
-def test_no_file(tmp_path: Path) -> None:
-    assert "There is no file" in refusal(tmp_path / "nowhere.json.gz")
+def test_no_file(tmp_path: Path, messages: SnapshotAssertion) -> None:
+    assert refusal(tmp_path / "nowhere.json.gz") == messages
 
 
 @pytest.mark.parametrize("share", [0.2, 0.9, 0.999])
-def test_a_truncated_file(saved: Path, share: float) -> None:
+def test_a_truncated_file(saved: Path, share: float, messages: SnapshotAssertion) -> None:
     content = saved.read_bytes()
     saved.write_bytes(content[: int(len(content) * share)])
-    assert "is cut off or damaged" in refusal(saved)
+    assert refusal(saved) == messages
 
 
-def test_a_truncated_json_that_is_not_compressed(saved: Path) -> None:
+def test_a_truncated_json_that_is_not_compressed(saved: Path, messages: SnapshotAssertion) -> None:
     text = gzip.decompress(saved.read_bytes())
     saved.write_bytes(text)
     assert kernellab.load(saved).kernel == "vector_add"
     saved.write_bytes(text[:1000])
-    assert "is cut off or damaged" in refusal(saved)
+    assert refusal(saved) == messages
 
 
-def test_a_flipped_byte(saved: Path) -> None:
+def test_a_flipped_byte(saved: Path, messages: SnapshotAssertion) -> None:
     content = bytearray(saved.read_bytes())
     content[len(content) // 2] ^= 0xFF
     saved.write_bytes(content)
-    assert "is cut off or damaged" in refusal(saved)
+    assert refusal(saved) == messages
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    "content",
     [
-        (b"just some words", "is not a saved compilation"),
-        (b"", "is empty"),
-        (b"P", "is cut off after 1 byte."),
-        (b"PK\x03", "is cut off after 3 bytes."),
-        (b"\x1f", "is cut off after 1 byte."),
-        (b"\x7fELF\x02\xff\xfe", "neither gzip nor text"),
-        (b"[1, 2]", "not a compilation that KernelLab saved"),
-        (b'{"cells": []}', "not a compilation that KernelLab saved"),
-        (b"[" * 100_000, "is not a saved compilation"),
+        b"just some words",
+        b"",
+        b"P",
+        b"PK\x03",
+        b"\x1f",
+        b"\x7fELF\x02\xff\xfe",
+        b"[1, 2]",
+        b'{"cells": []}',
+        b"[" * 100_000,
     ],
 )
-def test_files_of_another_kind(tmp_path: Path, content: bytes, words: str) -> None:
+def test_files_of_another_kind(tmp_path: Path, content: bytes, messages: SnapshotAssertion) -> None:
     file = tmp_path / "file"
     file.write_bytes(content)
     message = refusal(file)
-    assert words in message
+    assert message == messages
     assert "trace.save" in message or "not a compilation that KernelLab saved" in message
 
 
-def test_another_version(saved: Path) -> None:
+def test_another_version(saved: Path, messages: SnapshotAssertion) -> None:
     data = json.loads(gzip.decompress(saved.read_bytes()))
     data["version"], data["kernellab"] = 7, "9.9.9"
     saved.write_text(json.dumps(data))
     message = refusal(saved)
-    assert "version 7 of the format" in message
+    assert message == messages
     assert f"reads version {VERSION}" in message
     assert "9.9.9" in message
 
@@ -249,9 +251,10 @@ def test_a_part_that_does_not_fit_is_named(damage: Callable[[Any], Any], words: 
     assert words in str(caught.value)
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(ArchiveError, match="There is no folder"):
+def test_a_place_that_cannot_be_written(tmp_path: Path, messages: SnapshotAssertion) -> None:
+    with pytest.raises(ArchiveError) as refused:
         of_corpus("vector_add", "sm_90").save(tmp_path / "no" / "such" / "folder")
+    assert refused.value == messages
     assert list(tmp_path.iterdir()) == []
 
 

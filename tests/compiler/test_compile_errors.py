@@ -7,6 +7,7 @@ import sys
 import textwrap
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 from triton.compiler.errors import CompilationError
 from triton.runtime.errors import OutOfResources, PTXASError
 
@@ -112,13 +113,11 @@ def test_front_end_errors(kernel, arguments, mark, under_caret, words, advice):
     assert isinstance(error.__cause__, CompilationError)
 
 
-def test_a_plain_function_is_named_where_it_is_called():
+def test_a_plain_function_is_named_where_it_is_called(messages: SnapshotAssertion):
     error = refusal(faulty.calls_python, "*fp32", BLOCK=16, target="sm_90")
     line, text = faulty_line("calls_python")
-    assert error.problem == (
-        "Triton cannot compile 'calls_python' for sm_90: 'plain_python' is a plain Python function."
-    )
-    assert error.advice.startswith("Put @triton.jit above 'plain_python'")
+    assert error.problem == messages
+    assert error.advice == messages
     assert error.position is not None
     assert (error.position.line, error.position.column) == (line, text.index("plain_python(") + 1)
 
@@ -206,14 +205,14 @@ def import_elsewhere(prelude="", **environment):
     return done.stderr.strip().splitlines()[-1]
 
 
-def test_importing_on_another_system_is_a_kind_error():
+def test_importing_on_another_system_is_a_kind_error(messages: SnapshotAssertion):
     message = import_elsewhere("import sys; sys.platform = 'darwin'")
-    assert message.startswith("ImportError: KernelLab needs Linux, and this is 'darwin'")
+    assert message == messages
     for way in ("WSL", "container", "Colab", "No GPU is needed"):
         assert way in message
 
 
-def test_importing_without_triton_says_how_to_install_it():
+def test_importing_without_triton_says_how_to_install_it(messages: SnapshotAssertion):
     message = import_elsewhere(
         """
         import importlib.util, sys
@@ -221,11 +220,11 @@ def test_importing_without_triton_says_how_to_install_it():
         importlib.util.find_spec = lambda name, *rest: None if name == "triton" else real(name, *rest)
         """
     )
-    assert message.startswith("ImportError: KernelLab needs the Triton compiler")
-    assert "pip install torch==2.13.0 triton==3.7.1" in message
+    assert message == messages
 
 
-def test_importing_in_tritons_interpreter_mode_says_what_to_do():
+def test_importing_in_tritons_interpreter_mode_says_what_to_do(messages: SnapshotAssertion):
     message = import_elsewhere(TRITON_INTERPRET="1")
     assert message.startswith("ImportError: TRITON_INTERPRET=1 is set")
-    assert "unset TRITON_INTERPRET and restart" in message
+    assert "TRITON_INTERPRET" in message
+    assert message == messages

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from kernellab.compiler.compilations import RecordProvider
 from kernellab.compiler.machine_code.instructions import (
@@ -357,7 +358,7 @@ def test_amd_instructions_carry_lines_and_classes():
     }
 
 
-def test_a_compilation_without_machine_code_says_so():
+def test_a_compilation_without_machine_code_says_so(messages: SnapshotAssertion):
     compilation = Compilation(
         kernel="add",
         target=SUPPORTED_TARGETS[0],
@@ -366,7 +367,8 @@ def test_a_compilation_without_machine_code_says_so():
         stages=type(compiled("softmax", "sm_90").stages)({}),
         provider=RecordProvider(),
     )
-    with pytest.raises(ValueError, match="no machine code"):
+    with pytest.raises(ValueError, match="add") as refused:
         compilation.instructions
+    assert refused.value == messages
     with pytest.raises(ValueError, match="not known"):
         compilation.occupancy()
