@@ -6,6 +6,7 @@ import numpy
 import pytest
 import torch
 import triton
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArgumentError, GridError, OptionError
@@ -36,142 +37,55 @@ def zero():
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "words"),
+    ("options", "error"),
     [
-        ({"space": {}}, ArgumentError, "the list of configs for 'double' is empty"),
-        (
-            {"space": {"BLOCK": 64}},
-            ArgumentError,
-            r'must be a list of values, got 64\nWrite "BLOCK": \[64\]',
-        ),
-        (
-            {"space": 64},
-            ArgumentError,
-            "space must be a dict of values by name or a list of configs, got 64",
-        ),
-        (
-            {"space": "BLOCK"},
-            ArgumentError,
-            "space must be a dict of values by name or a list of configs, got 'BLOCK'",
-        ),
-        ({"space": {5: [1]}}, ArgumentError, "the names of the space must be strings, got 5"),
-        (
-            {"space": {"BLOK": [64]}},
-            OptionError,
-            "neither a parameter of 'double' nor an option of sm_90",
-        ),
-        ({"space": [{"num_warps": 4}]}, ArgumentError, "'double' was not given 'BLOCK'"),
-        (
-            {"BLOCK": 64},
-            OptionError,
-            "'BLOCK' of 'double' is given twice: by the launch and by the configs",
-        ),
-        ({"refrence": X}, OptionError, "nor of kernellab.tune(.|\n)*Did you mean 'reference'"),
-        (
-            {"key": "m"},
-            ArgumentError,
-            "the key names 'm', which is not an argument(.|\n)*Possible are n",
-        ),
-        ({"key": "x_ptr"}, ArgumentError, "the key names 'x_ptr', which is a tensor"),
-        ({"key": "BLOCK"}, ArgumentError, "the key names 'BLOCK', which is part of the configs"),
-        ({"key": 5}, ArgumentError, 'Write key="n"'),
-        ({"prune": 5}, ArgumentError, "prune must be a function, got 5"),
-        (
-            {"reference": 2 * X},
-            ArgumentError,
-            "reference must give results by .*, got a Tensor(.|\n)*For example reference=",
-        ),
-        ({"reference": {}}, ArgumentError, "reference must give results by .*, got nothing"),
-        (
-            {"reference": {"n": X}},
-            ArgumentError,
-            "reference must name tensor arguments .*, got 'n'",
-        ),
-        (
-            {"reference": {"z_ptr": X[:5]}},
-            ArgumentError,
-            r"'z_ptr' the shape \[100\] of the argument, got the shape \[5\]",
-        ),
-        ({"reference": lambda x: {"z_ptr": x}}, ArgumentError, "reference raised TypeError"),
-        (
-            {"prune": lambda one: one["K"] > 8},
-            ArgumentError,
-            "prune, called for BLOCK=64, raised KeyError(.|\n)*x_ptr, z_ptr, n, BLOCK",
-        ),
-        (
-            {"prune": lambda **one: one["n"] > 8},
-            ArgumentError,
-            (
-                "It is called with one dict of all arguments \\(x_ptr, z_ptr, n, BLOCK\\): "
-                "prune=lambda a: a\\['BLOCK'\\] > a\\['n'\\]. Here it takes keywords only"
-            ),
-        ),
-        (
-            {"prune": lambda BLOCK: BLOCK > 8},
-            ArgumentError,
-            "Here 'BLOCK' is that dict, not the argument of this name",
-        ),
-        (
-            {"bytes": lambda **one: one["n"]},
-            ArgumentError,
-            (
-                "bytes=(.|\n"
-                ")*with one dict of all arguments(.|\n"
-                ")*bytes=lambda a: 4 \\* a\\['n'\\]. Here it takes keywords only"
-            ),
-        ),
-        ({"flops": lambda n: 8.0 * n}, ArgumentError, "Here 'n' is that dict"),
-        (
-            {"the_grid": lambda one: (one["N"],)},
-            ArgumentError,
-            (
-                "the grid function raised KeyError: 'N'\n  at .*test_bad_input.py(.|\n"
-                ")*The grid function fails for the only config. It is called with one dict"
-            ),
-        ),
-        ({"prune": lambda one: True}, ArgumentError, "prune leaves out all 1 configs"),
-        (
-            {"the_grid": X},
-            ArgumentError,
-            "the grid must be .* got a Tensor(.|\n)*after the kernel and before the arguments",
-        ),
-        ({"the_grid": (4, 0)}, GridError, r"the grid is \(4, 0\); size 1 must be from 1"),
-        (
-            {"reference": lambda x, z, n: x / zero()},
-            ArgumentError,
-            (
-                "reference raised KeyError(.|\n"
-                ")*test_bad_input.py:(.|\n"
-                ")*as the kernel is, with \\(x_ptr, z_ptr, n\\)"
-            ),
-        ),
-        ({"bytes": "8"}, ArgumentError, "bytes= must give a number from 0, got '8'"),
-        ({"flops": lambda one: one["K"]}, ArgumentError, "the function flops= raised KeyError"),
-        (
-            {"baselines": {"torch": X}},
-            ArgumentError,
-            "the baseline 'torch' must be a function, got",
-        ),
-        (
-            {"baselines": [lambda: X]},
-            ArgumentError,
-            "baselines must be a dict of functions by name",
-        ),
-        (
-            {"executor": 3},
-            ArgumentError,
-            r"must be a concurrent.futures.Executor, got 3(.|\n)*client.get_executor\(\)",
-        ),
-        ({"workers": 0}, ArgumentError, "workers must be a whole number from 1 to 1,024, got 0"),
-        ({"workers": 10**9}, ArgumentError, "workers must be a whole number .* got 1000000000"),
-        ({"seconds": 0}, ArgumentError, "seconds must be a number above 0, .* got 0"),
-        ({"gpus": "all"}, ArgumentError, "gpus='all' needs tensors on a GPU"),
-        ({"recorded": "nowhere.json"}, kernellab.KernelLabError, "There is no file 'nowhere.json'"),
+        ({"space": {}}, ArgumentError),
+        ({"space": {"BLOCK": 64}}, ArgumentError),
+        ({"space": 64}, ArgumentError),
+        ({"space": "BLOCK"}, ArgumentError),
+        ({"space": {5: [1]}}, ArgumentError),
+        ({"space": {"BLOK": [64]}}, OptionError),
+        ({"space": [{"num_warps": 4}]}, ArgumentError),
+        ({"BLOCK": 64}, OptionError),
+        ({"refrence": X}, OptionError),
+        ({"key": "m"}, ArgumentError),
+        ({"key": "x_ptr"}, ArgumentError),
+        ({"key": "BLOCK"}, ArgumentError),
+        ({"key": 5}, ArgumentError),
+        ({"prune": 5}, ArgumentError),
+        ({"reference": 2 * X}, ArgumentError),
+        ({"reference": {}}, ArgumentError),
+        ({"reference": {"n": X}}, ArgumentError),
+        ({"reference": {"z_ptr": X[:5]}}, ArgumentError),
+        ({"reference": lambda x: {"z_ptr": x}}, ArgumentError),
+        ({"prune": lambda one: one["K"] > 8}, ArgumentError),
+        ({"prune": lambda **one: one["n"] > 8}, ArgumentError),
+        ({"prune": lambda BLOCK: BLOCK > 8}, ArgumentError),
+        ({"bytes": lambda **one: one["n"]}, ArgumentError),
+        ({"flops": lambda n: 8.0 * n}, ArgumentError),
+        ({"the_grid": lambda one: (one["N"],)}, ArgumentError),
+        ({"prune": lambda one: True}, ArgumentError),
+        ({"the_grid": X}, ArgumentError),
+        ({"the_grid": (4, 0)}, GridError),
+        ({"reference": lambda x, z, n: x / zero()}, ArgumentError),
+        ({"bytes": "8"}, ArgumentError),
+        ({"flops": lambda one: one["K"]}, ArgumentError),
+        ({"baselines": {"torch": X}}, ArgumentError),
+        ({"baselines": [lambda: X]}, ArgumentError),
+        ({"executor": 3}, ArgumentError),
+        ({"workers": 0}, ArgumentError),
+        ({"workers": 10**9}, ArgumentError),
+        ({"seconds": 0}, ArgumentError),
+        ({"gpus": "all"}, ArgumentError),
+        ({"recorded": "nowhere.json"}, kernellab.KernelLabError),
     ],
 )
-def test_what_cannot_be_swept_is_said_before_anything_is_compiled(options, error, words) -> None:
-    with pytest.raises(error, match=words):
+def test_what_cannot_be_swept_is_said_before_anything_is_compiled(
+    options, error, messages: SnapshotAssertion
+) -> None:
+    with pytest.raises(error) as refused:
         swept(**options)
+    assert refused.value == messages
 
 
 @pytest.mark.slow
@@ -244,12 +158,12 @@ def test_what_the_interpreter_does_not_know_is_compiled_and_said_to_be_unchecked
     assert "does not know the PTX instruction 'match.any.sync.b32'" in sweep.table["why"][1]
 
 
-def test_a_grid_that_fails_for_one_config_drops_that_one() -> None:
+def test_a_grid_that_fails_for_one_config_drops_that_one(messages: SnapshotAssertion) -> None:
     sweep = swept(space={"BLOCK": [64, 0]})
     why = sweep.trial(1).outcome.dropped.why
     assert why.startswith("the grid function raised ZeroDivisionError")
     assert "test_bad_input.py" not in why.partition("\n")[0]
-    assert swept(the_grid=lambda one: (0,)).table["why"][0].startswith("the grid is (0,)")
+    assert swept(the_grid=lambda one: (0,)).table["why"][0] == messages
 
 
 def test_a_kernel_that_works_in_place_starts_from_the_same_each_time() -> None:
@@ -267,6 +181,6 @@ def test_a_grid_that_fails_for_every_config_is_an_error_and_no_table_of_faults()
         swept(the_grid=lambda **one: (one["n"],), space={"BLOCK": [16, 32, 64]})
 
 
-def test_one_second_is_no_seconds() -> None:
+def test_one_second_is_no_seconds(messages: SnapshotAssertion) -> None:
     sweep = swept(hard_to_compile, BLOCK=64, space={"HOW": ["hangs"]}, seconds=1)
-    assert sweep.table["why"][0] == "compiling it took longer than 1 second, and was stopped"
+    assert sweep.table["why"][0] == messages
