@@ -10,6 +10,7 @@ import sys
 import textwrap
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from kernellab.cli import doctor
 from kernellab.cli.doctor import (
@@ -238,13 +239,16 @@ def test_a_file_that_does_not_run_is_shown_at_its_line(
         assert word in said
 
 
-def test_an_unknown_command_names_the_nearest(capsys) -> None:
-    assert "there is no command 'compil'. Did you mean 'compile'?" in refused(capsys, "compil")
+def test_an_unknown_command_names_the_nearest(capsys, messages: SnapshotAssertion) -> None:
+    assert "compil" in refused(capsys, "compil")
+    assert refused(capsys, "compil") == messages
 
 
-def test_a_report_that_cannot_be_written_is_found_out_before_the_work(tmp_path, capsys) -> None:
+def test_a_report_that_cannot_be_written_is_found_out_before_the_work(
+    tmp_path, capsys, messages: SnapshotAssertion
+) -> None:
     said = refused(capsys, "demo", "-o", str(tmp_path / "nowhere" / "demo.html"))
-    assert "There is no folder" in said
+    assert said == messages
 
 
 def test_tritons_interpreter_mode_is_refused_in_words(file) -> None:
