@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from kernellab.checker.fixes import Tries
 from kernellab.errors import Diagnostic
@@ -55,12 +56,14 @@ def by_speed(names: list[str]) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", by_speed(MEASURED))
-def test_a_fix_makes_the_answer_right_when_it_is_followed(name: str) -> None:
+def test_a_fix_makes_the_answer_right_when_it_is_followed(
+    name: str, messages: SnapshotAssertion
+) -> None:
     mistake = NAMED[name]
     answer = answer_to(mistake, mistake.cell, 5)
     assert not answer.is_right
     fixed = next(each for each in answer.diagnostics if each.verified)
-    assert "launches are right:" in fixed.advice
+    assert fixed.advice == messages
     again = answer_to(mistake, followed(mistake.cell, fixed), 77)
     assert again.is_right, str(again)
 
