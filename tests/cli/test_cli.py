@@ -173,24 +173,24 @@ def test_a_file_finds_its_neighbors(file, capsys) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["kernel.py::scale"], ["There is no file 'kernel.py'", "Did you mean 'kernels.py'?"]),
+        (["kernel.py::scale"], ["'kernel.py'", "'kernels.py'"]),
         (
             ["kernels.py::scael"],
-            ["no kernel 'scael'", "Did you mean 'scale'?", "scale, product, broken"],
+            ["'scael'", "'scale'", "scale, product, broken"],
         ),
-        (["kernels.py::nope"], ["no kernel 'nope'.\nIt defines scale, product, broken."]),
+        (["kernels.py::nope"], ["'nope'", "scale, product, broken"]),
         (
             ["kernels.py::scale", "--sig", "*fp32, *fp32"],
-            ['Say --constexpr BLOCK=VALUE and --sig "..., n=TYPE, factor=TYPE"'],
+            ["--constexpr BLOCK=VALUE", '--sig "..., n=TYPE, factor=TYPE"'],
         ),
-        (["kernels.py"], ["3 kernels", "Name one: kernels.py::scale"]),
+        (["kernels.py"], ["3 kernels", "kernels.py::scale"]),
         (
             ["kernels.py::scale", "--target", "sm_91", *SCALE],
-            ["'sm_91'", "Did you mean 'sm_90'?", "gfx942"],
+            ["'sm_91'", "'sm_90'", "gfx942"],
         ),
         (
             ["kernels.py::scale", "--sig", "*fp23, *fp32, i32, fp32"],
-            ["'*fp23' is not a Triton type", "Did you mean '*fp32'?"],
+            ["'*fp23'", "'*fp32'"],
         ),
         (
             ["kernels.py::scale", "--sig", "*fp32", "--constexpr", "BLOCK=256"],
@@ -205,38 +205,42 @@ def test_a_file_finds_its_neighbors(file, capsys) -> None:
             ["kernels.py::broken", "--sig", "*fp32", *SCALE[2:]],
             ["missing is not defined", "kernels.py:23"],
         ),
-        (["kernels.py::scale", *SCALE, "--num-warps", "3"], ["--num-warps", "'3'", "power of two"]),
+        (["kernels.py::scale", *SCALE, "--num-warps", "3"], ["--num-warps", "'3'"]),
         (["kernels.py::scale", "--constexpr", "BLOCK"], ["--constexpr", "'BLOCK'", "NAME=VALUE"]),
         (["kernels.py::scale", *SCALE, "-o", "nowhere/report.html"], ["no folder", "nowhere"]),
-        (["kernels.py::scale", *SCALE, "-o", "."], ["is a folder", "Name a file in it"]),
+        (["kernels.py::scale", *SCALE, "-o", "."], [" . "]),
     ],
 )
-def test_bad_input_gets_one_clear_answer(file, capsys, arguments, words) -> None:
+def test_bad_input_gets_one_clear_answer(
+    file, capsys, arguments, words, messages: SnapshotAssertion
+) -> None:
     said = refused(capsys, "compile", *arguments)
     for word in words:
         assert word in said
+    assert said == messages
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("import triton\nx = (\n", ["not valid Python", "user.py:2"]),
+        ("import triton\nx = (\n", ["user.py:2"]),
         (
             "import triton\n\nx = 1 / 0\n",
             ["ZeroDivisionError: division by zero", "user.py:3", "x = 1 / 0"],
         ),
         ("import no_such_module\n", ["ModuleNotFoundError", "no_such_module", "user.py:1"]),
-        ("x = 1\n", ["defines no kernel", "@triton.jit"]),
+        ("x = 1\n", ["@triton.jit"]),
     ],
 )
 def test_a_file_that_does_not_run_is_shown_at_its_line(
-    tmp_path, monkeypatch, capsys, text, words
+    tmp_path, monkeypatch, capsys, text, words, messages: SnapshotAssertion
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "user.py").write_text(text)
     said = refused(capsys, "compile", "user.py::kernel")
     for word in words:
         assert word in said
+    assert said == messages
 
 
 def test_an_unknown_command_names_the_nearest(capsys, messages: SnapshotAssertion) -> None:

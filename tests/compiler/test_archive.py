@@ -220,35 +220,38 @@ def _set(*way: Any, to: Any) -> Callable[[Any], None]:
 
 
 DAMAGES: list[tuple[Callable[[Any], Any], str]] = [
-    (lambda data: data.pop("passes"), "passes is missing"),
-    (lambda data: data["passes"][3].pop("text"), r"passes[3].text is missing"),
-    (_set("passes", 3, "text", to=10_000), "passes[3].text should be a number below"),
-    (_set("passes", 0, "occurrence", to=True), "passes[0].occurrence should be a whole number"),
-    (_set("passes", 0, "seconds", to="fast"), "passes[0].seconds should be a number"),
-    (_set("passes", to={}), "passes should be a list"),
-    (_set("texts", 1, to=None), "texts[1] should be a text"),
-    (_set("target", "backend", to="metal"), "target.backend should be one of cuda, hip"),
-    (_set("target", to=3), "target should be an object"),
-    (_set("options", 0, to=["num_warps"]), "options[0] should be a pair"),
-    (_set("options", 0, 0, to=[]), "options[0][0] should be a key"),
-    (_set("resources", to={"registers": 3}), "resources.spills is missing"),
-    (_set("source_map", "chains", to=[[1]]), "source_map should be a source map"),
-    (_set("remarks", 0, "severity", to="shout"), "remarks[0].severity should be one of"),
+    (lambda data: data.pop("passes"), "passes"),
+    (lambda data: data["passes"][3].pop("text"), r"passes[3].text"),
+    (_set("passes", 3, "text", to=10_000), "passes[3].text"),
+    (_set("passes", 0, "occurrence", to=True), "passes[0].occurrence"),
+    (_set("passes", 0, "seconds", to="fast"), "passes[0].seconds"),
+    (_set("passes", to={}), "passes"),
+    (_set("texts", 1, to=None), "texts[1]"),
+    (_set("target", "backend", to="metal"), "target.backend"),
+    (_set("target", to=3), "target"),
+    (_set("options", 0, to=["num_warps"]), "options[0]"),
+    (_set("options", 0, 0, to=[]), "options[0][0]"),
+    (_set("resources", to={"registers": 3}), "resources.spills"),
+    (_set("source_map", "chains", to=[[1]]), "source_map"),
+    (_set("remarks", 0, "severity", to="shout"), "remarks[0].severity"),
     (
         _set("stages", 0, to={"name": "cubin", "language": "elf", "base64": "?"}),
-        "stages[0].base64 should be bytes in base64",
+        "stages[0].base64",
     ),
 ]
 
 
-@pytest.mark.parametrize(("damage", "words"), DAMAGES, ids=[words for _, words in DAMAGES])
-def test_a_part_that_does_not_fit_is_named(damage: Callable[[Any], Any], words: str) -> None:
+@pytest.mark.parametrize(("damage", "place"), DAMAGES, ids=[place for _, place in DAMAGES])
+def test_a_part_that_does_not_fit_is_named(
+    damage: Callable[[Any], Any], place: str, messages: SnapshotAssertion
+) -> None:
     data = copy.deepcopy(json.loads(json.dumps(to_json(of_corpus("vector_add", "sm_90")))))
     from_json(data)
     damage(data)
     with pytest.raises(ArchiveError) as caught:
         from_json(data)
-    assert words in str(caught.value)
+    assert place in str(caught.value)
+    assert caught.value == messages
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path, messages: SnapshotAssertion) -> None:
@@ -301,7 +304,9 @@ def left_behind(
 
 
 @pytest.mark.slow
-def test_a_folder_of_tritons_cache(left_behind: tuple[str, Path, Path], tmp_path: Path) -> None:
+def test_a_folder_of_tritons_cache(
+    left_behind: tuple[str, Path, Path], tmp_path: Path, messages: SnapshotAssertion
+) -> None:
     target, folder, _ = left_behind
     ours = of_corpus("matmul", target)
     for path in (folder, folder / "matmul.json"):
@@ -312,13 +317,14 @@ def test_a_folder_of_tritons_cache(left_behind: tuple[str, Path, Path], tmp_path
         assert loaded.stages["ttgir"].text == ours.stages["ttgir"].text
         assert loaded.work() == ours.work()
         assert loaded.axis_info().accesses == ours.axis_info().accesses
-    with pytest.raises(ArgumentError, match="has no remarks"):
+    with pytest.raises(ArgumentError) as refused:
         loaded.remarks
+    assert refused.value == messages
     assert kernellab.load(loaded.save(tmp_path / "again")).resources == ours.resources
 
 
 @pytest.mark.slow
-def test_a_dump_of_mlir(left_behind: tuple[str, Path, Path]) -> None:
+def test_a_dump_of_mlir(left_behind: tuple[str, Path, Path], messages: SnapshotAssertion) -> None:
     target, _, dump = left_behind
     loaded, ours = kernellab.load(dump), of_corpus("matmul", target)
     assert (loaded.kernel, loaded.target) == ("matmul", ours.target)
@@ -332,12 +338,15 @@ def test_a_dump_of_mlir(left_behind: tuple[str, Path, Path]) -> None:
     found = {run.label: run for run in loaded.passes}
     same = next(run for run in ours.passes if run.label == "ttgir.coalesce")
     assert found["ttgir.coalesce"].op_counts_after == same.op_counts_after
-    with pytest.raises(ArgumentError, match="no machine code"):
+    with pytest.raises(ArgumentError) as refused:
         loaded.resources
+    assert refused.value == messages
 
 
 @pytest.mark.slow
-def test_a_dump_that_ends_early(left_behind: tuple[str, Path, Path], tmp_path: Path) -> None:
+def test_a_dump_that_ends_early(
+    left_behind: tuple[str, Path, Path], tmp_path: Path, messages: SnapshotAssertion
+) -> None:
     _, _, dump = left_behind
     text = dump.read_text()
     cut = tmp_path / "cut"
@@ -350,9 +359,9 @@ def test_a_dump_that_ends_early(left_behind: tuple[str, Path, Path], tmp_path: P
     with pytest.raises(ArgumentError, match="no pass 'allocate_shared_memory'"):
         early.shared_memory()
     cut.write_text(text[: text.index("IR Dump Before CSE")])
-    assert "does not name a target" in refusal(cut)
+    assert refusal(cut) == messages
     cut.write_text("// -----// IR Dump Before CSE (cse) ('builtin.module' operation) //----- //\n")
-    assert "no module with a kernel" in refusal(cut)
+    assert refusal(cut) == messages
 
 
 @pytest.mark.slow
@@ -401,7 +410,7 @@ def test_a_cut_off_cubin_costs_the_sass_and_nothing_else(
 
 @pytest.mark.slow
 def test_a_cache_folder_whose_module_was_edited_is_mapped_as_far_as_it_goes(
-    left_behind: tuple[str, Path, Path], tmp_path: Path
+    left_behind: tuple[str, Path, Path], tmp_path: Path, messages: SnapshotAssertion
 ) -> None:
     _, folder, _ = left_behind
     module = shutil.copytree(folder, tmp_path / "edited") / "matmul.ttir"
@@ -411,19 +420,23 @@ def test_a_cache_folder_whose_module_was_edited_is_mapped_as_far_as_it_goes(
     assert ("ttir", "ttgir") not in found.links
     metadata = module.with_suffix(".json")
     metadata.write_text(json.dumps({**json.loads(metadata.read_text()), "num_ctas": 3}))
-    assert "num_ctas should be a power of two" in refusal(module.parent)
+    assert "num_ctas" in refusal(module.parent)
+    assert refusal(module.parent) == messages
 
 
 @pytest.mark.slow
-def test_folders_that_are_no_cache(left_behind: tuple[str, Path, Path], tmp_path: Path) -> None:
-    assert "is not a folder of Triton's cache" in refusal(tmp_path)
+def test_folders_that_are_no_cache(
+    left_behind: tuple[str, Path, Path], tmp_path: Path, messages: SnapshotAssertion
+) -> None:
+    assert refusal(tmp_path) == messages
     (tmp_path / "a.json").write_text("{}")
-    assert "does not name a target" in refusal(tmp_path)
+    assert refusal(tmp_path) == messages
     (tmp_path / "b.json").write_text("{}")
-    assert "holds several kernels" in refusal(tmp_path)
+    assert refusal(tmp_path) == messages
     (tmp_path / "b.json").unlink()
     (tmp_path / "a.json").write_text('{"target": {"backend": "cuda", "arch": 90}}')
-    assert "holds no stage of 'a'" in refusal(tmp_path)
+    assert "'a'" in refusal(tmp_path)
+    assert refusal(tmp_path) == messages
 
 
 def test_loading_gives_a_compilation(saved: Path) -> None:

@@ -747,25 +747,28 @@ def test_a_misspelled_encoding_names_the_key(
 @pytest.mark.parametrize(
     ("encoding", "words"),
     [
-        (BLOCKED.replace(", order = [1, 0]", ""), "The key 'order' is missing in #ttg.blocked: a list(.|\n)*must all have the same rank"),
-        (BLOCKED.replace("order = [1, 0]", "order = 4"), r"'order' of #ttg.blocked is 4, and has to be a list of whole numbers, as in \[1, 0\]"),
-        ("#ttg.slice<{dim = 1}>", "The key 'parent' is missing in #ttg.slice: an encoding(.|\n)*Triton ends its process on it"),
-        (f"#ttg.slice<{{dim = 1, paren = {BLOCKED}}}>", "#ttg.slice has no key 'paren'; 'parent' is one(.|\n)*Triton ends its process"),
-        ("#ttg.slice<{dim = 1, parent = 3}>", "'parent' of #ttg.slice is 3, and has to be an encoding"),
-        (f"#ttg.dot_op<{{opIdx = x, parent = {BLOCKED}}}>", r"'opIdx' of #ttg.dot_op is x, and has to be a whole number(.|\n)*expected integer value; failed to parse"),
-        ("#ttg.nvidia_mma<{version = 2, warpsPerCTA = [2, 2], instrShape = [16, 8]}>", "no key 'version'; 'versionMajor' is one"),
-        ("#ttg.linear<{register = [1, 0], lane = [[0, 1]], warp = [], block = []}>", r"'register' of #ttg.linear is \[1, 0\], and has to be a list of basis vectors"),
-        ("#ttg.swizzled_shared<{vec = 8, perPhase = 1, order = [1, 0]}>", "The key 'maxPhase' is missing in #ttg.swizzled_shared(.|\n)*maxPhase is 0"),
-        ("#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = 0, elementBitWidth = 16}>", "'transposed' of #ttg.nvmma_shared is 0, and has to be true or false"),
-        ("#ttg.padded_shared<[32:4] {order = [1, 0], shape = [64, 64]}>", r"#ttg.padded_shared begins with its paddings, .* \[32:\+4\]"),
-        ("#ttg.shared_linear<{offset = [[0, 1], [1, 0]]}>", "The key 'alignment' is missing in #ttg.shared_linear: a whole number"),
-        ("#ttg.nvidia_mma<{versionMajor = 5, versionMinor = 0, warpsPerCTA = [4, 1], CGALayout = [[1, 0]], instrShape = [16, 8]}>", "No thread holds|has no key 'CGALayout'(.|\n)*unexpected key|versionMajor must be 2"),
-        ("#ttng.tensor_memory_encoding<block_m = 128, blockN = 64, colStride = 1>", "no key 'block_m'; 'blockM' is one"),
+        (BLOCKED.replace(", order = [1, 0]", ""), "order"),
+        (BLOCKED.replace("order = [1, 0]", "order = 4"), "order"),
+        ("#ttg.slice<{dim = 1}>", "parent"),
+        (f"#ttg.slice<{{dim = 1, paren = {BLOCKED}}}>", "paren"),
+        ("#ttg.slice<{dim = 1, parent = 3}>", "parent"),
+        (f"#ttg.dot_op<{{opIdx = x, parent = {BLOCKED}}}>", "opIdx"),
+        ("#ttg.nvidia_mma<{version = 2, warpsPerCTA = [2, 2], instrShape = [16, 8]}>", "version"),
+        ("#ttg.linear<{register = [1, 0], lane = [[0, 1]], warp = [], block = []}>", "register"),
+        ("#ttg.swizzled_shared<{vec = 8, perPhase = 1, order = [1, 0]}>", "maxPhase"),
+        ("#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = 0, elementBitWidth = 16}>", "transposed"),
+        ("#ttg.padded_shared<[32:4] {order = [1, 0], shape = [64, 64]}>", "padded_shared"),
+        ("#ttg.shared_linear<{offset = [[0, 1], [1, 0]]}>", "alignment"),
+        ("#ttg.nvidia_mma<{versionMajor = 5, versionMinor = 0, warpsPerCTA = [4, 1], CGALayout = [[1, 0]], instrShape = [16, 8]}>", "CGALayout"),
+        ("#ttng.tensor_memory_encoding<block_m = 128, blockN = 64, colStride = 1>", "block_m"),
     ],
 )  # fmt: skip
-def test_a_key_that_is_wrong_or_missing_is_named(encoding: str, words: str) -> None:
-    with pytest.raises(LayoutError, match=words):
+def test_a_key_that_is_wrong_or_missing_is_named(
+    encoding: str, words: str, messages: SnapshotAssertion
+) -> None:
+    with pytest.raises(LayoutError, match=words) as refused:
         Layout.parse(encoding, (64, 64))
+    assert refused.value == messages
 
 
 # Of a compilation

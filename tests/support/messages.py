@@ -21,6 +21,7 @@ PAGES = ROOT / "tests/messages"
 
 VARYING = (
     (re.compile(re.escape(str(ROOT)) + "/"), ""),
+    (re.compile(r"(?ms)^usage: .*?(?=^kernellab[ \w-]*: error: )"), ""),
     (re.compile(r"/tmp/[^\s'\"`:,;)]*/(?=[\w.-])"), "FOLDER/"),
     (re.compile(r"FOLDER/(edited_)?test_\w+"), "FOLDER/NAME"),
     (re.compile(r"(\.py|<[\w -]+>|In\[\d*\])(:|, line )\d+"), r"\1\2LINE"),
@@ -31,6 +32,7 @@ VARYING = (
     (re.compile(r"(?m)^( *->)? *\d+ \|"), r"\1    LINE |"),
     (re.compile(r"\b0x[0-9a-f]{6,}\b"), "ADDRESS"),
     (re.compile(r"\baddress = \d{9,}"), "address = ADDRESS"),
+    (re.compile(r"\bid='\d+'"), "id=NUMBER"),
     (re.compile(r"\bprocess \d+"), "process NUMBER"),
     (re.compile(r", [0-9a-f]{8}>"), ", DIGEST>"),
     (re.compile(r"(Triton (says|refuses .* for a tile of [\dx]+):).*"), r"\1 REASON"),

@@ -89,7 +89,9 @@ def test_what_cannot_be_swept_is_said_before_anything_is_compiled(
 
 
 @pytest.mark.slow
-def test_values_of_wrong_types_drop_their_configs_and_no_others() -> None:
+def test_values_of_wrong_types_drop_their_configs_and_no_others(
+    messages: SnapshotAssertion,
+) -> None:
     values = [64, "64", None, 63, 0, 64.5, numpy.int64(32), torch.tensor(16)]
     table = swept(space={"BLOCK": values}).table
     assert list(table["BLOCK"].fillna("none")) == [
@@ -109,34 +111,39 @@ def test_values_of_wrong_types_drop_their_configs_and_no_others() -> None:
     assert "power of 2" in table["why"][3]
     table = swept(space=[{"BLOCK": 64, "num_warps": number} for number in (4, 3, "4")]).table
     assert list(table["dropped"]) == ["", "compile error", "compile error"]
-    assert "num_warps must be an integer, got '4'" in table["why"][2]
+    assert "num_warps" in table["why"][2]
+    assert table["why"][2] == messages
 
 
 @pytest.mark.slow
-def test_a_config_that_ends_the_compiler_is_dropped_and_the_next_compiles() -> None:
+def test_a_config_that_ends_the_compiler_is_dropped_and_the_next_compiles(
+    messages: SnapshotAssertion,
+) -> None:
     values = ["compiles", "segfaults", "compiles too"]
     sweep = swept(hard_to_compile, BLOCK=64, space={"HOW": values}, seconds=600)
     assert list(sweep.table["dropped"]) == ["", "crash", ""]
     why = sweep.table["why"][1]
-    assert why == "compiling it ended the process (signal SIGSEGV), which printed nothing"
-    assert sweep.trial(2).outcome.checked == "the first config"
-    with pytest.raises(
-        ArgumentError, match="was not compiled again"
-    ):  # it would end this process too
+    assert why == messages
+    assert sweep.trial(2).outcome.checked == messages
+    with pytest.raises(ArgumentError) as refused:  # it would end this process too
         sweep.compilation(1)
+    assert refused.value == messages
 
 
 @pytest.mark.slow
-def test_a_config_that_hangs_the_compiler_is_dropped() -> None:
+def test_a_config_that_hangs_the_compiler_is_dropped(messages: SnapshotAssertion) -> None:
     sweep = swept(hard_to_compile, BLOCK=64, space={"HOW": ["hangs"]}, seconds=2)
     assert list(sweep.table["dropped"]) == ["time-out"]
-    assert sweep.table["why"][0] == "compiling it took longer than 2 seconds, and was stopped"
-    with pytest.raises(ArgumentError, match="was not compiled again"):
+    assert sweep.table["why"][0] == messages
+    with pytest.raises(ArgumentError) as refused:
         sweep.compilation(0)
+    assert refused.value == messages
 
 
 @pytest.mark.slow
-def test_a_config_that_hangs_on_the_interpreter_is_told_and_not_dropped() -> None:
+def test_a_config_that_hangs_on_the_interpreter_is_told_and_not_dropped(
+    messages: SnapshotAssertion,
+) -> None:
     space = {"STOP": [7]}
     # So that compiling it again, which the same limit holds for, finds it in Triton's cache.
     assert not any(
@@ -144,18 +151,18 @@ def test_a_config_that_hangs_on_the_interpreter_is_told_and_not_dropped() -> Non
     )
     sweep = swept(counts_up, BLOCK=64, space=space, check=True, seconds=12)
     assert list(sweep.table["same result as"]) == [""]
-    assert sweep.table["why"][0] == (
-        "not checked: the interpreter did not finish within 12 seconds: the config hangs "
-        "or is slow there"
-    )
+    assert sweep.table["why"][0] == messages
     assert not sweep.trial(0).is_dropped
 
 
 @pytest.mark.slow
-def test_what_the_interpreter_does_not_know_is_compiled_and_said_to_be_unchecked() -> None:
+def test_what_the_interpreter_does_not_know_is_compiled_and_said_to_be_unchecked(
+    messages: SnapshotAssertion,
+) -> None:
     sweep = swept(unknown_to_the_interpreter, X.int(), space={"BLOCK": [32, 64]})
     assert all(one.outcome.compiled and not one.is_dropped for one in sweep.trials)
-    assert "does not know the PTX instruction 'match.any.sync.b32'" in sweep.table["why"][1]
+    assert "PTX" in sweep.table["why"][1]
+    assert sweep.table["why"][1] == messages
 
 
 def test_a_grid_that_fails_for_one_config_drops_that_one(messages: SnapshotAssertion) -> None:

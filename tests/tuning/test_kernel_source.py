@@ -50,7 +50,7 @@ def ttgir(tuning: kernellab.Tuning, number: int) -> str:
 
 
 @pytest.mark.slow
-def test_a_saved_sweep_opens_its_configs_by_itself(tmp_path) -> None:
+def test_a_saved_sweep_opens_its_configs_by_itself(tmp_path, messages: SnapshotAssertion) -> None:
     sweep = swept(double, *TYPES)
     again = kernellab.Tuning.load(sweep.save(tmp_path / "sweep.json"))
     assert kept(again) == kept(sweep)
@@ -60,8 +60,9 @@ def test_a_saved_sweep_opens_its_configs_by_itself(tmp_path) -> None:
     )
     line = (ROOT / kept(again).file).read_text().splitlines()[kept(again).line - 1]
     assert line.startswith("def double(")
-    with pytest.raises(ArgumentError, match="which does not contain the kernel") as refused:
+    with pytest.raises(ArgumentError) as refused:
         again.compilation(1)
+    assert refused.value == messages
     assert "from tests.kernels.tuned import double; tuning.with_kernel(double)" in str(
         refused.value
     )

@@ -228,18 +228,19 @@ def test_the_documented_plot_of_several_kernels_and_torch_over_sizes_runs(
     assert (tmp_path / "add.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_cannot_be_drawn_is_said() -> None:
+def test_what_cannot_be_drawn_is_said(messages: SnapshotAssertion) -> None:
     untimed = sweep(trials=(trial(0, None, BLOCK=64),))
-    for subject, kind, words in (
-        (sweep(), "heat", "Did you mean 'heatmap'"),
-        (untimed, "times", "no config of this sweep of 'add' was timed"),
-        (sweep(trials=(trial(0, None, Dropped("crash", "gone")),)), "spills", "timed or compiled"),
-        (sweep(trials=(trial(0, 1.0, BLOCK=64),)), "heatmap", "needs two parameters that vary"),
-        (kernellab.Tunings([sweep(key={})]), "sizes", "needs sweeps with one key"),
-        (kernellab.Tunings([sweep()]), "times", "several sweeps have no plot of kind 'times'"),
+    for subject, kind in (
+        (sweep(), "heat"),
+        (untimed, "times"),
+        (sweep(trials=(trial(0, None, Dropped("crash", "gone")),)), "spills"),
+        (sweep(trials=(trial(0, 1.0, BLOCK=64),)), "heatmap"),
+        (kernellab.Tunings([sweep(key={})]), "sizes"),
+        (kernellab.Tunings([sweep()]), "times"),
     ):
-        with pytest.raises(ArgumentError, match=words):
+        with pytest.raises(ArgumentError) as refused:
             subject.plot(kind)
+        assert refused.value == messages
 
 
 def test_the_card_says_the_fastest_the_tie_and_why_others_were_dropped(
