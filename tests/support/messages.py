@@ -15,6 +15,7 @@ from syrupy.extensions.amber import AmberSnapshotExtension
 from syrupy.location import PyTestLocation
 
 from kernellab.errors import CompileError, KernelLabError
+from tests.support import pinned_versions
 from tests.support.source_files import ROOT
 
 PAGES = ROOT / "tests/messages"
@@ -62,6 +63,16 @@ class MessagePage(AmberSnapshotExtension):
         cls, *, test_location: PyTestLocation, snapshot_location: str
     ) -> bool:
         return Path(snapshot_location).stem == package_of(Path(test_location.filepath))
+
+    def matches(self, *, serialized_data: Any, snapshot_data: Any) -> bool:
+        """Return whether a message is the page's; of other versions of torch and Triton than the
+        page is from, whether its first line is, which has its class and kind.
+        """
+        if pinned_versions.are_installed():
+            return bool(serialized_data == snapshot_data)
+        both = serialized_data, snapshot_data
+        first, expected = (str(data).partition("\n")[0] for data in both)
+        return first == expected or "(" not in expected
 
     def serialize(self, data: Any, **kwargs: Any) -> str:
         return without_varying_parts(said(data))
