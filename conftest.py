@@ -6,19 +6,17 @@ Markers other than `slow` follow from a test's folder and fixtures.
 from __future__ import annotations
 
 import os
-import re
 import signal
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
-from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import settings
 
-from tests.support import forked_kernels, processor_time
+from tests.support import forked_kernels, pinned_versions, processor_time
 from tools.capabilities import vector_instructions
 
 # Notebooks that are checked keep no bars among their outputs; tests of bars ask for them.
@@ -92,9 +90,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # workers inherit the folder
         cache = _running.enter_context(TemporaryDirectory(prefix="kernellab-cache-"))
         os.environ["KERNELLAB_CACHE_DIR"] = cache
-    pins = (ROOT / "constraints.txt").read_text().splitlines()
-    saved_with = {pin.partition("==")[2] for pin in pins if re.match("(torch|triton)==", pin)}
-    if saved_with != {version("torch").partition("+")[0], version("triton")}:
+    if not pinned_versions.are_installed():
         config.option.nbval, config.option.nbval_lax = False, True
 
 

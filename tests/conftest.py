@@ -7,8 +7,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from kernellab.tracing.records import Trace
+from tests.support.messages import MessagePage
 from tests.support.notebook_session import NotebookSession, StartNotebook, notebook_session
 from tests.support.trace_events import Events
 
@@ -22,6 +24,12 @@ def notebook() -> Iterator[StartNotebook]:
             return running.enter_context(notebook_session(*setup))
 
         yield start
+
+
+@pytest.fixture
+def messages(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    """The page of the package's messages: equal to what the page has under the test's name."""
+    return snapshot.use_extension(MessagePage)
 
 
 @pytest.fixture

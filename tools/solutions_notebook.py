@@ -26,8 +26,8 @@ edit the kernels there."""
 
 def notebook() -> str:
     """The notebook's text."""
-    from kernellab.workshop.chapters import EXERCISES
     from kernellab.workshop.course import FIRST_CELL, cell, notebook_text
+    from kernellab.workshop.exercise import EXERCISES
 
     sources = dict(_sources(KERNELS.read_text()))
     cells = [cell("markdown", _INTRODUCTION), cell("code", FIRST_CELL)]

@@ -202,9 +202,9 @@ class Passes(MarkdownDirective):
     final_argument_whitespace = True
 
     def markdown(self) -> str:
-        from kernellab.compiler.pass_notes import PASS_NOTES
+        from kernellab.compiler.passes import pass_notes
 
-        notes = [note for note in PASS_NOTES.values() if note.topic == self.arguments[0]]
+        notes = [note for note in pass_notes().values() if note.topic == self.arguments[0]]
         return "\n".join(f"**`{note.name}`.** {escaped(note.text)}\n" for note in notes)
 
 

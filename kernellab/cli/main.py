@@ -192,7 +192,9 @@ def _command(arguments: Sequence[str] | None) -> int:
         return int(options.command(options))
     except KernelLabError as error:
         print(f"kernellab: {error}", file=sys.stderr)
-    except (ImportError, MemoryError, RuntimeError) as error:
+    except (ImportError, MemoryError, OSError, RuntimeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # Of files and streams; a library that does not fit into memory has no number.
         from kernellab.common.system import system_fault
 
         fault = system_fault(error, "this command cannot run")

@@ -57,7 +57,7 @@ def system_fault(error: BaseException, lead: str) -> MachineError | None:
         return MachineError(f"{lead}: memory is exhausted.", advice=MEMORY_ADVICE)
     if isinstance(error, RuntimeError) and _NO_THREAD in str(error):
         return MachineError(f"{lead}: no thread can be started.", advice=LIMITS_ADVICE)
-    if isinstance(error, ImportError) and _NO_MEMORY.search(str(error)):
+    if isinstance(error, ImportError | OSError) and _NO_MEMORY.search(str(error)):
         return MachineError(f"{lead}: {error}.", advice=MEMORY_ADVICE)
     if isinstance(error, OSError) and error.errno is not None:
         return _refused(error, lead)

@@ -42,7 +42,7 @@ from kernellab.compiler.compilations import (
     make_stages,
 )
 from kernellab.compiler.machine_code.resources import resource_reader
-from kernellab.compiler.remark_catalog import explained
+from kernellab.compiler.remarks import explained
 from kernellab.compiler.source_map import read_source_map
 from kernellab.errors import ArchiveError, SourcePosition
 from kernellab.records import (

@@ -16,6 +16,7 @@ from typing import Any
 from kernellab import triton_api
 from kernellab.common import processes
 from kernellab.common.arguments import listed
+from kernellab.common.data_files import Prose, read_data_file
 from kernellab.common.text import shown
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.machine_code.instructions import disassemble
@@ -624,3 +625,35 @@ class _Until(Watcher):
     def _stop(self) -> None:
         self.text = triton_api.generic_text(self._module)
         raise triton_api.PipelineStopped
+
+
+# Notes on passes, in pass_notes.toml.
+
+
+@dataclass(frozen=True)
+class PassNote:
+    """One pass, explained.
+
+    Attributes:
+        name: the pass, as in `PassRun.name`.
+        topic: the heading under which the note is printed.
+        text: one paragraph: what the pass does, and what to look for.
+    """
+
+    name: str
+    topic: str
+    text: str
+
+
+@functools.cache
+def pass_notes() -> Mapping[str, PassNote]:
+    """Return the notes by the name of the pass, in the order of their topics. There is none for a
+    pass that no pipeline of the supported versions runs by itself.
+    """
+    file = Path(__file__).with_name("pass_notes.toml")
+    topics = read_data_file(file, Mapping[str, Mapping[str, Prose]])
+    return {
+        name: PassNote(name, topic, text)
+        for topic, notes in topics.items()
+        for name, text in notes.items()
+    }

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from kernellab import triton_api
+from kernellab.common.data_files import Prose, read_data_file
 from kernellab.compiler.machine_code.resources import SPILLS
 from kernellab.compiler.modules import users_line
-from kernellab.compiler.remark_catalog import explained
 from kernellab.errors import CompileError, Severity, SourcePosition
 from kernellab.records import Compilation
-from kernellab.records.compilations import Remark
+from kernellab.records.compilations import Remark, RemarkOrigin
 from kernellab.triton_api.analyses import Diagnosis, PTXASError, PythonWarning, assembler_log
 from kernellab.triton_api.diagnostics import diagnostic_file
 
@@ -157,3 +160,52 @@ def _asked_assembler(compilation: Compilation) -> str:
 def _kernel_line(compilation: Compilation, ptx_line: int) -> SourcePosition | None:
     chains = compilation.source_map.chain("ptx", ptx_line)
     return users_line(chains[0]) if chains else None
+
+
+# What the remarks mean, in remarks.toml.
+
+
+@dataclass(frozen=True)
+class Wording:
+    """A phrase of the compiler's, and what it means.
+
+    Attributes:
+        origin: who says it.
+        phrase: a regular expression for the whole of its words; named groups are the values in
+            them.
+        meaning: the same in plain words; `{name}` stands for the value of a group.
+        advice: what to try; "" where there is nothing to do.
+    """
+
+    origin: RemarkOrigin
+    phrase: str
+    meaning: Prose
+    advice: Prose = ""
+
+
+@functools.cache
+def wordings() -> tuple[Wording, ...]:
+    """Return the known phrases, in the order in which they are tried."""
+    file = Path(__file__).with_name("remarks.toml")
+    tables: Mapping[str, tuple[Wording, ...]] = read_data_file(
+        file, Mapping[str, tuple[Wording, ...]]
+    )
+    return tables["remark"]
+
+
+def explained(remark: Remark) -> Remark:
+    """Return the remark with its meaning and advice, if its phrase is known."""
+    for wording in wordings():
+        if wording.origin == remark.kind and (
+            match := _compiled(wording.phrase).fullmatch(remark.what)
+        ):
+            values = match.groupdict()
+            return replace(
+                remark,
+                why=wording.meaning.format_map(values),
+                advice=wording.advice.format_map(values),
+            )
+    return remark
+
+
+_compiled = functools.cache(re.compile)

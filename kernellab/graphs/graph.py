@@ -249,6 +249,6 @@ def tracers(
     calls = [tuple(args)] if again is None else [tuple(args), tuple(again)]
     for call_args in calls:
         check_tensors(function, call_args, keywords)
-    sent = shipped(function, (function, calls, keywords), name_of(function))
+    sent = shipped([function], (function, calls, keywords), name_of(function))
     rows = _process().call("kernellab.graphs.jobs:traced", sent, seconds=SECONDS)
     return pandas.DataFrame([vars(row) for row in rows])

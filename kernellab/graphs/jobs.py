@@ -12,7 +12,6 @@ import functools
 import inspect
 import io
 import math
-import pickle
 import random
 import statistics
 import time
@@ -34,6 +33,7 @@ from kernellab.launch.interception import interpreted
 from kernellab.records.graphs import AblationRow, GraphCapture, ModeTime, Speedups
 from kernellab.torch_api.fx_graphs import leaves, with_leaves
 from kernellab.torch_api.lowering import UNFUSED, caches_off, nothing_inlined
+from kernellab.torch_api.pickling import Sent
 
 # Capture a call in a copy of the user's process, which stays as it is.
 
@@ -421,11 +421,11 @@ class _Given:
     to its variables.
     """
 
-    sent: bytes
+    sent: Sent
 
     def fresh(self) -> tuple[Callable[..., Any], Callable[..., Any], list[tuple[Any, ...]]]:
         """Return the function, the function with its keywords bound, and the calls' arguments."""
-        function, calls, keywords = pickle.loads(self.sent)
+        function, calls, keywords = self.sent.load()
         bound = functools.partial(function, **keywords) if keywords else function
         return function, bound, calls
 
@@ -451,9 +451,13 @@ class _Seen:
     variables: dict[str, str]
 
 
-def traced(sent: bytes) -> list[Traced]:
+def traced(sent: Sent) -> list[Traced]:
     """Return a row for every tracer."""
-    given = _Given(sent)
+    with sent.settings_hold():
+        return _rows_of_tracers(_Given(sent))
+
+
+def _rows_of_tracers(given: _Given) -> list[Traced]:
     function, bound, calls = given.fresh()
     try:
         expected = _seen(function, bound, calls)

@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
 from kernellab.common.processes import AVAILABLE, Forked, Worker
 from kernellab.errors import ArgumentError, WorkerLost
+
+if TYPE_CHECKING:
+    from kernellab.torch_api.pickling import Sent
 
 # A call that is captured, as it was given.
 
@@ -114,13 +117,13 @@ MOST_CELLS = 1_000_000
 """Characters of cells that are included, the latest cells first."""
 
 
-def shipped(function: Any, things: Any, what: str) -> bytes:
+def shipped(functions: Sequence[Any], things: Any, what: str) -> Sent:
     """Return pickled objects. The user's modules are pickled by value, as they are in this process.
 
     The source of a notebook's cells is included, because it is in no file and torch reads it.
 
     Args:
-        function: the function whose module is pickled by value unless it is installed.
+        functions: the functions whose modules are pickled by value unless they are installed.
         things: the objects to pickle.
         what: the name of the function in error messages.
 
@@ -130,8 +133,8 @@ def shipped(function: Any, things: Any, what: str) -> bytes:
     from kernellab.torch_api import pickling
 
     try:
-        with own_modules_by_value(function):
-            return pickling.dumps(_WithCells(things))
+        with own_modules_by_value(*functions):
+            return pickling.send(_WithCells(things))
     except Exception as error:  # anything may be raised by what is pickled
         raise ArgumentError(
             f"{what!r} cannot be sent to the process that captures: "
@@ -143,14 +146,12 @@ def shipped(function: Any, things: Any, what: str) -> bytes:
         ) from error
 
 
-def call(function: str, sent: bytes) -> Any:
+def call(function: str, sent: Sent) -> Any:
     """In the other process: call "module:function" with what was shipped."""
-    from kernellab.torch_api import pickling
-
     module, _, name = function.partition(":")
     called: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    with pickling.loaded(sent) as arguments:
-        return called(*arguments)
+    with sent.settings_hold():
+        return called(*sent.load())
 
 
 class _WithCells:

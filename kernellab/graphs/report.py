@@ -91,7 +91,8 @@ class CapturedCall(GivenCall):
         return self._ship(compiler_process(), function, *more)
 
     def _ship(self, process: Worker, function: str, *more: Any) -> Any:
-        sent = shipped(self.function, (self, *more), self.request["name"])
+        functions = self.function, self.request.get("backend")
+        sent = shipped(functions, (self, *more), self.request["name"])
         return process.call("kernellab.graphs.processes:call", function, sent, seconds=SECONDS)
 
     def compare(

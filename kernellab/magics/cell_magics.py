@@ -346,7 +346,7 @@ def _backend(name: str | None, namespace: Mapping[str, Any], running: RunningCel
 
 
 def _exercise_names() -> list[str]:
-    from kernellab.workshop.chapters import EXERCISES
+    from kernellab.workshop.exercise import EXERCISES
 
     return [exercise.name for exercise in EXERCISES]
 
@@ -420,8 +420,8 @@ def tileexercise(shell: Shell, line: str) -> Any:
     # Imported here: torch and Triton take longer than the rest of loading the extension.
     from kernellab.judging.submissions import start_worker
     from kernellab.viz.exercises import hint_card, task_card
-    from kernellab.workshop.chapters import exercise_named
     from kernellab.workshop.course import exercises
+    from kernellab.workshop.exercise import exercise_named
 
     if not name.strip():
         return exercises()
@@ -439,8 +439,8 @@ def _answered(running: RunningCell, name: str, body: str, seed: int | None) -> A
     from kernellab.compiler.targets import parse_target
     from kernellab.judging.submissions import start_worker
     from kernellab.launch.tile_kernel import tile_kernels_in
-    from kernellab.workshop.chapters import exercise_named
     from kernellab.workshop.course import note
+    from kernellab.workshop.exercise import exercise_named
     from kernellab.workshop.grader import TARGET, exercise
 
     chosen = exercise_named(name)

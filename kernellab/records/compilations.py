@@ -127,7 +127,7 @@ class Instruction:
     """With its modifiers: "LDG.E.128", "v_mfma_f32_32x32x8_f16"."""
     operands: tuple[str, ...]
     category: str
-    """The class of the opcode, one of `compiler.opcode_classes.CATEGORIES`:
+    """The class of the opcode, one of those in compiler/machine_code/opcodes.toml:
     "global load", "matrix", "barrier", ..."""
     width: int | None
     """Bytes that each thread moves, for an access to memory whose opcode says it."""

@@ -6,8 +6,9 @@ import functools
 import io
 import operator
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from types import MethodType
 from typing import Any
 
@@ -22,11 +23,38 @@ from torch.nn.utils import parametrize
 from kernellab import triton_api
 from kernellab.triton_api.functions import jit_settings
 
+_dynamo: Any = torch._dynamo
 _parametrize: Any = parametrize
 
 
-def dumps(things: Any) -> bytes:
-    """Return pickled objects, with the settings of torch's compiler.
+@dataclass(frozen=True)
+class Sent:
+    """Pickled objects, with the settings of torch's compiler in the process that sends them."""
+
+    content: bytes
+    settings: Mapping[str, Mapping[str, Any]]
+    dtype: torch.dtype
+
+    def load(self) -> Any:
+        """Return the objects."""
+        # Before optimizers arrive: those that are made earlier cannot be compiled as a whole.
+        _dynamo.eval_frame.TorchPatcher.patch()
+        return pickle.loads(self.content)
+
+    @contextmanager
+    def settings_hold(self) -> Iterator[None]:
+        """While active, the sender's settings hold."""
+        before = torch.get_default_dtype()
+        with ExitStack() as stack:
+            for name, config in _configurations().items():
+                stack.enter_context(config.patch(self.settings[name]))
+            stack.callback(torch.set_default_dtype, before)
+            torch.set_default_dtype(self.dtype)
+            yield
+
+
+def send(things: Any) -> Sent:
+    """Return pickled objects.
 
     Raises:
         Exception: an object cannot be pickled; whatever its own methods raise.
@@ -34,29 +62,14 @@ def dumps(things: Any) -> bytes:
     settings = {
         name: config.get_serializable_config_copy() for name, config in _configurations().items()
     }
-    with io.BytesIO() as sent:
-        _Pickler(sent).dump((settings, torch.get_default_dtype(), things))
-        return sent.getvalue()
-
-
-@contextmanager
-def loaded(sent: bytes) -> Iterator[Any]:
-    """Yield the objects that `dumps` pickled; meanwhile the settings that came with them hold."""
-    # Before optimizers arrive: those that are made earlier cannot be compiled as a whole.
-    torch._dynamo.eval_frame.TorchPatcher.patch()
-    settings, dtype, things = pickle.loads(sent)
-    before = torch.get_default_dtype()
-    with ExitStack() as stack:
-        for name, config in _configurations().items():
-            stack.enter_context(config.patch(settings[name]))
-        stack.callback(torch.set_default_dtype, before)
-        torch.set_default_dtype(dtype)
-        yield things
+    with io.BytesIO() as content:
+        _Pickler(content).dump(things)
+        return Sent(content.getvalue(), settings, torch.get_default_dtype())
 
 
 def _configurations() -> dict[str, Any]:
     return {
-        "dynamo": torch._dynamo.config,
+        "dynamo": _dynamo.config,
         "functorch": torch._functorch.config,
         "inductor": torch._inductor.config,
     }
@@ -68,7 +81,8 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
     def reducer_override(self, value: Any) -> Any:
         """Return how the value is made again, as `copyreg` describes it."""
         if isinstance(value, triton_api.JITFunction):
-            return functools.partial(type(value), **jit_settings(value)), (value.fn,)
+            kind: Any = type(value)
+            return functools.partial(kind, **jit_settings(value)), (value.fn,)
         if value is torch.ops:
             return operator.attrgetter("ops"), (torch,)
         if isinstance(value, MethodType) and _is_found_by_name(value):
@@ -85,7 +99,7 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
 def _reduce_tensor(tensor: torch.Tensor) -> Any:
     """What torch's own pickling leaves out: the gradient of a leaf, and formats of one byte."""
     if tensor.is_leaf and tensor.grad is not None:
-        made = tensor.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        made: Any = tensor.__reduce_ex__(pickle.HIGHEST_PROTOCOL)  # type: ignore[no-untyped-call]
         return _with_gradient, (made[0], made[1], tensor.grad), *made[2:]
     is_plain = type(tensor) is torch.Tensor and not tensor.requires_grad
     if is_plain and tensor.is_floating_point() and tensor.element_size() == 1:

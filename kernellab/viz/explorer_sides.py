@@ -18,7 +18,7 @@ from kernellab.common.text import joined_sizes
 from kernellab.compiler.compare import Comparison, definition_line, readable, remarks_of
 from kernellab.compiler.machine_code.instructions import padding_of
 from kernellab.compiler.modules import lines_of_operations
-from kernellab.compiler.pass_notes import note_of
+from kernellab.compiler.passes import pass_notes
 from kernellab.compiler.source_map import with_passes
 from kernellab.errors import (
     CompileError,
@@ -258,7 +258,7 @@ def _first_metric(side: IrSide) -> str:
 
 def _pass_notes(sides: Iterable[IrSide]) -> Mapping[str, str]:
     names = dict.fromkeys(run.name for side in sides for run in side.passes)
-    return {name: note.text for name in names if (note := note_of(name)) is not None}
+    return {name: note.text for name in names if (note := pass_notes().get(name))}
 
 
 # Texts, each kept once

@@ -16,8 +16,7 @@ from typing import Any
 from kernellab.common.saved_files import save_whole
 from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.records.display import PrintsAsCard, RowSequence, column_names, data_frame
-from kernellab.workshop.chapters import EXERCISES, exercise_named
-from kernellab.workshop.exercise import RUNGS, Answer, Budget, Exercise
+from kernellab.workshop.exercise import EXERCISES, RUNGS, Answer, Budget, Exercise, exercise_named
 
 # Write and read notebooks as JSON (nbformat 4.5).
 

@@ -1,112 +1,33 @@
-"""The parts of an exercise: a task, a stub, hidden launches with their right results, a budget and
-hints. All of it is plain data, in the files of `chapters/`. The right results carry the error that
-rounding may cause. And answers: how far a student's kernel got, and what keeps it from the next
-step.
+"""Exercises, read from the files of `chapters/`: a task, a stub, hidden launches with their right
+results, a budget and hints. And answers: how far a student's kernel got, and what keeps it from the
+next step.
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
 import json
-import math
-import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from kernellab.checker.records import Inputs, element_text
-from kernellab.errors import Diagnostic, ProgramId
+from kernellab.common.data_files import Prose, read_data_file
+from kernellab.common.saved_files import Read, SavedData
+from kernellab.common.text import shown
+from kernellab.errors import ArgumentError, Diagnostic, ProgramId, suggestion
 from kernellab.errors.exceptions import json_value
 from kernellab.launch.differences import Within
 from kernellab.records import BoundLaunch
 from kernellab.records.display import PrintsAsCard
+from kernellab.workshop import launches, references
+from kernellab.workshop.launches import Case, Draw
 
 if TYPE_CHECKING:
     from kernellab.tracing.records import Trace
-
-
-class Draw:
-    """Random numbers and tensors for the launches of one answer, which depend only on a seed."""
-
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
-        self._generator = torch.Generator().manual_seed(seed)
-
-    def size(self, least: int, most: int) -> int:
-        """Return an integer from `least` to `most`, both included."""
-        return self._random.randint(least, most)
-
-    def uneven(self, least: int, most: int, *blocks: int) -> int:
-        """Return an integer from `least` to `most` that is not a multiple of any of the blocks."""
-        while True:
-            number = self.size(least, most)
-            if all(number % block for block in blocks):
-                return number
-
-    def large(self, least: int, most: int) -> int:
-        """Return an integer from `least` to `most`, each order of magnitude as often."""
-        return int(least * math.pow(most / least, self._random.random()))
-
-    def of(self, choices: Sequence[Any]) -> Any:
-        """Return one of the choices."""
-        return self._random.choice(choices)
-
-    def normal(self, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """Return normally distributed numbers of that shape, the same on every processor.
-
-        In single precision the last digit would depend on the processor's vector instructions.
-        """
-        exact = torch.randn(shape, generator=self._generator, dtype=torch.float64)
-        return exact.to(dtype)
-
-    def whole(
-        self, least: int, most: int, *shape: int, dtype: torch.dtype = torch.int32
-    ) -> torch.Tensor:
-        """Return integers from `least` up to `most`, which is excluded."""
-        return torch.randint(least, most, shape, generator=self._generator, dtype=dtype)
-
-    def permutation(self, count: int) -> torch.Tensor:
-        """Return the numbers from 0 to `count` - 1 in random order, int32."""
-        return torch.randperm(count, generator=self._generator).to(torch.int32)
-
-
-@dataclass(frozen=True)
-class Case:
-    """One launch of a student's kernel.
-
-    Attributes:
-        grid: the number of programs along x, y, z.
-        arguments: tensors and numbers by parameter.
-        outputs: the parameters of which the kernel must write all elements; their contents before
-            the launch count as uninitialized.
-        constants: the kernel's constexprs.
-    """
-
-    grid: tuple[int, ...]
-    arguments: Mapping[str, Any]
-    outputs: tuple[str, ...]
-    constants: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def keywords(self) -> dict[str, Any]:
-        """All arguments by name, constexprs too."""
-        return {**self.arguments, **self.constants}
-
-    def __str__(self) -> str:
-        """Return "n = 1000, BLOCK = 128, x_ptr: float32 (1000,)", which identifies the case."""
-        numbers = [
-            f"{name} = {value}"
-            for name, value in self.keywords.items()
-            if not isinstance(value, torch.Tensor)
-        ]
-        tensors = [
-            f"{name}: {str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
-            for name, value in self.arguments.items()
-            if isinstance(value, torch.Tensor)
-        ]
-        return ", ".join((*numbers, *tensors[:1]))
 
 
 @dataclass(frozen=True)
@@ -126,6 +47,11 @@ class Budget:
     registers: int | None = None
 
 
+Cases = Callable[[Draw], Iterable[Case]]
+Priced = Callable[[Draw], Case]
+Reference = Callable[..., Mapping[str, Within]]
+
+
 @dataclass(frozen=True)
 class Exercise:
     """An exercise.
@@ -133,7 +59,6 @@ class Exercise:
     Attributes:
         name: the name that `%%tileexercise` takes.
         title: a few words.
-        chapter: its chapter; the exercises of a chapter follow each other.
         task: what the kernel has to do, in Markdown.
         stub: the cell that a student starts from; its kernel has the name of the exercise.
         cases: makes the hidden launches, the simplest first, whose sizes are whole blocks.
@@ -143,19 +68,20 @@ class Exercise:
         better: what a better kernel does, for a student whose kernel is right and within budget.
         budget: what the kernel may cost.
         priced: makes the launch that the budget applies to; None for the first case.
+        chapter: the title of its chapter; the exercises of a chapter follow each other.
     """
 
     name: str
     title: str
-    chapter: str
-    task: str
+    task: Prose
     stub: str
-    cases: Callable[[Draw], Iterable[Case]]
-    reference: Callable[..., Mapping[str, Within]]
-    hints: tuple[str, ...]
-    better: str
+    cases: Cases
+    reference: Reference
+    hints: tuple[Prose, ...]
+    better: Prose
     budget: Budget = Budget()
-    priced: Callable[[Draw], Case] | None = None
+    priced: Priced | None = None
+    chapter: str = ""
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -180,185 +106,66 @@ class Exercise:
         return self.reference(**{name: case.keywords[name] for name in wanted})
 
 
-# Right results with the error that rounding may cause: what a correct kernel may be off.
-#
-# A `Rounded` is computed in float64, and carries for each element a bound of the error that a
-# kernel has which computes the same in single precision, whatever the order of its sums. Each
-# operation adds the error of rounding its result, and passes on the errors of its operands to
-# first order (N. Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, chapters 2
-# to 4). Of a sum of n terms the bound is `min(n - 1, 4 sqrt(n)) u sum |x|`: roundings are
-# independent of each other, and a bound that grows with sqrt(n) holds except with a tiny
-# probability (N. Higham and T. Mary, A New Approach to Probabilistic Rounding Error Analysis,
-# 2019, theorem 2.4).
+@dataclass(frozen=True)
+class _Chapter:
+    """The contents of a file of `chapters/`."""
+
+    title: str
+    exercise: tuple[Exercise, ...]
 
 
-UNIT = 2.0**-24
-"""The relative error of one rounding to float32."""
+def _function_in(module: ModuleType) -> Read:
+    """Return what reads the name of a public function of a module."""
 
-_SAFETY = 2.0
-"""How much more than the bound is allowed: the bounds are of first order."""
+    def read(data: SavedData) -> Any:
+        name = data.text()
+        function = None if name.startswith("_") else vars(module).get(name)
+        if not inspect.isfunction(function):
+            raise data.misfit(f"the name of a function in {module.__name__}")
+        return function
 
-_SMALLEST = {torch.float32: 2.0**-126, torch.float16: 2.0**-24, torch.bfloat16: 2.0**-126}
-"""Below the smallest normal number, results may become 0; float16 keeps its subnormals."""
+    return read
 
 
-class Rounded:
-    """Numbers with the error that a kernel may have made of each.
+_FUNCTIONS = {
+    Cases: _function_in(launches),
+    Reference: _function_in(references),
+    Priced: _function_in(launches),
+}
 
-    Attributes:
-        value: the exact numbers, float64.
-        error: a bound of their errors, float64, with the same shape.
+
+def _exercises_in(file: Path) -> Iterator[Exercise]:
+    """Yield the exercises of a chapter."""
+    chapter: _Chapter = read_data_file(file, _Chapter, _FUNCTIONS)
+    for exercise in chapter.exercise:
+        yield replace(exercise, chapter=chapter.title)
+
+
+EXERCISES: tuple[Exercise, ...] = tuple(
+    exercise
+    for file in sorted(Path(__file__).with_name("chapters").glob("*.toml"))
+    for exercise in _exercises_in(file)
+)
+"""All exercises, in their intended order: the files in the order of their names."""
+
+
+def exercise_named(name: Any) -> Exercise:
+    """Return the exercise with that name.
+
+    Raises:
+        ArgumentError: there is no such exercise, or the name is not a string.
     """
-
-    def __init__(self, value: torch.Tensor, error: torch.Tensor | None = None) -> None:
-        """Numbers with their errors; without `error` they are exact."""
-        self.value = value
-        zeros = torch.zeros_like(value)
-        self.error = zeros if error is None else torch.where(value.isfinite(), error, zeros)
-
-    def __neg__(self) -> Rounded:
-        return Rounded(-self.value, self.error)
-
-    def __add__(self, other: Rounded | float) -> Rounded:
-        other = exact(other)
-        return _after_rounding(self.value + other.value, self.error + other.error)
-
-    def __sub__(self, other: Rounded | float) -> Rounded:
-        return self + -exact(other)
-
-    def __mul__(self, other: Rounded | float) -> Rounded:
-        other = exact(other)
-        error = self.value.abs() * other.error + other.value.abs() * self.error
-        return _after_rounding(self.value * other.value, error + self.error * other.error)
-
-    def __truediv__(self, other: Rounded | float) -> Rounded:
-        other = exact(other)
-        value = self.value / other.value
-        error = (self.error + value.abs() * other.error) / other.value.abs()
-        return _after_rounding(value, error, roundings=2)
-
-    def exp(self) -> Rounded:
-        """Return the exponential, for which a kernel may compute exp2(x * log2(e))."""
-        value = self.value.exp()
-        own = 2 * UNIT * (1 + self.value.abs().nan_to_num(0.0, 0.0, 0.0))
-        return Rounded(value, value * (self.error.expm1() + own))
-
-    def log(self) -> Rounded:
-        """Return the natural logarithm."""
-        return _after_rounding(self.value.log(), self.error / self.value + UNIT, roundings=3)
-
-    def rsqrt(self) -> Rounded:
-        """Return 1 / sqrt(x)."""
-        value = self.value.rsqrt()
-        return _after_rounding(value, value * self.error / self.value, roundings=2)
-
-    def sigmoid(self) -> Rounded:
-        """Return 1 / (1 + exp(-x)), for which a kernel may compute (1 + tanh(x / 2)) / 2."""
-        plain = exact(1.0) / ((-self).exp() + 1.0)
-        return Rounded(plain.value, plain.error + UNIT)
-
-    def sum(self, dim: int, *, keepdim: bool = False) -> Rounded:
-        """Return sums along a dimension, added in any order."""
-        terms = torch.tensor(self.value.shape[dim], dtype=torch.float64)
-        error = self.error.sum(dim, keepdim=keepdim)
-        sizes = self.value.abs().sum(dim, keepdim=keepdim)
-        value = self.value.sum(dim, keepdim=keepdim)
-        return Rounded(value, error + _additions(terms) * UNIT * sizes)
-
-    def mean(self, dim: int, *, keepdim: bool = False) -> Rounded:
-        """Return means along a dimension."""
-        return self.sum(dim, keepdim=keepdim) / float(self.value.shape[dim])
-
-    def cumsum(self, dim: int) -> Rounded:
-        """Return running sums along the last dimension, added in any order."""
-        terms = torch.arange(1, self.value.shape[dim] + 1, dtype=torch.float64)
-        rounding = _additions(terms) * UNIT * self.value.abs().cumsum(dim)
-        return Rounded(self.value.cumsum(dim), self.error.cumsum(dim) + rounding)
-
-    def max(self, dim: int, *, keepdim: bool = False) -> Rounded:
-        """Return the maximum along a dimension, which is not rounded."""
-        return Rounded(self.value.amax(dim, keepdim=keepdim), self.error.amax(dim, keepdim=keepdim))
-
-    def __matmul__(self, other: Rounded) -> Rounded:
-        terms = torch.tensor(self.value.shape[-1], dtype=torch.float64)
-        sizes = self.value.abs() @ other.value.abs()
-        error = self.value.abs() @ other.error + self.error @ other.value.abs()
-        rounding = (_additions(terms) + 1) * UNIT * sizes
-        return Rounded(self.value @ other.value, error + rounding)
-
-    def chosen(self, choose: Callable[[torch.Tensor], torch.Tensor]) -> Rounded:
-        """Return elements of a tensor: `choose` indexes, reshapes, transposes, or pads with 0."""
-        return Rounded(choose(self.value), choose(self.error))
-
-    def where(self, condition: torch.Tensor, other: float) -> Rounded:
-        """Return these numbers where the condition holds, and `other` elsewhere."""
-        zeros = torch.zeros_like(self.error)
-        return Rounded(
-            torch.where(condition, self.value, other), torch.where(condition, self.error, zeros)
+    known = {exercise.name: exercise for exercise in EXERCISES}
+    if not isinstance(name, str):
+        raise ArgumentError(
+            f"name must be the name of an exercise, got {shown(name)}.",
+            advice='Pass the name first, then the kernel: kernellab.exercise("add", add).',
         )
-
-    def clamp(self, low: float | None = None, high: float | None = None) -> Rounded:
-        """Return these numbers limited to a range, which is not rounded."""
-        return Rounded(self.value.clamp(low, high), self.error)
-
-    def rounded_to(self, dtype: torch.dtype) -> Rounded:
-        """Return these numbers, which a kernel may have rounded to a dtype in between."""
-        return Rounded(self.value, self.error + _unit(dtype) * self.value.abs())
-
-    def or_as(self, other: Rounded) -> Rounded:
-        """Return these numbers with the larger error of both: a kernel may compute either."""
-        return Rounded(self.value, torch.maximum(self.error, other.error))
-
-    def within(self, dtype: torch.dtype = torch.float32) -> Within:
-        """Return what a kernel must store, and how far each element may be off."""
-        value = self.value.to(dtype)
-        if not self.error.any() and bool((value.double() == self.value).all()):
-            return Within(value, self.error)
-        allowed = _SAFETY * self.error + _unit(dtype) * self.value.abs() + _SMALLEST[dtype]
-        return Within(value, torch.where(self.value.isfinite(), allowed, self.error))
-
-
-def exact(value: Any) -> Rounded:
-    """Return numbers as a kernel receives them, which are exact: tensors of any dtype, and Python
-    numbers, which become float32.
-    """
-    if isinstance(value, Rounded):
-        return value
-    if not isinstance(value, torch.Tensor):
-        value = torch.tensor(value, dtype=torch.float32)
-    return Rounded(value.double())
-
-
-def unrounded(value: torch.Tensor) -> Within:
-    """Return results that a kernel must store bit by bit."""
-    return Within(value, torch.zeros(value.shape, dtype=torch.float64))
-
-
-def softmax(scores: Rounded) -> Rounded:
-    """Return the softmax of each row."""
-    weights = (scores - scores.max(1, keepdim=True)).exp()
-    return weights / weights.sum(1, keepdim=True)
-
-
-def moments(x: Rounded) -> tuple[Rounded, Rounded]:
-    """Return mean and variance of each row as columns, the variance computed in either way."""
-    mean = x.mean(1, keepdim=True)
-    away = x - mean
-    variance = (away * away).mean(1, keepdim=True)
-    return mean, variance.or_as((x * x).mean(1, keepdim=True) - mean * mean)
-
-
-def _after_rounding(value: torch.Tensor, error: torch.Tensor, *, roundings: int = 1) -> Rounded:
-    return Rounded(value, error + roundings * UNIT * value.abs())
-
-
-def _additions(terms: torch.Tensor) -> torch.Tensor:
-    """Return how many roundings the bound of a sum counts."""
-    return torch.minimum(terms - 1, 4 * terms.sqrt())
-
-
-def _unit(dtype: torch.dtype) -> float:
-    return torch.finfo(dtype).eps / 2
+    if name not in known:
+        raise ArgumentError(
+            f"There is no exercise {name!r}.", advice=suggestion(name, known, "There are")
+        )
+    return known[name]
 
 
 # Answers: how far a student's kernel got, and what keeps it from the next step.

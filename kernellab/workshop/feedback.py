@@ -43,7 +43,8 @@ from kernellab.tracing.launches import WrongElement
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Step
 from kernellab.triton_api import definition_of
-from kernellab.workshop.exercise import Budget, Case, Difference, Exercise
+from kernellab.workshop.exercise import Budget, Difference, Exercise
+from kernellab.workshop.launches import Case
 
 # Find the first wrong element, the values of the kernel's variables there, and its inputs.
 

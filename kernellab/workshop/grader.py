@@ -47,10 +47,10 @@ from kernellab.tracing.launches import trace
 from kernellab.tracing.records import Trace
 from kernellab.triton_api import JITFunction, definition_of, is_in_library, reachable_functions
 from kernellab.triton_api.kernel_contents import pack
-from kernellab.workshop.chapters import EXERCISES, exercise_named
 from kernellab.workshop.course import StudentCell, cells_of, notebooks_of
-from kernellab.workshop.exercise import RUNGS, Answer, Case, Draw, Exercise
+from kernellab.workshop.exercise import EXERCISES, RUNGS, Answer, Exercise, exercise_named
 from kernellab.workshop.feedback import Repairing, difference_of, over_budget, uneven_work, with_fix
+from kernellab.workshop.launches import Case, Draw
 
 # Recognize what does not answer an exercise: an object that is not a kernel, an installed
 # kernel, or a kernel that works only for the launches seen before.

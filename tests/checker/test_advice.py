@@ -8,6 +8,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 from triton.language.extra import libdevice
 
 import kernellab
@@ -342,20 +343,22 @@ def test_a_part_of_an_expression_has_no_name() -> None:
         ("sum of two", "m = tl.maximum(a, b)", "tl.max("),
     ],
 )
-def test_the_largest_is_subtracted_where_that_fixes_it(which: str, advice: str, never: str) -> None:
+def test_the_largest_is_subtracted_where_that_fixes_it(
+    which: str, advice: str, never: str, messages: SnapshotAssertion
+) -> None:
     x = torch.tensor([0.0, 200.0, 1.0, 2.0])
     found = only(exponential, x, zeros(4), WHICH=which, BLOCK=4)
     assert found.kind == "infinity"
-    assert advice in found.advice
+    assert found.advice == messages
     assert never not in found.advice
 
 
 @pytest.mark.parametrize("kernel", [slot_of_a_key, slot_in_the_pointer])
-def test_a_negative_remainder_is_told_as_that(kernel: Any) -> None:
+def test_a_negative_remainder_is_told_as_that(kernel: Any, messages: SnapshotAssertion) -> None:
     keys, table = torch.tensor([3, -7, 12, 5], dtype=torch.int32), zeros(10, dtype=torch.int32)
     found = only(kernel, keys, table, 10, BLOCK=4)
     assert (found.kind, found.index) == ("out-of-bounds", (-7,))
-    assert "sign of its first operand" in found.advice
+    assert found.advice == messages
     assert "(key % n + n) % n" in found.advice
     assert "mask=" not in found.advice
 
@@ -367,11 +370,11 @@ def test_an_index_that_is_negative_for_another_reason_is_not() -> None:
     assert "sign of" not in found.advice
 
 
-def test_a_hash_that_wraps_is_advised_to_be_unsigned() -> None:
+def test_a_hash_that_wraps_is_advised_to_be_unsigned(messages: SnapshotAssertion) -> None:
     keys = torch.tensor([3, 7, 1_000_003, 5], dtype=torch.int32)
     found = only(slot_of_a_hash, keys, zeros(10, dtype=torch.int32), 10, BLOCK=4)
     assert found.kind == "index-overflow"
-    assert "Compute a hash that is meant to wrap in tl.uint32" in found.advice
+    assert found.advice == messages
     table = zeros(10, dtype=torch.int32)
     assert not kernellab.check(slot_of_an_unsigned_hash, (1,), keys, table, 10, BLOCK=4)
 
@@ -449,10 +452,11 @@ def test_a_finding_names_the_program_that_it_describes_first() -> None:
     assert (found.lane, found.values["start"]) == ((3,), 0)
 
 
-def test_an_argument_that_was_cast_is_named() -> None:
+def test_an_argument_that_was_cast_is_named(messages: SnapshotAssertion) -> None:
     found = only(words_of_bytes, torch.zeros(40, dtype=torch.int8), zeros(16), BLOCK=16)
     assert found.kind == "out-of-bounds"
-    assert "x_ptr was cast to elements of another size: its 40 elements have 40 byt" in found.advice
+    assert "x_ptr" in found.advice
+    assert found.advice == messages
 
 
 @pytest.mark.skipif(not versions.HAS_BLOCK_POINTERS, reason="Triton 3.9 has none")
@@ -469,7 +473,7 @@ def test_a_loop_that_never_ends_is_not_said_to_need_more_turns() -> None:
     assert "most_turns" not in found.advice
 
 
-def test_a_mean_by_a_shift_may_not_wrap_but_mixed_bits_may() -> None:
+def test_a_mean_by_a_shift_may_not_wrap_but_mixed_bits_may(messages: SnapshotAssertion) -> None:
     def check(which: str) -> Any:
         x, y = (torch.tensor(one, dtype=torch.uint8) for one in ([200, 3, 4, 5], [100, 1, 2, 3]))
         out = zeros(4, dtype=torch.uint8)
@@ -477,6 +481,6 @@ def test_a_mean_by_a_shift_may_not_wrap_but_mixed_bits_may() -> None:
 
     (found,) = check("mean")
     assert (found.kind, found.index) == ("integer-overflow", (0,))
-    assert "200 + 100 = 300 does not fit in uint8" in found.message
+    assert found.message == messages
     assert not check("generator")
     assert not check("mixed")

@@ -11,6 +11,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from benchmarks.eleven_kernels import cleared, eleven_cases
@@ -166,15 +167,16 @@ def test_programs_that_leave_their_tensors_may_give_up() -> None:
     }
 
 
-def test_uninitialized_is_the_tensor_itself_for_a_launch() -> None:
+def test_uninitialized_is_the_tensor_itself_for_a_launch(messages: SnapshotAssertion) -> None:
     x, out = torch.arange(20.0), torch.zeros(4)
     kernellab.run(two_rows, (1,), x, kernellab.uninitialized(out), 3, COLUMNS=4)
     assert torch.equal(out, x[12:16] + x[16:20])
     array = numpy.zeros(4, numpy.float32)
     kernellab.run(two_rows, (1,), x, kernellab.uninitialized(array), 3, COLUMNS=4)
     assert numpy.array_equal(array, out.numpy())
-    with pytest.raises(ArgumentError, match="tensor must be a torch tensor or a NumPy array"):
+    with pytest.raises(ArgumentError) as refused:
         kernellab.uninitialized([1.0])
+    assert refused.value == messages
 
 
 def test_arguments_that_share_memory_share_it_in_the_check() -> None:
@@ -214,30 +216,34 @@ def test_float_sums_that_differ_by_more_than_rounding() -> None:
     assert found.kinds == ("order-dependence",)
 
 
-def test_what_is_refused() -> None:
+def test_what_is_refused(messages: SnapshotAssertion) -> None:
     x, out = torch.zeros(20), torch.zeros(4)
-    with pytest.raises(ArgumentError, match="outputs must name arguments of 'two_rows'") as refused:
+    with pytest.raises(ArgumentError, match="two_rows") as refused:
         kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4, outputs="out_prt")
+    assert refused.value == messages
     assert refused.value.advice == "Did you mean 'out_ptr'? Its tensors are x_ptr, out_ptr."
-    with pytest.raises(ArgumentError, match="outputs must name tensors, but 'n' is 3"):
+    with pytest.raises(ArgumentError, match="'n'") as refused:
         kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4, outputs=["n"])
+    assert refused.value == messages
     with pytest.raises(GridError):
         kernellab.check(two_rows, (-1,), x, out, 3, COLUMNS=4)
-    with pytest.raises(OptionError, match="check has no option order"):
+    with pytest.raises(OptionError) as option_error:
         kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4, order="reversed")
-    with pytest.raises(OptionError, match="most_turns must be an integer from 1, got 0"):
+    assert option_error.value == messages
+    with pytest.raises(OptionError, match="most_turns") as option_error:
         kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4, most_turns=0)
+    assert option_error.value == messages
     with pytest.raises(ArgumentError):
         kernellab.check(two_rows, (1,), x.to("meta"), out, 3, COLUMNS=4)
 
 
-def test_a_grid_of_no_programs() -> None:
+def test_a_grid_of_no_programs(messages: SnapshotAssertion) -> None:
     """As in a launch, nothing runs; the kernel compiles all the same."""
     x, out = torch.zeros(20), torch.ones(4)
     found = kernellab.check(two_rows, (2, 0), x, out, 3, COLUMNS=4, outputs="out_ptr")
     assert not found
     assert not found.notes
-    assert "no programs: nothing ran, and nothing was checked" in str(found)
+    assert str(found) == messages
     expect = {"out_ptr": torch.zeros(4)}
     found = kernellab.check(two_rows, (0,), x, out, 3, COLUMNS=4, expect=expect)
     assert found.kinds == ("wrong-result",)

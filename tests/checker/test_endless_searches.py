@@ -8,6 +8,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.checker.records import Findings
@@ -88,7 +89,9 @@ def check(kernel: Any, key: int, n: int = 600) -> Findings:
 
 
 @pytest.mark.parametrize("kernel", [looks_on, goes_round, tile_by_tile, probes, bisects])
-def test_a_search_that_never_ends_is_stopped_after_some_thousand_turns(kernel: Any) -> None:
+def test_a_search_that_never_ends_is_stopped_after_some_thousand_turns(
+    kernel: Any, messages: SnapshotAssertion
+) -> None:
     key = 300 if kernel is bisects else 100_000
     found = check(kernel, key)
     (endless,) = found.of_kind("endless-loop")
@@ -97,10 +100,7 @@ def test_a_search_that_never_ends_is_stopped_after_some_thousand_turns(kernel: A
     assert endless.line == kernel.starting_line_number + line
     assert "100,000 iterations" not in endless.message
     if kernel in (looks_on, goes_round, tile_by_tile):
-        assert (
-            "the last 2,001 iterations read only elements that earlier iterations"
-            in endless.message
-        )
+        assert endless.message == messages
     else:
         assert "never ends" in endless.message
 

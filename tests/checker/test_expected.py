@@ -13,6 +13,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArgumentError, OptionError
@@ -101,7 +102,7 @@ def test_the_first_wrong_element_has_line_program_and_lane() -> None:
     assert "%tilestep --program 4" in one.advice
 
 
-def test_several_results_and_one_that_nobody_writes() -> None:
+def test_several_results_and_one_that_nobody_writes(messages: SnapshotAssertion) -> None:
     x = torch.arange(5.0) + 1
     least, most = torch.zeros(1), torch.zeros(2)
     found = kernellab.check(
@@ -109,7 +110,7 @@ def test_several_results_and_one_that_nobody_writes() -> None:
         expect=lambda x: (x.min()[None], torch.stack([x.max(), x.max()])),
     )  # fmt: skip
     assert [one.argument for one in found.of_kind("wrong-result")] == ["most_ptr", "least_ptr"]
-    assert "No program writes it" in found.of_kind("wrong-result")[0].advice
+    assert found.of_kind("wrong-result")[0].advice == messages
     assert found.of_kind("wrong-result")[1].message.startswith(
         "least_ptr[0] is 0.0, and 1.0 is expected"
     ) or "least_ptr[0] is 0, and 1 is expected" in str(found)
@@ -132,24 +133,24 @@ def test_rounding_is_no_fault_unless_it_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expect", "words"),
+    "expect",
     [
-        (5, "expect must give results by .*, got an int"),
-        (lambda a, b: None, "expect must give results by .*, got a NoneType"),
-        (lambda a, b: (a, b), "expect must give results by .*, got a tuple"),
-        (
-            lambda a, b: a[:3],
-            r"expect must give 'z_ptr' the shape .* of the argument, got the shape \[3\]",
-        ),
-        ({"w_ptr": numpy.zeros(50)}, r"must name tensor arguments of 'add', got 'w_ptr'"),
-        (lambda a, b: a @ b.nothing, "expect raised AttributeError"),
-        (torch.softmax, "expect raised TypeError"),
+        5,
+        lambda a, b: None,
+        lambda a, b: (a, b),
+        lambda a, b: a[:3],
+        {"w_ptr": numpy.zeros(50)},
+        lambda a, b: a @ b.nothing,
+        torch.softmax,
     ],
 )
-def test_what_cannot_be_compared_is_refused_in_words(expect: Any, words: str) -> None:
+def test_what_cannot_be_compared_is_refused_in_words(
+    expect: Any, messages: SnapshotAssertion
+) -> None:
     x, y, z = vectors()
-    with pytest.raises(ArgumentError, match=words):
+    with pytest.raises(ArgumentError) as refused:
         kernellab.check(add, (7,), x, y, z, 50, BLOCK=8, expect=expect)
+    assert refused.value == messages
 
 
 def test_a_tolerance_that_is_none_is_refused() -> None:

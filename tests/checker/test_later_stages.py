@@ -9,6 +9,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -68,14 +69,14 @@ LAYOUT = {"LAYOUT": gl.BlockedLayout([1], [32], [4], [0])}
 LAYOUTS = {**LAYOUT, "AFTER": gl.BlockedLayout([2], [32], [4], [0])}
 
 
-def test_a_gluon_kernel_that_changes_the_layout_of_its_index() -> None:
+def test_a_gluon_kernel_that_changes_the_layout_of_its_index(messages: SnapshotAssertion) -> None:
     said = []
     for kernel, layouts in ((in_one_layout, LAYOUT), (in_two_layouts, LAYOUTS)):
         x, out = torch.zeros(64), torch.zeros(640)
         (finding,) = kernellab.check(kernel, (5,), x, out, 1_500_000_007, 64, BLOCK=128, **layouts)
         said.append((finding.kind, finding.message.partition("; the load")[0], finding.programs))
     assert said[0] == said[1]
-    assert "2 * 1,500,000,007 = 3,000,000,014 does not fit in int32" in said[0][1]
+    assert said[0][1] == messages
 
 
 @gluon.jit
@@ -110,7 +111,9 @@ def scattered(table, ids_ptr, x_ptr, far, ROWS: tl.constexpr, COLUMNS: tl.conste
 
 
 @pytest.mark.parametrize(("kernel", "does"), [(gathered, "load"), (scattered, "store")])
-def test_rows_of_a_descriptor_that_wrap(kernel: Any, does: str) -> None:
+def test_rows_of_a_descriptor_that_wrap(
+    kernel: Any, does: str, messages: SnapshotAssertion
+) -> None:
     for largest, faulty in ((2, False), (7, True)):
         ids = torch.tensor([0, 1, 2, 2, 1, 0, 1, largest], dtype=torch.int32)
         table = TensorDescriptor.from_tensor(torch.zeros(8, 8), [1, 8])
@@ -120,5 +123,5 @@ def test_rows_of_a_descriptor_that_wrap(kernel: Any, does: str) -> None:
         wraps = [one for one in found if one.kind == "index-overflow"]
         assert len(wraps) == faulty
         for one in wraps:
-            assert "= 7,000,000,000 does not fit in int32" in one.message
+            assert one.message == messages
             assert f"the {does} on line" in one.message

@@ -10,6 +10,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.checker.detectors import loops
@@ -54,22 +55,22 @@ def counts_far_without_memory(x_ptr, end):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "number", "words"),
+    ("kernel", "number"),
     [
-        (counts_down, 7, "this loop never ends: i changes by -2 while i != 0"),
-        (counts_down, -8, "this loop would end only after 2,147,483,612 more iterations"),
-        (counts_away, 9, "this loop would end only after 715,827,8"),
-        (counts_far, 2**31 - 1, "this for loop has 2,147,483,647 iterations"),
-        (counts_far_without_memory, 2**31 - 1, "this for loop has 1,073,741,824 iterations"),
+        (counts_down, 7),
+        (counts_down, -8),
+        (counts_away, 9),
+        (counts_far, 2**31 - 1),
+        (counts_far_without_memory, 2**31 - 1),
     ],
 )
-def test_it_is_stopped_at_once(kernel, number: int, words: str) -> None:
+def test_it_is_stopped_at_once(kernel, number: int, messages: SnapshotAssertion) -> None:
     kernellab.check(kernel, (1,), torch.zeros(8), 8)  # compiles it
     start = time.process_time()
     found = kernellab.check(kernel, (1,), torch.zeros(8), number)
     assert time.process_time() - start < 2
     (finding,) = found.of_kind("endless-loop")
-    assert finding.message.startswith(words)
+    assert finding.message == messages
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 import triton
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from tests.checker.launches import normal, zeros
@@ -44,25 +45,24 @@ def nan_notes(*launch, **options) -> list[str]:
     return [note for note in kernellab.check(*launch, **options).notes if "holds NaN" in note]
 
 
-def test_atomics_on_memory_that_was_not_initialized() -> None:
+def test_atomics_on_memory_that_was_not_initialized(messages: SnapshotAssertion) -> None:
     (note,) = nan_notes(split_k, (4,), normal(256), uninitialized(64), BLOCK=64)
-    assert note.startswith("out_ptr holds NaN in 61 of its 64 elements, the first of which is")
+    assert note == messages
     assert "out_ptr[3]" in note
-    assert "updates them with atomics" in note
     assert not nan_notes(split_k, (4,), normal(256), zeros(64), BLOCK=64)
 
 
-def test_elements_that_no_program_writes() -> None:
+def test_elements_that_no_program_writes(messages: SnapshotAssertion) -> None:
     (note,) = nan_notes(copies, (1,), normal(8), uninitialized(2, 4), 7, BLOCK=8)
     assert "y_ptr holds NaN in 1 of its 8 elements" in note
     assert "y_ptr[1, 3]" in note
-    assert "may not have been written" in note
+    assert note == messages
     assert not nan_notes(copies, (1,), normal(8), uninitialized(2, 4), 8, BLOCK=8)
 
 
-def test_nan_from_an_argument_and_nan_that_are_a_finding() -> None:
+def test_nan_from_an_argument_and_nan_that_are_a_finding(messages: SnapshotAssertion) -> None:
     (note,) = nan_notes(copies, (1,), uninitialized(8), zeros(8), 8, BLOCK=8)
-    assert note.endswith("They come from NaN in x_ptr.")
+    assert note == messages
     assert not nan_notes(divides, (1,), zeros(8), zeros(8), BLOCK=8)
     assert "nan" in kernellab.check(divides, (1,), zeros(8), zeros(8), BLOCK=8).kinds
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.checker.detectors.non_finite import NonFinite
@@ -157,15 +158,12 @@ def test_one_program_names_its_element() -> None:
     assert (finding.index, finding.lane, finding.count) == ((0, 0), (0,), 12)
 
 
-def test_a_product_tells_of_its_row_and_column() -> None:
+def test_a_product_tells_of_its_row_and_column(messages: SnapshotAssertion) -> None:
     a, b = torch.ones(16, 16), torch.full((16, 16), 2.0)
     a[3, 5], b[5, 8] = float("inf"), 0.0
     (finding,) = kernellab.check(product, (1,), a, b, torch.zeros(16, 16), M=16, K=16, N=16)
     assert (finding.kind, finding.index) == ("nan", (3, 8))
-    assert (
-        "(its row has values from 1 to inf, its column values from 0 to 2) is NaN"
-        in finding.message
-    )
+    assert finding.message == messages
     assert "already infinite" in finding.advice
 
 
@@ -188,22 +186,22 @@ def one_operation(x_ptr, out_ptr, WHICH: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize(
-    ("which", "value", "message", "advice"),
+    ("which", "value"),
     [
-        ("reciprocal", 0.0, "1 / x = 1 / 0 is infinite;", "divisor is 0"),
-        ("ratio", 1e20, "is infinite: fp32 holds at most 3.40282e+38;", "Scale the values"),
-        ("rsqrt", 0.0, "tl.rsqrt(x) = tl.rsqrt(0) is infinite;", "tl.rsqrt(x + 1e-6)"),
-        ("rsqrt", -1.0, "tl.rsqrt(x) = tl.rsqrt(-1) is NaN;", "tl.maximum(x, 0)"),
-        ("exp", 90.0, "tl.exp(x) = tl.exp(90) is infinite: fp32", "tl.minimum(x, 88.7)"),
-        ("half", 60000.0, "60000 * 2 is infinite: fp16 holds at most 65504;", ".to(tl.float32)"),
-        ("less", float("inf"), "inf - inf is NaN;", "a row"),
+        ("reciprocal", 0.0),
+        ("ratio", 1e20),
+        ("rsqrt", 0.0),
+        ("rsqrt", -1.0),
+        ("exp", 90.0),
+        ("half", 60000.0),
+        ("less", float("inf")),
     ],
 )  # fmt: skip
-def test_the_words_fit_the_operation(which: str, value: float, message: str, advice: str) -> None:
+def test_the_words_fit_the_operation(which: str, value: float, messages: SnapshotAssertion) -> None:
     x = torch.tensor([1.0, value, 1.0, 1.0])
     (finding,) = kernellab.check(one_operation, (1,), x, torch.zeros(4), WHICH=which, BLOCK=4)
-    assert message in finding.message
-    assert advice in finding.advice
+    assert finding.message == messages
+    assert finding.advice == messages
 
 
 @triton.jit

@@ -8,6 +8,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from tests.checker.launches import normal, zeros
@@ -100,12 +101,12 @@ def stores_what_it_loads(x_ptr, flag_ptr):
     tl.store(flag_ptr, tl.load(x_ptr + tl.program_id(0)))  # chance
 
 
-def test_stores_of_the_same_bits_are_a_note() -> None:
+def test_stores_of_the_same_bits_are_a_note(messages: SnapshotAssertion) -> None:
     x, flag = torch.full((32,), torch.nan), zeros(1, dtype=torch.int32)
     found = kernellab.check(sets_a_flag, (4,), x, flag, 7, N=8)
     assert not found
     (note,) = found.notes
-    assert note.startswith("Several programs store the same value, 7, to flag_ptr[0] on line ")
+    assert note == messages
     x, y, sums = normal(4, 32), zeros(4, 32), zeros(4)
     found = kernellab.check(saves_the_row_sum, (4, 4), x, y, sums, N=32, BLOCK=8)
     assert not found
@@ -150,11 +151,14 @@ def test_the_store_is_told_by_its_own_argument_where_it_comes_first() -> None:
     assert "reads x_ptr[63]" in race.message
 
 
-def test_a_result_that_another_name_wrote_is_said_to_share_its_memory() -> None:
+def test_a_result_that_another_name_wrote_is_said_to_share_its_memory(
+    messages: SnapshotAssertion,
+) -> None:
     memory = counters(2)
     found = kernellab.check(last_one_by_tickets, (4,), memory, memory)
     (one,) = found.of_kind("order-dependence")
-    assert "x_ptr and y_ptr share memory, and this line writes y_ptr" in one.message
+    assert "x_ptr" in one.message
+    assert one.message == messages
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 
 from kernellab.checker.fixes import WrongTensor, reading
 
@@ -21,24 +22,24 @@ def said(got: torch.Tensor, want: torch.Tensor = WANT, text: str = TEXT, **value
 
 
 @pytest.mark.parametrize(
-    ("got", "words"),
+    "got",
     [
-        (WANT * 8, "Every element of z_ptr is BLOCK (8) times the expected value."),
-        (WANT / 24, "1 / n (24) times the expected value."),
-        (WANT * 3, "n / BLOCK (24 / 8) times the expected value."),
-        (WANT * 1.4426950408889634, "log2(e) times the expected value."),
-        (-WANT, "Every element of z_ptr has the wrong sign."),
-        (WANT + 1, "Every element of z_ptr is too large by 1."),
-        (WANT - 8, "Every element of z_ptr is too small by BLOCK = 8."),
-        (WANT.T.reshape(6, 4), "z_ptr is transposed: its rows and columns are swapped."),
-        (WANT.flip(0), "z_ptr is reversed along axis 0."),
-        (WANT.exp(), "Every element of z_ptr is the exponential of the expected value."),
-        (torch.full((6, 4), 2.0), "Every element of z_ptr is 2."),
-        (torch.where(torch.arange(6)[:, None] < 4, WANT, 0.0), "Only rows from 4 on are wrong."),
+        WANT * 8,
+        WANT / 24,
+        WANT * 3,
+        WANT * 1.4426950408889634,
+        -WANT,
+        WANT + 1,
+        WANT - 8,
+        WANT.T.reshape(6, 4),
+        WANT.flip(0),
+        WANT.exp(),
+        torch.full((6, 4), 2.0),
+        torch.where(torch.arange(6)[:, None] < 4, WANT, 0.0),
     ],
 )
-def test_a_relation_is_named(got: torch.Tensor, words: str) -> None:
-    assert words in said(got)
+def test_a_relation_is_named(got: torch.Tensor, messages: SnapshotAssertion) -> None:
+    assert said(got) == messages
 
 
 def test_an_argument_that_is_not_used_comes_first() -> None:
@@ -46,14 +47,11 @@ def test_an_argument_that_is_not_used_comes_first() -> None:
     assert said(WANT * 8, text=text, y_ptr=WANT) == "y_ptr is never read."
 
 
-def test_elements_of_an_argument_are_named() -> None:
+def test_elements_of_an_argument_are_named(messages: SnapshotAssertion) -> None:
     x = torch.randn(4, 4, generator=GENERATOR)
     got = x + 0
     got[0, 1], got[2, 3] = x[1, 0], x[0, 0]
-    assert said(got, x, x_ptr=x) == (
-        "The expected value of z_ptr[0, 1] is x_ptr[0, 1], and the kernel took x_ptr[1, 0]: rows "
-        "and columns are swapped."
-    )
+    assert said(got, x, x_ptr=x) == messages
 
 
 def test_noise_says_nothing() -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 
@@ -114,13 +115,14 @@ def test_a_store_beside_a_view_is_a_fault() -> None:
     assert [one.argument for one in found] == ["out_ptr"]
 
 
-def test_the_neighbor_of_the_last_element_of_a_view() -> None:
+def test_the_neighbor_of_the_last_element_of_a_view(messages: SnapshotAssertion) -> None:
     """As rows of a sparse matrix are counted; the storage ends with the view that has a fault."""
     crow = torch.tensor([0, 2, 3, 5, 8])
     found = kernellab.check(counts_rows, (4,), crow[:-1], torch.zeros(4, dtype=torch.int64), 1)
     assert not found
     (note,) = found.notes
-    assert "reads elements beyond the view crow_ptr, next to those that the load on line" in note
+    assert "crow_ptr" in note
+    assert note == messages
     found = kernellab.check(counts_rows, (5,), crow, torch.zeros(5, dtype=torch.int64), 1)
     assert [(one.kind, one.severity) for one in found] == [("out-of-bounds", "error")]
     found = kernellab.check(counts_rows, (5,), crow[:-1], torch.zeros(5, dtype=torch.int64), 1)

@@ -8,6 +8,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.checker import fixes
@@ -107,10 +108,10 @@ def only(kernel: Any, *arguments: Any, programs: int = 1, kind: str, **keywords:
     return finding
 
 
-def test_a_mask_that_was_tried_is_shown_with_its_line() -> None:
+def test_a_mask_that_was_tried_is_shown_with_its_line(messages: SnapshotAssertion) -> None:
     finding = only(unmasked, zeros(100), zeros(100), 100, kind="out-of-bounds", BLOCK=128)
     assert finding.verified
-    assert "Add mask=offsets < n. This change was tried" in finding.advice
+    assert finding.advice == messages
     (change,) = finding.changes
     assert change.line == finding.line
     assert "tl.load(x_ptr + offsets, mask=offsets < n)" in change.new
@@ -120,11 +121,11 @@ def test_a_mask_that_was_tried_is_shown_with_its_line() -> None:
     assert "proposals" not in told
 
 
-def test_a_mask_with_one_too_many_is_changed_where_it_stands() -> None:
+def test_a_mask_with_one_too_many_is_changed_where_it_stands(messages: SnapshotAssertion) -> None:
     found = kernellab.check(too_many, (1,), zeros(100), zeros(100), 100, BLOCK=128)
     assert found.kinds == ("out-of-bounds", "out-of-bounds")
     for finding in found:
-        assert "which includes the first element beyond the end" in finding.advice
+        assert finding.advice == messages
 
 
 def test_a_mask_that_hides_another_mistake_is_not_shown() -> None:
@@ -134,29 +135,29 @@ def test_a_mask_that_hides_another_mistake_is_not_shown() -> None:
     assert "mask=" not in finding.advice
 
 
-def test_a_mask_is_not_blamed_for_a_wrong_stride() -> None:
+def test_a_mask_is_not_blamed_for_a_wrong_stride(messages: SnapshotAssertion) -> None:
     tensors = zeros(20, 7), zeros(20, 7)
     sizes = {"ROWS": 16, "COLUMNS": 8}
     finding = only(wrong_stride, *tensors, 20, 7, programs=2, kind="out-of-bounds", **sizes)
-    assert "which does not bound r[:, None] * rows + c" in finding.advice
+    assert finding.advice == messages
     assert "only requires" not in finding.advice
 
 
-def test_offsets_that_depend_on_the_program_are_not_advised_to() -> None:
+def test_offsets_that_depend_on_the_program_are_not_advised_to(messages: SnapshotAssertion) -> None:
     z = torch.zeros(64, dtype=torch.int32)
     finding = only(id_added, z, programs=3, kind="race", BLOCK=16)
-    assert "The offsets depend on tl.program_id, and those of different programs overlap" in (
-        finding.advice
-    )
+    assert "program_id" in (finding.advice)
+    assert (finding.advice) == messages
     finding = only(id_unused, z, programs=3, kind="race", BLOCK=16)
-    assert "offsets that depend on tl.program_id along each axis" in finding.advice
+    assert "program_id" in finding.advice
+    assert finding.advice == messages
 
 
-def test_the_logarithm_of_a_softmax_is_not_clamped() -> None:
+def test_the_logarithm_of_a_softmax_is_not_clamped(messages: SnapshotAssertion) -> None:
     x = torch.tensor([-200.0, 0.0, 1.0, 2.0])
     finding = only(log_of_softmax, x, zeros(4), kind="infinity", BLOCK=4)
     assert "1e-30" not in finding.advice
-    assert "log(a / b) is log(a) - log(b)" in finding.advice
+    assert finding.advice == messages
 
 
 def test_the_change_that_makes_a_result_right_is_shown() -> None:
@@ -194,14 +195,17 @@ def test_a_change_leaves_the_kernel_and_its_arguments_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("kernel", "said", "unsaid"),
     [
-        (indexed, "tl.load(x_ptr + lanes) for x_ptr[lanes], and tl.store(z_ptr + lanes", "  "),
-        (unloaded, "x_ptr is a pointer to fp32, and is used here as a number", "float"),
+        (indexed, "x_ptr", "  "),
+        (unloaded, "x_ptr", "float"),
     ],
 )
-def test_a_pointer_is_not_called_something_else(kernel: Any, said: str, unsaid: str) -> None:
+def test_a_pointer_is_not_called_something_else(
+    kernel: Any, said: str, unsaid: str, messages: SnapshotAssertion
+) -> None:
     with pytest.raises(CompileError) as caught:
         kernellab.compile(kernel, zeros(16), zeros(16), BLOCK=16, target="sm_90")
     assert said in caught.value.advice
+    assert caught.value.advice == messages
     assert unsaid not in caught.value.advice
 
 

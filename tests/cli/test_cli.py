@@ -10,6 +10,7 @@ import sys
 import textwrap
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from kernellab.cli import doctor
 from kernellab.cli.doctor import (
@@ -22,6 +23,7 @@ from kernellab.cli.doctor import (
 )
 from kernellab.cli.main import main
 from tests.support.pages import assert_loads_nothing, texts_of, views_in
+from tests.support.python_processes import python_path
 
 KERNELS = '''
 import triton
@@ -171,24 +173,24 @@ def test_a_file_finds_its_neighbors(file, capsys) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["kernel.py::scale"], ["There is no file 'kernel.py'", "Did you mean 'kernels.py'?"]),
+        (["kernel.py::scale"], ["'kernel.py'", "'kernels.py'"]),
         (
             ["kernels.py::scael"],
-            ["no kernel 'scael'", "Did you mean 'scale'?", "scale, product, broken"],
+            ["'scael'", "'scale'", "scale, product, broken"],
         ),
-        (["kernels.py::nope"], ["no kernel 'nope'.\nIt defines scale, product, broken."]),
+        (["kernels.py::nope"], ["'nope'", "scale, product, broken"]),
         (
             ["kernels.py::scale", "--sig", "*fp32, *fp32"],
-            ['Say --constexpr BLOCK=VALUE and --sig "..., n=TYPE, factor=TYPE"'],
+            ["--constexpr BLOCK=VALUE", '--sig "..., n=TYPE, factor=TYPE"'],
         ),
-        (["kernels.py"], ["3 kernels", "Name one: kernels.py::scale"]),
+        (["kernels.py"], ["3 kernels", "kernels.py::scale"]),
         (
             ["kernels.py::scale", "--target", "sm_91", *SCALE],
-            ["'sm_91'", "Did you mean 'sm_90'?", "gfx942"],
+            ["'sm_91'", "'sm_90'", "gfx942"],
         ),
         (
             ["kernels.py::scale", "--sig", "*fp23, *fp32, i32, fp32"],
-            ["'*fp23' is not a Triton type", "Did you mean '*fp32'?"],
+            ["'*fp23'", "'*fp32'"],
         ),
         (
             ["kernels.py::scale", "--sig", "*fp32", "--constexpr", "BLOCK=256"],
@@ -203,47 +205,54 @@ def test_a_file_finds_its_neighbors(file, capsys) -> None:
             ["kernels.py::broken", "--sig", "*fp32", *SCALE[2:]],
             ["missing is not defined", "kernels.py:23"],
         ),
-        (["kernels.py::scale", *SCALE, "--num-warps", "3"], ["--num-warps", "'3'", "power of two"]),
+        (["kernels.py::scale", *SCALE, "--num-warps", "3"], ["--num-warps", "'3'"]),
         (["kernels.py::scale", "--constexpr", "BLOCK"], ["--constexpr", "'BLOCK'", "NAME=VALUE"]),
         (["kernels.py::scale", *SCALE, "-o", "nowhere/report.html"], ["no folder", "nowhere"]),
-        (["kernels.py::scale", *SCALE, "-o", "."], ["is a folder", "Name a file in it"]),
+        (["kernels.py::scale", *SCALE, "-o", "."], [" . "]),
     ],
 )
-def test_bad_input_gets_one_clear_answer(file, capsys, arguments, words) -> None:
+def test_bad_input_gets_one_clear_answer(
+    file, capsys, arguments, words, messages: SnapshotAssertion
+) -> None:
     said = refused(capsys, "compile", *arguments)
     for word in words:
         assert word in said
+    assert said == messages
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("import triton\nx = (\n", ["not valid Python", "user.py:2"]),
+        ("import triton\nx = (\n", ["user.py:2"]),
         (
             "import triton\n\nx = 1 / 0\n",
             ["ZeroDivisionError: division by zero", "user.py:3", "x = 1 / 0"],
         ),
         ("import no_such_module\n", ["ModuleNotFoundError", "no_such_module", "user.py:1"]),
-        ("x = 1\n", ["defines no kernel", "@triton.jit"]),
+        ("x = 1\n", ["@triton.jit"]),
     ],
 )
 def test_a_file_that_does_not_run_is_shown_at_its_line(
-    tmp_path, monkeypatch, capsys, text, words
+    tmp_path, monkeypatch, capsys, text, words, messages: SnapshotAssertion
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "user.py").write_text(text)
     said = refused(capsys, "compile", "user.py::kernel")
     for word in words:
         assert word in said
+    assert said == messages
 
 
-def test_an_unknown_command_names_the_nearest(capsys) -> None:
-    assert "there is no command 'compil'. Did you mean 'compile'?" in refused(capsys, "compil")
+def test_an_unknown_command_names_the_nearest(capsys, messages: SnapshotAssertion) -> None:
+    assert "compil" in refused(capsys, "compil")
+    assert refused(capsys, "compil") == messages
 
 
-def test_a_report_that_cannot_be_written_is_found_out_before_the_work(tmp_path, capsys) -> None:
+def test_a_report_that_cannot_be_written_is_found_out_before_the_work(
+    tmp_path, capsys, messages: SnapshotAssertion
+) -> None:
     said = refused(capsys, "demo", "-o", str(tmp_path / "nowhere" / "demo.html"))
-    assert "There is no folder" in said
+    assert said == messages
 
 
 def test_tritons_interpreter_mode_is_refused_in_words(file) -> None:
@@ -258,6 +267,7 @@ def test_tritons_interpreter_mode_is_refused_in_words(file) -> None:
 
 @pytest.mark.slow
 def test_doctor_finds_a_whole_installation() -> None:
+    pytest.importorskip("jupyterlab")
     finished = kernellab("doctor")
     assert finished.returncode == 0, finished.stdout
     lines = finished.stdout.splitlines()
@@ -293,7 +303,7 @@ def test_doctor_reports_a_missing_package_and_one_that_is_too_old(tmp_path) -> N
         lines = [f"Requires-Dist: {requirement}" for requirement in requirements]
         metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
         (folder / "METADATA").write_text(metadata + "\n".join(lines) + "\n")
-    finished = kernellab("doctor", PYTHONPATH=str(tmp_path))
+    finished = kernellab("doctor", PYTHONPATH=python_path(tmp_path))
     assert finished.returncode == 1
     assert "0.1.0, and KernelLab 0.1.0 needs >=0.5" in finished.stdout
     assert 'pip install "no-such-package-anywhere>=2"' in finished.stdout
@@ -317,10 +327,11 @@ importlib.metadata.distribution = distribution
 
 @pytest.mark.slow
 def test_a_checkout_on_the_path_that_is_not_installed(tmp_path) -> None:
+    pytest.importorskip("jupyterlab")
     (tmp_path / "sitecustomize.py").write_text(NOT_INSTALLED)
-    version = kernellab("--version", PYTHONPATH=str(tmp_path))
+    version = kernellab("--version", PYTHONPATH=python_path(tmp_path))
     assert (version.returncode, version.stderr) == (0, "")
-    finished = kernellab("doctor", PYTHONPATH=str(tmp_path))
+    finished = kernellab("doctor", PYTHONPATH=python_path(tmp_path))
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert "not installed: it is taken from" in finished.stdout
     assert " ml_dtypes " in finished.stdout

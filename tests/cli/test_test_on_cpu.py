@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from kernellab.cli.user_code import report_text
+from tests.support.python_processes import python_path
 
 ROOT = Path(__file__).parents[2]
 
@@ -84,7 +85,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "kernellab", "test-on-cpu", *words],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": python_path(path)},
         capture_output=True,
         text=True,
         check=False,

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from kernellab.common import progress
 from kernellab.common.progress import ProgressBar
@@ -159,12 +160,10 @@ def interrupted_inside() -> None:
             raise KeyboardInterrupt
 
 
-def test_an_interrupt_is_noted_once_by_the_outermost_work() -> None:
+def test_an_interrupt_is_noted_once_by_the_outermost_work(messages: SnapshotAssertion) -> None:
     with pytest.raises(KeyboardInterrupt) as caught:
         interrupted_inside()
-    assert caught.value.__notes__ == [
-        "check add was interrupted after 3 of 15 steps. The arguments are as they were."
-    ]
+    assert caught.value.__notes__ == messages
 
 
 # Bars

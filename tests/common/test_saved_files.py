@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import (
@@ -160,10 +161,12 @@ def test_a_gzip_bomb_is_not_unpacked(tmp_path: Path) -> None:
     assert "is not a valid file: 1,0" in refusal(tmp_path / "bomb")
 
 
-def test_a_gzip_file_of_many_small_values_is_not_unpacked(tmp_path: Path) -> None:
+def test_a_gzip_file_of_many_small_values_is_not_unpacked(
+    tmp_path: Path, messages: SnapshotAssertion
+) -> None:
     text = '{"format": [' + "[]," * 10_000_000 + "0]}"
     (tmp_path / "bomb").write_bytes(gzip.compress(text.encode(), 1))
-    assert "is not a valid file: it has 20,000,0" in refusal(tmp_path / "bomb")
+    assert refusal(tmp_path / "bomb") == messages
 
 
 def test_gzip_files_in_a_row_are_one(tmp_path: Path) -> None:
@@ -182,23 +185,23 @@ def with_flags(content: bytes, offset: int, value: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("damage", "words"),
+    "damage",
     [
-        (lambda good: with_flags(good, 2, 1), "is encrypted"),
-        (lambda good: with_flags(good, 4, 93), "compressed by method 93"),
-        (lambda good: with_flags(good, 4, 14), "compressed by method 14"),
-        (lambda good: with_flags(good, 0, 99), "zip file version 9.9"),
-        (lambda good: zipped(unzipped(good), zipfile.ZIP_LZMA), "compressed by method 14"),
-        (lambda good: zipped({**unzipped(good), "trace.json": b" " * 10**8}), "would unpack to"),
-        (lambda good: zipped({**unzipped(good), "trace.json": b"\xff\xfe"}), "holds no text"),
-        (lambda good: good + b"PK\x05\x06" + b"\xff" * 18, "damaged"),
+        lambda good: with_flags(good, 2, 1),
+        lambda good: with_flags(good, 4, 93),
+        lambda good: with_flags(good, 4, 14),
+        lambda good: with_flags(good, 0, 99),
+        lambda good: zipped(unzipped(good), zipfile.ZIP_LZMA),
+        lambda good: zipped({**unzipped(good), "trace.json": b" " * 10**8}),
+        lambda good: zipped({**unzipped(good), "trace.json": b"\xff\xfe"}),
+        lambda good: good + b"PK\x05\x06" + b"\xff" * 18,
     ],
 )
 def test_zip_files_of_other_kinds(
-    damage: Callable[[bytes], bytes], words: str, tmp_path: Path
+    damage: Callable[[bytes], bytes], tmp_path: Path, messages: SnapshotAssertion
 ) -> None:
     (tmp_path / "file").write_bytes(damage(fuzzed_files.KINDS["trace"].content()))
-    assert words in refusal(tmp_path / "file")
+    assert refusal(tmp_path / "file") == messages
 
 
 def unzipped(content: bytes) -> dict[str, bytes]:
@@ -264,7 +267,9 @@ def test_sizes_are_those_of_the_bytes_that_are_there(name: str, damaged: Any) ->
     assert "is damaged: " in refusal(damaged(HUGE[name]))
 
 
-def test_values_must_unpack_to_their_size(damaged: Any, tmp_path: Path) -> None:
+def test_values_must_unpack_to_their_size(
+    damaged: Any, tmp_path: Path, messages: SnapshotAssertion
+) -> None:
     file = damaged(lambda d: None)
     entries = unzipped(file.read_bytes())
     document = json.loads(entries["trace.json"])
@@ -276,7 +281,7 @@ def test_values_must_unpack_to_their_size(damaged: Any, tmp_path: Path) -> None:
         "trace.json": json.dumps(document).encode(),
     }
     file.write_bytes(zipped(entries))
-    assert "is not of" in refusal(file)
+    assert refusal(file) == messages
 
 
 # Files that are no files
@@ -339,21 +344,26 @@ ENTRY_POINTS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("entry_point", list(ENTRY_POINTS))
 @pytest.mark.parametrize(
-    ("given", "words"),
+    "given",
     [
-        ("", "path must name a file, got an empty string"),
-        ("a\ud800b", "path must be valid Unicode.*surrogates not allowed"),
-        ("x" * 300, r"File name too long|cannot be read|cannot be written"),
-        ("a/" * 3000, r"File name too long|There is no folder"),
+        "",
+        "a\ud800b",
+        "x" * 300,
+        "a/" * 3000,
     ],
     ids=["empty", "half a character", "long name", "long path"],
 )
 def test_paths_that_no_file_can_have_are_refused(
-    entry_point: str, given: Any, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    entry_point: str,
+    given: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    messages: SnapshotAssertion,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(KernelLabError, match=words):
+    with pytest.raises(KernelLabError) as refused:
         ENTRY_POINTS[entry_point](given)
+    assert refused.value == messages
     assert list(tmp_path.iterdir()) == []
 
 
@@ -382,43 +392,48 @@ def test_a_zip_file_with_more_in_it_is_read_for_what_it_should_have(tmp_path: Pa
 
 
 @pytest.mark.timeout(60)
-def test_only_regular_files_are_read(tmp_path: Path) -> None:
+def test_only_regular_files_are_read(tmp_path: Path, messages: SnapshotAssertion) -> None:
     os.mkfifo(tmp_path / "fifo")
     for path in (tmp_path / "fifo", "/dev/zero", "/dev/null"):
-        assert "is not a regular file" in refusal(path)
-        with pytest.raises(ProfileError, match="is not a regular file"):
+        assert refusal(path) == messages
+        with pytest.raises(ProfileError) as refused:
             kernellab.read_ncu(path)
-        with pytest.raises(ArchiveError, match="is not a regular file"):
+        assert refused.value == messages
+        with pytest.raises(ArchiveError) as archive_error:
             kernellab.Tuning.load(path)
+        assert archive_error.value == messages
     with open(tmp_path / "sparse", "wb") as made:
         made.truncate(1 << 40)
-    assert "no more than 536,870,912 are read" in refusal(tmp_path / "sparse")
-    assert "no known size, and more than 16,777,216 bytes" in refusal("/proc/self/pagemap")
+    assert refusal(tmp_path / "sparse") == messages
+    assert refusal("/proc/self/pagemap") == messages
     (tmp_path / "loop").symlink_to("loop")
-    assert "cannot be read" in refusal(tmp_path / "loop")
-    assert "not a folder of Triton's cache" in refusal(tmp_path)
+    assert refusal(tmp_path / "loop") == messages
+    assert refusal(tmp_path) == messages
 
 
-def test_a_stage_of_a_cache_folder_that_is_no_file(tmp_path: Path) -> None:
+def test_a_stage_of_a_cache_folder_that_is_no_file(
+    tmp_path: Path, messages: SnapshotAssertion
+) -> None:
     metadata = tmp_path / "vector_add"
     metadata.write_bytes(fuzzed_files.KINDS["cache"].content())
     fuzzed_files.load_cache_folder(metadata)
     (tmp_path / "vector_add.ttir").unlink()
     os.mkfifo(tmp_path / "vector_add.ttir")
-    assert "is not a regular file" in refusal(tmp_path)
+    assert refusal(tmp_path) == messages
 
 
-def test_a_dump_of_empty_lines_takes_no_time(tmp_path: Path) -> None:
+def test_a_dump_of_empty_lines_takes_no_time(tmp_path: Path, messages: SnapshotAssertion) -> None:
     head = "// -----// IR Dump Before Pass (a-pass) ('builtin.module' operation) //----- //\n"
     (tmp_path / "dump").write_text(head + "\n" * 2_000_000)
-    assert "holds no module with a kernel" in refusal(tmp_path / "dump")
+    assert refusal(tmp_path / "dump") == messages
 
 
-def test_counts_of_a_profile_are_counts(tmp_path: Path) -> None:
+def test_counts_of_a_profile_are_counts(tmp_path: Path, messages: SnapshotAssertion) -> None:
     text = '"Kernel Name","k"\n"Address","Source","# Samples"\n"10","NOP","1e300"\n'
     (tmp_path / "a.csv").write_text(text)
-    with pytest.raises(ProfileError, match="1e300 is not a count"):
+    with pytest.raises(ProfileError) as refused:
         kernellab.read_ncu(tmp_path / "a.csv")
+    assert refused.value == messages
 
 
 # Nothing is executed
@@ -464,12 +479,15 @@ def test_the_card_says_what_would_run_the_source() -> None:
     assert words not in repr(loaded.with_kernel().show())
 
 
-def test_a_source_that_ends_the_process_is_refused(tmp_path: Path) -> None:
+def test_a_source_that_ends_the_process_is_refused(
+    tmp_path: Path, messages: SnapshotAssertion
+) -> None:
     data = json.loads((SWEEPS / "tuning_h200_vector_add.json").read_text())
     data["tunings"][0]["source"]["text"] = "raise SystemExit(3)\n"
     (tmp_path / "sweep.json").write_text(json.dumps(data))
-    with pytest.raises(ArchiveError, match="does not define the kernel here: SystemExit: 3"):
+    with pytest.raises(ArchiveError) as refused:
         kernellab.load(tmp_path / "sweep.json").with_kernel()
+    assert refused.value == messages
 
 
 def test_quartiles_have_the_median_between_them(tmp_path: Path) -> None:
@@ -490,7 +508,7 @@ def _objects(data: Any) -> Iterator[dict[str, Any]]:
         yield from _objects(one)
 
 
-def test_a_name_of_the_files_is_shown_in_part(tmp_path: Path) -> None:
+def test_a_name_of_the_files_is_shown_in_part(tmp_path: Path, messages: SnapshotAssertion) -> None:
     def add(text: str) -> str:
         data = json.loads(text)
         data["resources"]["x" * 5000] = 1
@@ -498,7 +516,7 @@ def test_a_name_of_the_files_is_shown_in_part(tmp_path: Path) -> None:
 
     (tmp_path / "file").write_bytes(with_json("compilation", add))
     said = refusal(tmp_path / "file")
-    assert "has the unknown field 'xxx" in said
+    assert said == messages
     assert len(said) < 1000
 
 

@@ -11,13 +11,14 @@ import time
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.common import processes as shared_worker
 from kernellab.common.processes import Worker
 from kernellab.errors import CompileError, WorkerError, WorkerLost
 from tests.kernels.tuned import double
-from tests.support.strict_python import STRICT
+from tests.support.python_processes import STRICT, python_path
 
 
 @pytest.fixture
@@ -83,10 +84,11 @@ def test_a_process_that_aborts_is_an_error_with_its_last_words_and_the_next_call
     assert worker.call("os:getpid") != before
 
 
-def test_a_call_that_takes_too_long_is_stopped(worker):
+def test_a_call_that_takes_too_long_is_stopped(worker, messages: SnapshotAssertion):
     process = worker.call("os:getpid")
-    with pytest.raises(WorkerError, match=r"did not answer within 0\.2 seconds"):
+    with pytest.raises(WorkerError) as refused:
         worker.call("time:sleep", 60, seconds=0.2)
+    assert refused.value == messages
     assert not is_running(process)
     assert worker.call("operator:add", 1, 2) == 3
 
@@ -170,12 +172,12 @@ def test_modules_beside_a_notebook_do_not_replace_those_of_python(tmp_path):
     assert (done.stdout, done.stderr) == ("7\n", "")
 
 
-def test_a_process_that_the_system_killed_is_said_to_be_killed(worker):
+def test_a_process_that_the_system_killed_is_said_to_be_killed(worker, messages: SnapshotAssertion):
     with pytest.raises(WorkerError) as caught:
         worker.call("os:kill", 0, 9)
-    assert caught.value.ending == "signal SIGKILL, most likely for want of memory"
-    assert "was killed from outside (signal SIGKILL" in str(caught.value)
-    assert "when memory runs out" in caught.value.advice
+    assert caught.value.ending == messages
+    assert "SIGKILL" in str(caught.value)
+    assert caught.value == messages
     with pytest.raises(WorkerError, match="signal 40"):
         worker.call("tests.common.test_worker:end_by", 40)
 
@@ -184,7 +186,9 @@ def end_by(number):
     os.kill(os.getpid(), number)
 
 
-def test_a_process_that_ends_before_it_begins_is_lost_and_blames_no_call(worker, tmp_path):
+def test_a_process_that_ends_before_it_begins_is_lost_and_blames_no_call(
+    worker, tmp_path, messages: SnapshotAssertion
+):
     (tmp_path / "ends_early.py").write_text("import os\nos.write(2, b'no room')\nos._exit(2)\n")
     (tmp_path / "fails_early.py").write_text("raise RuntimeError('cannot start new thread')\n")
     sys.path.append(str(tmp_path))
@@ -192,7 +196,7 @@ def test_a_process_that_ends_before_it_begins_is_lost_and_blames_no_call(worker,
         for module, words in (("ends_early", "no room"), ("fails_early", "start new thread")):
             with pytest.raises(WorkerLost, match=words) as caught:
                 worker.call(f"{module}:function")
-            assert "this machine's state" in caught.value.advice
+            assert caught.value.advice == messages
             assert not caught.value.died
     finally:
         sys.path.remove(str(tmp_path))
@@ -252,7 +256,7 @@ def test_calls_are_answered_where_the_folder_is_gone(tmp_path):
     root = str(Path(__file__).parents[2])
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True,
-        check=False, timeout=100, env={**os.environ, "PYTHONPATH": root},
+        check=False, timeout=100, env={**os.environ, "PYTHONPATH": python_path(root)},
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -337,11 +341,13 @@ def test_a_process_ended_from_another_thread_is_waited_for(worker):
     assert worker.process_id is None
 
 
-def test_a_process_that_cannot_be_started_blames_no_kernel(worker, monkeypatch):
+def test_a_process_that_cannot_be_started_blames_no_kernel(
+    worker, monkeypatch, messages: SnapshotAssertion
+):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with pytest.raises(WorkerError, match="no process could be started") as caught:
+    with pytest.raises(WorkerError) as caught:
         worker.call("os:getpid")
-    assert "not the kernel's" in caught.value.advice
+    assert caught.value == messages
 
 
 def test_a_process_reads_text_as_utf8_and_none_is_left_at_the_end_where_the_locale_is_c():

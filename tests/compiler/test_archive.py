@@ -17,6 +17,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.common.saved_files import SavedValue
@@ -26,6 +27,7 @@ from kernellab.errors import ArchiveError, ArgumentError, KernelLabError
 from kernellab.records import Compilation
 from tests.kernels import analyzed
 from tests.support.compiled import compiled, of_corpus
+from tests.support.python_processes import python_path
 from tests.support.source_files import ROOT
 
 MEGABYTE = 1_000_000
@@ -87,15 +89,16 @@ def test_the_largest_of_the_tuned_kernels_stays_small(tmp_path: Path) -> None:
     assert os.path.getsize(path) < 1.5 * MEGABYTE
 
 
-def test_a_record_of_stages_alone(tmp_path: Path) -> None:
+def test_a_record_of_stages_alone(tmp_path: Path, messages: SnapshotAssertion) -> None:
     saved = compiled(
         analyzed.scaled_sums, "*fp32:16", "*fp32:16", BLOCK=64, STEPS=2, record="stages"
     )
     loaded = kernellab.load(saved.save(tmp_path / "stages"))
     assert loaded.passes == ()
     assert loaded.remarks == saved.remarks
-    with pytest.raises(ArgumentError, match="holds no passes"):
+    with pytest.raises(ArgumentError) as refused:
         loaded.barriers()
+    assert refused.value == messages
 
 
 def test_records_fit_the_schema() -> None:
@@ -149,60 +152,60 @@ def refusal(path: Path) -> str:
     return str(caught.value)
 
 
-def test_no_file(tmp_path: Path) -> None:
-    assert "There is no file" in refusal(tmp_path / "nowhere.json.gz")
+def test_no_file(tmp_path: Path, messages: SnapshotAssertion) -> None:
+    assert refusal(tmp_path / "nowhere.json.gz") == messages
 
 
 @pytest.mark.parametrize("share", [0.2, 0.9, 0.999])
-def test_a_truncated_file(saved: Path, share: float) -> None:
+def test_a_truncated_file(saved: Path, share: float, messages: SnapshotAssertion) -> None:
     content = saved.read_bytes()
     saved.write_bytes(content[: int(len(content) * share)])
-    assert "is cut off or damaged" in refusal(saved)
+    assert refusal(saved) == messages
 
 
-def test_a_truncated_json_that_is_not_compressed(saved: Path) -> None:
+def test_a_truncated_json_that_is_not_compressed(saved: Path, messages: SnapshotAssertion) -> None:
     text = gzip.decompress(saved.read_bytes())
     saved.write_bytes(text)
     assert kernellab.load(saved).kernel == "vector_add"
     saved.write_bytes(text[:1000])
-    assert "is cut off or damaged" in refusal(saved)
+    assert refusal(saved) == messages
 
 
-def test_a_flipped_byte(saved: Path) -> None:
+def test_a_flipped_byte(saved: Path, messages: SnapshotAssertion) -> None:
     content = bytearray(saved.read_bytes())
     content[len(content) // 2] ^= 0xFF
     saved.write_bytes(content)
-    assert "is cut off or damaged" in refusal(saved)
+    assert refusal(saved) == messages
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    "content",
     [
-        (b"just some words", "is not a saved compilation"),
-        (b"", "is empty"),
-        (b"P", "is cut off after 1 byte."),
-        (b"PK\x03", "is cut off after 3 bytes."),
-        (b"\x1f", "is cut off after 1 byte."),
-        (b"\x7fELF\x02\xff\xfe", "neither gzip nor text"),
-        (b"[1, 2]", "not a compilation that KernelLab saved"),
-        (b'{"cells": []}', "not a compilation that KernelLab saved"),
-        (b"[" * 100_000, "is not a saved compilation"),
+        b"just some words",
+        b"",
+        b"P",
+        b"PK\x03",
+        b"\x1f",
+        b"\x7fELF\x02\xff\xfe",
+        b"[1, 2]",
+        b'{"cells": []}',
+        b"[" * 100_000,
     ],
 )
-def test_files_of_another_kind(tmp_path: Path, content: bytes, words: str) -> None:
+def test_files_of_another_kind(tmp_path: Path, content: bytes, messages: SnapshotAssertion) -> None:
     file = tmp_path / "file"
     file.write_bytes(content)
     message = refusal(file)
-    assert words in message
+    assert message == messages
     assert "trace.save" in message or "not a compilation that KernelLab saved" in message
 
 
-def test_another_version(saved: Path) -> None:
+def test_another_version(saved: Path, messages: SnapshotAssertion) -> None:
     data = json.loads(gzip.decompress(saved.read_bytes()))
     data["version"], data["kernellab"] = 7, "9.9.9"
     saved.write_text(json.dumps(data))
     message = refusal(saved)
-    assert "version 7 of the format" in message
+    assert message == messages
     assert f"reads version {VERSION}" in message
     assert "9.9.9" in message
 
@@ -217,40 +220,44 @@ def _set(*way: Any, to: Any) -> Callable[[Any], None]:
 
 
 DAMAGES: list[tuple[Callable[[Any], Any], str]] = [
-    (lambda data: data.pop("passes"), "passes is missing"),
-    (lambda data: data["passes"][3].pop("text"), r"passes[3].text is missing"),
-    (_set("passes", 3, "text", to=10_000), "passes[3].text should be a number below"),
-    (_set("passes", 0, "occurrence", to=True), "passes[0].occurrence should be a whole number"),
-    (_set("passes", 0, "seconds", to="fast"), "passes[0].seconds should be a number"),
-    (_set("passes", to={}), "passes should be a list"),
-    (_set("texts", 1, to=None), "texts[1] should be a text"),
-    (_set("target", "backend", to="metal"), "target.backend should be one of cuda, hip"),
-    (_set("target", to=3), "target should be an object"),
-    (_set("options", 0, to=["num_warps"]), "options[0] should be a pair"),
-    (_set("options", 0, 0, to=[]), "options[0][0] should be a key"),
-    (_set("resources", to={"registers": 3}), "resources.spills is missing"),
-    (_set("source_map", "chains", to=[[1]]), "source_map should be a source map"),
-    (_set("remarks", 0, "severity", to="shout"), "remarks[0].severity should be one of"),
+    (lambda data: data.pop("passes"), "passes"),
+    (lambda data: data["passes"][3].pop("text"), r"passes[3].text"),
+    (_set("passes", 3, "text", to=10_000), "passes[3].text"),
+    (_set("passes", 0, "occurrence", to=True), "passes[0].occurrence"),
+    (_set("passes", 0, "seconds", to="fast"), "passes[0].seconds"),
+    (_set("passes", to={}), "passes"),
+    (_set("texts", 1, to=None), "texts[1]"),
+    (_set("target", "backend", to="metal"), "target.backend"),
+    (_set("target", to=3), "target"),
+    (_set("options", 0, to=["num_warps"]), "options[0]"),
+    (_set("options", 0, 0, to=[]), "options[0][0]"),
+    (_set("resources", to={"registers": 3}), "resources.spills"),
+    (_set("source_map", "chains", to=[[1]]), "source_map"),
+    (_set("remarks", 0, "severity", to="shout"), "remarks[0].severity"),
     (
         _set("stages", 0, to={"name": "cubin", "language": "elf", "base64": "?"}),
-        "stages[0].base64 should be bytes in base64",
+        "stages[0].base64",
     ),
 ]
 
 
-@pytest.mark.parametrize(("damage", "words"), DAMAGES, ids=[words for _, words in DAMAGES])
-def test_a_part_that_does_not_fit_is_named(damage: Callable[[Any], Any], words: str) -> None:
+@pytest.mark.parametrize(("damage", "place"), DAMAGES, ids=[place for _, place in DAMAGES])
+def test_a_part_that_does_not_fit_is_named(
+    damage: Callable[[Any], Any], place: str, messages: SnapshotAssertion
+) -> None:
     data = copy.deepcopy(json.loads(json.dumps(to_json(of_corpus("vector_add", "sm_90")))))
     from_json(data)
     damage(data)
     with pytest.raises(ArchiveError) as caught:
         from_json(data)
-    assert words in str(caught.value)
+    assert place in str(caught.value)
+    assert caught.value == messages
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(ArchiveError, match="There is no folder"):
+def test_a_place_that_cannot_be_written(tmp_path: Path, messages: SnapshotAssertion) -> None:
+    with pytest.raises(ArchiveError) as refused:
         of_corpus("vector_add", "sm_90").save(tmp_path / "no" / "such" / "folder")
+    assert refused.value == messages
     assert list(tmp_path.iterdir()) == []
 
 
@@ -268,7 +275,7 @@ def run_apart(program: str, folder: Path, **environment: str) -> str:
         env={
             **os.environ,
             "TRITON_CACHE_DIR": str(folder),
-            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+            "PYTHONPATH": python_path(ROOT),
             **environment,
         },
     )
@@ -297,7 +304,9 @@ def left_behind(
 
 
 @pytest.mark.slow
-def test_a_folder_of_tritons_cache(left_behind: tuple[str, Path, Path], tmp_path: Path) -> None:
+def test_a_folder_of_tritons_cache(
+    left_behind: tuple[str, Path, Path], tmp_path: Path, messages: SnapshotAssertion
+) -> None:
     target, folder, _ = left_behind
     ours = of_corpus("matmul", target)
     for path in (folder, folder / "matmul.json"):
@@ -308,13 +317,14 @@ def test_a_folder_of_tritons_cache(left_behind: tuple[str, Path, Path], tmp_path
         assert loaded.stages["ttgir"].text == ours.stages["ttgir"].text
         assert loaded.work() == ours.work()
         assert loaded.axis_info().accesses == ours.axis_info().accesses
-    with pytest.raises(ArgumentError, match="has no remarks"):
+    with pytest.raises(ArgumentError) as refused:
         loaded.remarks
+    assert refused.value == messages
     assert kernellab.load(loaded.save(tmp_path / "again")).resources == ours.resources
 
 
 @pytest.mark.slow
-def test_a_dump_of_mlir(left_behind: tuple[str, Path, Path]) -> None:
+def test_a_dump_of_mlir(left_behind: tuple[str, Path, Path], messages: SnapshotAssertion) -> None:
     target, _, dump = left_behind
     loaded, ours = kernellab.load(dump), of_corpus("matmul", target)
     assert (loaded.kernel, loaded.target) == ("matmul", ours.target)
@@ -328,12 +338,15 @@ def test_a_dump_of_mlir(left_behind: tuple[str, Path, Path]) -> None:
     found = {run.label: run for run in loaded.passes}
     same = next(run for run in ours.passes if run.label == "ttgir.coalesce")
     assert found["ttgir.coalesce"].op_counts_after == same.op_counts_after
-    with pytest.raises(ArgumentError, match="no machine code"):
+    with pytest.raises(ArgumentError) as refused:
         loaded.resources
+    assert refused.value == messages
 
 
 @pytest.mark.slow
-def test_a_dump_that_ends_early(left_behind: tuple[str, Path, Path], tmp_path: Path) -> None:
+def test_a_dump_that_ends_early(
+    left_behind: tuple[str, Path, Path], tmp_path: Path, messages: SnapshotAssertion
+) -> None:
     _, _, dump = left_behind
     text = dump.read_text()
     cut = tmp_path / "cut"
@@ -346,9 +359,9 @@ def test_a_dump_that_ends_early(left_behind: tuple[str, Path, Path], tmp_path: P
     with pytest.raises(ArgumentError, match="no pass 'allocate_shared_memory'"):
         early.shared_memory()
     cut.write_text(text[: text.index("IR Dump Before CSE")])
-    assert "does not name a target" in refusal(cut)
+    assert refusal(cut) == messages
     cut.write_text("// -----// IR Dump Before CSE (cse) ('builtin.module' operation) //----- //\n")
-    assert "no module with a kernel" in refusal(cut)
+    assert refusal(cut) == messages
 
 
 @pytest.mark.slow
@@ -397,7 +410,7 @@ def test_a_cut_off_cubin_costs_the_sass_and_nothing_else(
 
 @pytest.mark.slow
 def test_a_cache_folder_whose_module_was_edited_is_mapped_as_far_as_it_goes(
-    left_behind: tuple[str, Path, Path], tmp_path: Path
+    left_behind: tuple[str, Path, Path], tmp_path: Path, messages: SnapshotAssertion
 ) -> None:
     _, folder, _ = left_behind
     module = shutil.copytree(folder, tmp_path / "edited") / "matmul.ttir"
@@ -407,19 +420,23 @@ def test_a_cache_folder_whose_module_was_edited_is_mapped_as_far_as_it_goes(
     assert ("ttir", "ttgir") not in found.links
     metadata = module.with_suffix(".json")
     metadata.write_text(json.dumps({**json.loads(metadata.read_text()), "num_ctas": 3}))
-    assert "num_ctas should be a power of two" in refusal(module.parent)
+    assert "num_ctas" in refusal(module.parent)
+    assert refusal(module.parent) == messages
 
 
 @pytest.mark.slow
-def test_folders_that_are_no_cache(left_behind: tuple[str, Path, Path], tmp_path: Path) -> None:
-    assert "is not a folder of Triton's cache" in refusal(tmp_path)
+def test_folders_that_are_no_cache(
+    left_behind: tuple[str, Path, Path], tmp_path: Path, messages: SnapshotAssertion
+) -> None:
+    assert refusal(tmp_path) == messages
     (tmp_path / "a.json").write_text("{}")
-    assert "does not name a target" in refusal(tmp_path)
+    assert refusal(tmp_path) == messages
     (tmp_path / "b.json").write_text("{}")
-    assert "holds several kernels" in refusal(tmp_path)
+    assert refusal(tmp_path) == messages
     (tmp_path / "b.json").unlink()
     (tmp_path / "a.json").write_text('{"target": {"backend": "cuda", "arch": 90}}')
-    assert "holds no stage of 'a'" in refusal(tmp_path)
+    assert "'a'" in refusal(tmp_path)
+    assert refusal(tmp_path) == messages
 
 
 def test_loading_gives_a_compilation(saved: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 from triton.backends.nvidia.compiler import get_ptxas
 
 from kernellab.compiler.machine_code.instructions import disassemble, matrix_instructions
@@ -296,15 +297,17 @@ def test_shared_memory_is_that_of_the_pipelines_buffers(name, shared):
     assert one(basic.matmul, *MATMUL, **BLOCKS, target=name).resources.shared_bytes == shared
 
 
-def test_resources_need_their_report():
+def test_resources_need_their_report(messages: SnapshotAssertion):
     from kernellab.compiler.machine_code import resources
 
     cubin = one(basic.add, *ADD, BLOCK=64, target="sm_80").stages["cubin"].content
     assert isinstance(cubin, bytes)
-    with pytest.raises(CompileError, match="cuobjdump reports no function 'other'"):
+    with pytest.raises(CompileError, match="other") as refused:
         resources.read_nvidia(cubin, "other", 0)
-    with pytest.raises(CompileError, match="the assembly's metadata has no 'vgpr_count'"):
+    assert refused.value == messages
+    with pytest.raises(CompileError, match="vgpr_count") as refused:
         resources.read_amd("s_endpgm", 0)
+    assert refused.value == messages
 
 
 # -- the call --------------------------------------------------------------------------------------
@@ -365,15 +368,13 @@ def test_an_autotuned_kernel_takes_its_first_config():
     assert "tensor<32x" in compilation.stages["ttir"].text
 
 
-def test_heuristics_are_computed_from_the_arguments():
+def test_heuristics_are_computed_from_the_arguments(messages: SnapshotAssertion):
     text = one(parameters.heuristic, "*fp32", 100, target="sm_90").stages["ttir"].text
     assert "tensor<128x" in text
     with pytest.raises(ArgumentError) as caught:
         one(parameters.heuristic, "*fp32", "i32", target="sm_90")
-    assert caught.value.problem.startswith(
-        "The heuristic for 'BLOCK' cannot be computed from these arguments: "
-    )
-    assert caught.value.advice == "Give values instead of types, or the result: BLOCK=..."
+    assert caught.value.problem == messages
+    assert caught.value.advice == messages
 
 
 def test_the_same_kernel_from_another_file_keeps_its_own_file_name(tmp_path):
@@ -394,32 +395,28 @@ def test_the_same_kernel_from_another_file_keeps_its_own_file_name(tmp_path):
 # -- bad input -------------------------------------------------------------------------------------
 
 
-def test_recordings_that_there_are_not():
+def test_recordings_that_there_are_not(messages: SnapshotAssertion):
     with pytest.raises(OptionError) as caught:
         compile(basic.add, *ADD, BLOCK=64, record="pases")
-    assert str(caught.value) == (
-        "record='pases' is not a way to record a compilation.\n"
-        'Did you mean \'passes\'? "passes" keeps what every pass did, "stages" what '
-        "every stage made."
-    )
+    assert caught.value == messages
 
 
-def test_a_function_that_is_no_kernel():
+def test_a_function_that_is_no_kernel(messages: SnapshotAssertion):
     with pytest.raises(ArgumentError) as caught:
         compile(machine_code, "*fp32")
-    assert re.fullmatch(
-        r"<function machine_code at 0x\w+> is not a Triton kernel\.\n"
-        r"Put @triton\.jit \(or @gluon\.jit\) above the function\.",
-        str(caught.value),
-    )
+    assert caught.value == messages
 
 
 @pytest.mark.parametrize(
     ("name", "meant"), [("TTGIR", "ttgir"), ("ptxx", "ptx"), (" sass", "sass")]
 )
-def test_a_stage_that_is_not_there_is_told_with_the_nearest(name, meant):
+def test_a_stage_that_is_not_there_is_told_with_the_nearest(
+    name, meant, messages: SnapshotAssertion
+):
     stages = one(basic.add, *ADD, target="sm_90", BLOCK=64).stages
     with pytest.raises(KeyError) as caught:
         stages[name]
     assert isinstance(caught.value, NoSuchStage)
-    assert str(caught.value).startswith(f"there is no stage {name!r}\nDid you mean {meant!r}? Stag")
+    assert repr(name) in caught.value.problem
+    assert repr(meant) in caught.value.advice
+    assert caught.value == messages

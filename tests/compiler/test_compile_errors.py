@@ -7,11 +7,12 @@ import sys
 import textwrap
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 from triton.compiler.errors import CompilationError
 from triton.runtime.errors import OutOfResources, PTXASError
 
 from kernellab.compiler.pipeline import compile
-from kernellab.errors import CompileError
+from kernellab.errors import CompileError, SourcePosition
 from tests.kernels import basic, faulty
 
 pytestmark = pytest.mark.usefixtures("empty_cache")
@@ -48,77 +49,65 @@ def test_a_refusal_as_data():
 
 
 @pytest.mark.parametrize(
-    ("kernel", "arguments", "mark", "under_caret", "words", "advice"),
+    ("kernel", "arguments", "mark", "under_caret"),
     [
         (
             faulty.odd_arange,
             {"BLOCK": 100},
             "odd_arange",
             "tl.arange(0, BLOCK)",
-            "arange's range must be a power of 2",
-            "A tile has a power of two of elements, and here are 100. Launch with "
-            "BLOCK=triton.next_power_of_2(100), which is 128, and pass mask= to the loads and "
-            "stores, which leaves out the lanes beyond.",
         ),
         (
             faulty.decorated,
             {"n": "i32"},
             "decorated",
             "undefined_name",
-            "NameError: undefined_name is not defined",
-            "Known here are x_ptr, n, BLOCK, scale, offsets.",
         ),
         (
             faulty.calls_helpers,
             {"BLOCK": 16},
             "inner_helper",
             "tl.reshape(",
-            "Shape element 0 must be a power of 2",
-            "Axis 0 has 3 elements. Take 4, and leave out what lies beyond by a mask.",
         ),
         (
             faulty.library_fault,
             {"BLOCK": 16},
             "library_fault",
             "tl.zeros(",
-            "Shape element 1 must be a power of 2",
-            "Axis 1 has 3 elements. Take 4, and leave out what lies beyond by a mask.",
         ),
-        (faulty.indented, {"BLOCK": 16}, "indented", "tl.static_assert(", "BLOCK must be 8", ""),
+        (
+            faulty.indented,
+            {"BLOCK": 16},
+            "indented",
+            "tl.static_assert(",
+        ),
         (
             faulty.wrong_construct,
             {"BLOCK": 16},
             "wrong_construct",
             "[v for v in",
-            "NotImplementedError: only tuple comprehensions are supported",
-            "A kernel has no lists. Write a loop, for k in range(n) or tl.static_range(n); a few "
-            "values can be in a tuple.",
         ),
     ],
 )
-def test_front_end_errors(kernel, arguments, mark, under_caret, words, advice):
+def test_front_end_errors(kernel, arguments, mark, under_caret, messages: SnapshotAssertion):
     """Inside helpers of helpers, under decorators of several lines, with defaults,
     in Triton's own library, indented.
     """
     error = refusal(kernel, "*fp32", target="sm_90", **arguments)
     line, text = faulty_line(mark)
     column = text.index(under_caret) + 1
-    name = kernel.__name__
-    assert str(error) == (
-        f"Triton cannot compile {name!r} for sm_90: {words}\n"
-        f"  at {faulty.__file__}:{line}:{column}\n"
-        f"{line:>5} | {text}\n" + " " * (8 + column - 1) + "^" + (f"\n{advice}" if advice else "")
-    )
+    assert error.position == SourcePosition(faulty.__file__, line, column)
+    assert (error.kernel, error.target) == (kernel.__name__, "sm_90")
+    assert f"{line:>5} | {text}\n{' ' * (8 + column - 1)}^" in str(error)
+    assert error == messages
     assert isinstance(error.__cause__, CompilationError)
 
 
-def test_a_plain_function_is_named_where_it_is_called():
+def test_a_plain_function_is_named_where_it_is_called(messages: SnapshotAssertion):
     error = refusal(faulty.calls_python, "*fp32", BLOCK=16, target="sm_90")
     line, text = faulty_line("calls_python")
-    assert error.problem == (
-        "Triton cannot compile 'calls_python' for sm_90: 'plain_python' is a plain Python function."
-    )
-    assert error.advice.startswith("Put @triton.jit above 'plain_python'")
+    assert error.problem == messages
+    assert error.advice == messages
     assert error.position is not None
     assert (error.position.line, error.position.column) == (line, text.index("plain_python(") + 1)
 
@@ -206,14 +195,14 @@ def import_elsewhere(prelude="", **environment):
     return done.stderr.strip().splitlines()[-1]
 
 
-def test_importing_on_another_system_is_a_kind_error():
+def test_importing_on_another_system_is_a_kind_error(messages: SnapshotAssertion):
     message = import_elsewhere("import sys; sys.platform = 'darwin'")
-    assert message.startswith("ImportError: KernelLab needs Linux, and this is 'darwin'")
+    assert message == messages
     for way in ("WSL", "container", "Colab", "No GPU is needed"):
         assert way in message
 
 
-def test_importing_without_triton_says_how_to_install_it():
+def test_importing_without_triton_says_how_to_install_it(messages: SnapshotAssertion):
     message = import_elsewhere(
         """
         import importlib.util, sys
@@ -221,11 +210,11 @@ def test_importing_without_triton_says_how_to_install_it():
         importlib.util.find_spec = lambda name, *rest: None if name == "triton" else real(name, *rest)
         """
     )
-    assert message.startswith("ImportError: KernelLab needs the Triton compiler")
-    assert "pip install torch==2.13.0 triton==3.7.1" in message
+    assert message == messages
 
 
-def test_importing_in_tritons_interpreter_mode_says_what_to_do():
+def test_importing_in_tritons_interpreter_mode_says_what_to_do(messages: SnapshotAssertion):
     message = import_elsewhere(TRITON_INTERPRET="1")
     assert message.startswith("ImportError: TRITON_INTERPRET=1 is set")
-    assert "unset TRITON_INTERPRET and restart" in message
+    assert "TRITON_INTERPRET" in message
+    assert message == messages

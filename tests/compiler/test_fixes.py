@@ -8,13 +8,15 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia import hopper
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
 from kernellab.triton_api.fixes import rules
-from kernellab.triton_api.fixes.values import INSTEAD, instead_of, is_form
+from kernellab.triton_api.fixes.rules import TABLES
+from kernellab.triton_api.fixes.values import instead_of, is_form
 from tests.kernels import descriptors
 from tests.support.versions import ADDS_DOTS_TO_FLOAT16, CHAINS_COMPARISONS
 
@@ -36,12 +38,11 @@ def kernel(x_ptr, y_ptr, n):
 
 @dataclass(frozen=True)
 class Mistake:
-    """A kernel that Triton refuses, what is said of it, and the change that this asks for."""
+    """A kernel that Triton refuses, and the change that the advice asks for."""
 
     name: str
     wrong: str
     """The kernel's lines after its head; with a "def kernel" of its own, the whole of it."""
-    said: tuple[str, ...]
     right: str
     """The same lines, fixed as the advice says; "" where that lies outside the kernel."""
 
@@ -50,258 +51,212 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(
         "torch",
         "tl.store(y_ptr + i, torch.relu(x))",
-        ("torch.relu runs in Python", "Write tl.maximum(x, 0)."),
         "tl.store(y_ptr + i, tl.maximum(x, 0))",
     ),
     Mistake(
         "numpy",
         "tl.store(y_ptr + i, np.exp(x))",
-        ("np.exp runs in Python", "Write tl.exp(x)."),
         "tl.store(y_ptr + i, tl.exp(x))",
     ),
     Mistake(
         "math",
         "tl.store(y_ptr + i, math.sqrt(x))",
-        ("math.sqrt runs in Python", "Write tl.sqrt(x)."),
         "tl.store(y_ptr + i, tl.sqrt(x))",
     ),
     Mistake(
         "torch's dtype",
         "tl.store(y_ptr + i, x.to(torch.float16))",
-        ("torch.float16", "Write tl.float16."),
         "tl.store(y_ptr + i, x.to(tl.float16))",
     ),
     Mistake(
         "function that tl lacks",
         "tl.store(y_ptr + i, tl.relu(x))",
-        ("no attribute 'relu'", "Write tl.maximum(x, 0)."),
         "tl.store(y_ptr + i, tl.maximum(x, 0))",
     ),
     Mistake(
         "slip in a function of tl",
         "tl.store(y_ptr + i, tl.mximum(x, 0))",
-        ("no attribute 'mximum'", "Did you mean 'maximum'?"),
         "tl.store(y_ptr + i, tl.maximum(x, 0))",
     ),
     Mistake(
         "slip in a method",
         "tl.store(y_ptr + i, x.sgimoid())",
-        ("'tensor' object has no attribute 'sgimoid'", "Did you mean 'sigmoid'?"),
         "tl.store(y_ptr + i, x.sigmoid())",
     ),
     Mistake(
         "power",
         "tl.store(y_ptr + i, x ** 2)",
-        ("Tiles have no **.", "Write x * x."),
         "tl.store(y_ptr + i, x * x)",
     ),
     Mistake(
         "length of a tile",
         "tl.store(y_ptr + i, x * len(x))",
-        ("A kernel has no len().", "Write x.shape[0]."),
         "tl.store(y_ptr + i, x * x.shape[0])",
     ),
     Mistake(
         "a range without its beginning",
         "j = tl.arange(64)\ntl.store(y_ptr + j, x)",
-        ("missing 1 required positional argument: 'end'", "Write tl.arange(0, 64)."),
         "j = tl.arange(0, 64)\ntl.store(y_ptr + j, x)",
     ),
     Mistake(
         "a program's number along no axis",
         "tl.store(y_ptr + i + tl.program_id(), x)",
-        ("A grid has up to three axes.", "Write tl.program_id(0) for the first."),
         "tl.store(y_ptr + i + tl.program_id(0), x)",
     ),
     Mistake(
         "while True",
         "while True:\n    x += 1\ntl.store(y_ptr + i, x)",
-        ("this condition is a constant", "while k < n:"),
         "k = 0\nwhile k < n:\n    x += 1\n    k += 1\ntl.store(y_ptr + i, x)",
     ),
     Mistake(
         "power by ^",
         "tl.store(y_ptr + i, x ^ 2)",
-        ("^ works on the bits of integers, and x is a tile of 64 fp32.", "x * x"),
         "tl.store(y_ptr + i, x * x)",
     ),
     Mistake(
         "a type as a text",
         "tl.store(y_ptr + i, x.to('float32'))",
-        ("'float32' is a text, and no type.", "Write tl.float32."),
         "tl.store(y_ptr + i, x.to(tl.float32))",
     ),
     Mistake(
         "transpose of one axis",
         "tl.store(y_ptr + i, x.T)",
-        ("It names 2 axes of a tile that has 1 axis.", "x[:, None] makes a column"),
         "tl.store(y_ptr + i[:, None], x[:, None])",
     ),
     Mistake(
         "a tuple as a number",
         "sizes = (n, n)\ntl.store(y_ptr + i, x, mask=i < sizes)",
-        ("sizes is a tuple, and is used here as a number.", "Write sizes[0]"),
         "sizes = (n, n)\ntl.store(y_ptr + i, x, mask=i < sizes[0])",
     ),
     Mistake(
         "a tile in two names",
         "a, b = x\ntl.store(y_ptr + i, a)",
-        ("x is one value, and cannot be taken apart", "tl.split(x)"),
         "a, b = tl.split(x.reshape(32, 2))\ntl.store(y_ptr + tl.arange(0, 32), a)",
     ),
     Mistake(
         "element of a pointer",
         "tl.store(y_ptr + i, x_ptr[i])",
-        ("x_ptr is a pointer to fp32, and [] does not load.", "Write tl.load(x_ptr + i)."),
         "tl.store(y_ptr + i, tl.load(x_ptr + i))",
     ),
     Mistake(
         "element of a pointer, updated",
         "y_ptr[i] += 1",
-        (
-            "y_ptr is a pointer to fp32, and [] neither loads nor stores.",
-            "Write tl.store(y_ptr + i, tl.load(y_ptr + i) + 1); where several lanes or programs "
-            "add, tl.atomic_add(y_ptr + i, 1).",
-        ),
         "tl.store(y_ptr + i, tl.load(y_ptr + i) + 1)",
     ),
     Mistake(
         "element of a tile, by a number that was loaded",
         "tl.store(y_ptr, x[tl.load(y_ptr).to(tl.int32)])",
-        ("elements of x cannot be taken by [ ]", "tl.sum(tl.where(offsets == k, x, 0), axis=0)"),
         "tl.store(y_ptr, tl.sum(tl.where(i == tl.load(y_ptr).to(tl.int32), x, 0), axis=0))",
     ),
     Mistake(
         "a list that grows",
         "xs = [i]\nxs.append(x)\ntl.store(y_ptr + i, xs[1])",
-        ("xs is a tuple in a kernel, and has no append", "Write xs = xs + [value]"),
         "xs = [i]\nxs = xs + [x]\ntl.store(y_ptr + i, xs[1])",
     ),
     Mistake(
         "a store the wrong way round",
         "tl.store(x, y_ptr + i)",
-        ("x is a tile of 64 fp32", "Write tl.store(y_ptr + i, x)."),
         "tl.store(y_ptr + i, x)",
     ),
     Mistake(
         "zeros of no type",
         "tl.store(y_ptr + i, tl.zeros((64,)) + x)",
-        ("tl.zeros was not given dtype.", "Write tl.zeros((64,), dtype=tl.float32), or"),
         "tl.store(y_ptr + i, tl.zeros((64,), dtype=tl.float32) + x)",
     ),
     Mistake(
         "undefined name",
         "offsets = i\ntl.store(y_ptr + offset, x)",
-        ("offset is not defined", "Did you mean 'offsets'?"),
         "offsets = i\ntl.store(y_ptr + offsets, x)",
     ),
     Mistake(
         "enumerate",
         "for k, v in enumerate(range(3)):\n    tl.store(y_ptr + k, 1.0)",
-        ("enumerate is not defined", "for k in range(n)"),
         "for k in range(3):\n    tl.store(y_ptr + k, 1.0)",
     ),
     Mistake(
         "global variable",
         "tl.store(y_ptr + i, x * FACTOR)",
-        ("Cannot access global variable FACTOR", "Write FACTOR = tl.constexpr(3) where"),
         "",
     ),
     Mistake(
         "missing constexpr in arange",
         "j = tl.arange(0, n)\ntl.store(y_ptr + j, 1.0)",
-        ("and n is given at the launch", "Write n: tl.constexpr in the parameters of kernel."),
         "def kernel(x_ptr, y_ptr, n: tl.constexpr):\n    tl.store(y_ptr + tl.arange(0, n), 1.0)",
     ),
     Mistake(
         "missing constexpr in a shape",
         "z = tl.zeros((n,), tl.float32)\ntl.store(y_ptr + i, z)",
-        ("shape of a tile has to be known while", "Write n: tl.constexpr in the parameters"),
         "def kernel(x_ptr, y_ptr, n: tl.constexpr):\n"
         "    tl.store(y_ptr + tl.arange(0, n), tl.zeros((n,), tl.float32))",
     ),
     Mistake(
         "missing constexpr in static_range",
         "for k in tl.static_range(n):\n    tl.store(y_ptr + k, 1.0)",
-        ("Write n: tl.constexpr in the parameters of kernel. Or loop with range",),
         "for k in range(n):\n    tl.store(y_ptr + k, 1.0)",
     ),
     Mistake(
         "static_assert of a value",
         "tl.static_assert(n > 3)\ntl.store(y_ptr + i, x)",
-        ("known while compiling", "Or use tl.device_assert"),
         "tl.device_assert(n > 3)\ntl.store(y_ptr + i, x)",
     ),
     Mistake(
         "bound that the kernel computes",
         "m = n // 2\nj = tl.arange(0, m)\ntl.store(y_ptr + j, 1.0)",
-        ("m is computed by the kernel", "Take it as a parameter, NAME: tl.constexpr"),
         "",
     ),
     Mistake(
         "50 lanes",
         "j = tl.arange(0, 50)\ntl.store(y_ptr + j, 1.0)",
-        ("and here are 50", "Write tl.arange(0, 64), and pass mask="),
         "j = tl.arange(0, 64)\ntl.store(y_ptr + j, 1.0, mask=j < 50)",
     ),
     Mistake(
         "arange that ends before it begins",
         "j = tl.arange(64, 0)\ntl.store(y_ptr + j, 1.0)",
-        ("tl.arange(64, 0) has no elements", "Its first argument is where it begins"),
         "j = tl.arange(0, 64)\ntl.store(y_ptr + j, 1.0)",
     ),
     Mistake(
         "three rows",
         "tl.store(y_ptr + i, tl.sum(tl.zeros((3, 64), tl.float32), axis=0))",
-        ("Axis 0 has 3 elements. Take 4",),
         "tl.store(y_ptr + i, tl.sum(tl.zeros((4, 64), tl.float32), axis=0))",
     ),
     Mistake(
         "tile too large",
         "j = tl.arange(0, 2097152)\ntl.store(y_ptr + j, 1.0, mask=j < 64)",
-        ("at most 1,048,576 elements, and this one 2,097,152", "Use a smaller block"),
         "j = tl.arange(0, 1024)\ntl.store(y_ptr + j, 1.0, mask=j < 64)",
     ),
     Mistake(
         "axis of the grid",
         "tl.store(y_ptr + tl.program_id(3), 1.0)",
-        ("axes 0, 1 and 2, and tl.program_id was asked for 3",),
         "tl.store(y_ptr + tl.program_id(0), 1.0)",
     ),
     Mistake(
         "len of a tensor",
         "for k in range(len(x_ptr)):\n    tl.store(y_ptr + k, 1.0)",
-        ("x_ptr is a pointer to fp32", "Pass it: x_ptr.shape[0] at the launch"),
         "for k in range(n):\n    tl.store(y_ptr + k, 1.0)",
     ),
     Mistake(
         "shape of a tensor",
         "for k in range(x_ptr.shape[0]):\n    tl.store(y_ptr + k, 1.0)",
-        ("x_ptr is a pointer to fp32", "Pass it: x_ptr.shape[0] at the launch"),
         "for k in range(n):\n    tl.store(y_ptr + k, 1.0)",
     ),
     Mistake(
         "if on a tile",
         "if x > 0:\n    x = x * 2\ntl.store(y_ptr + i, x)",
-        ("x is a tile of 64 fp32", "Write x = tl.where(x > 0, x * 2, x)"),
         "x = tl.where(x > 0, x * 2, x)\ntl.store(y_ptr + i, x)",
     ),
     Mistake(
         "if and else on a tile",
         "if x > 0:\n    v = x\nelse:\n    v = -x\ntl.store(y_ptr + i, v)",
-        ("Write v = tl.where(x > 0, x, -x)",),
         "v = tl.where(x > 0, x, -x)\ntl.store(y_ptr + i, v)",
     ),
     Mistake(
         "conditional expression on a tile",
         "tl.store(y_ptr + i, x if x > 0 else 0.0)",
-        ("Write tl.where(x > 0, x, 0.0)",),
         "tl.store(y_ptr + i, tl.where(x > 0, x, 0.0))",
     ),
     Mistake(
         "while on a tile",
         "while x > 0:\n    x = x - 1\ntl.store(y_ptr + i, x)",
-        ("its condition is a tile", "while tl.max(condition.to(tl.int32), axis=0) != 0"),
         "while tl.max((x > 0).to(tl.int32), axis=0) != 0:\n"
         "    x = tl.where(x > 0, x - 1, x)\ntl.store(y_ptr + i, x)",
     ),
@@ -309,7 +264,6 @@ MISTAKES: tuple[Mistake, ...] = (
         "dot of integers",
         "j = tl.arange(0, 16)\na = (j[:, None] * 16 + j[None, :]).to(tl.int32)\n"
         "d = tl.dot(a, a)\ntl.store(y_ptr + i, x)",
-        ("tl.dot does not multiply int32", "a.to(tl.float32)"),
         "j = tl.arange(0, 16)\na = (j[:, None] * 16 + j[None, :]).to(tl.float32)\n"
         "d = tl.dot(a, a)\ntl.store(y_ptr + i, x)",
     ),
@@ -317,244 +271,209 @@ MISTAKES: tuple[Mistake, ...] = (
         "dot of two types",
         "a = tl.zeros((16, 16), tl.float32)\nd = tl.dot(a, a.to(tl.float16))\n"
         "tl.store(y_ptr + i, x)",
-        ("these are fp32 and fp16", ".to(tl.float32)"),
         "a = tl.zeros((16, 16), tl.float32)\nd = tl.dot(a, a.to(tl.float16).to(tl.float32))\n"
         "tl.store(y_ptr + i, x)",
     ),
     Mistake(
         "dot of shapes that do not fit",
         "a = tl.zeros((16, 32), tl.float32)\nd = tl.dot(a, a)\ntl.store(y_ptr + i, x)",
-        ("the first has 32 columns, the second 16 rows", "tl.dot(a, tl.trans(b))"),
         "a = tl.zeros((16, 32), tl.float32)\nd = tl.dot(a, tl.trans(a))\ntl.store(y_ptr + i, x)",
     ),
     Mistake(
         "dot of rows",
         "d = tl.dot(x, x)\ntl.store(y_ptr, d)",
-        ("two tiles of two axes each", "Write tl.sum(a * b, axis=0)"),
         "d = tl.sum(x * x, axis=0)\ntl.store(y_ptr, d)",
     ),
     Mistake(
         "dot of small tiles",
         "a = tl.zeros((4, 4), tl.float32)\nd = tl.dot(a, a)\ntl.store(y_ptr + i, x)",
-        ("was given 4 x 4 and 4 x 4", "tl.sum(a[:, :, None] * b[None, :, :], axis=1)"),
         "a = tl.zeros((4, 4), tl.float32)\n"
         "d = tl.sum(a[:, :, None] * a[None, :, :], axis=1)\ntl.store(y_ptr + i, x)",
     ),
     Mistake(
         "tile stored at one address",
         "tl.store(y_ptr, x)",
-        ("A tile of 64 fp32 does not go to one address, y_ptr", "y_ptr + i"),
         "tl.store(y_ptr + i, x)",
     ),
     Mistake(
         "mask at one address",
         "tl.store(y_ptr + i, tl.load(x_ptr, mask=i < 3))",
-        ("x_ptr is one address", "Add the offsets to it: x_ptr + i."),
         "tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < 3))",
     ),
     Mistake(
         "values as a mask",
         "tl.store(y_ptr + i, x, mask=x)",
-        ("whether it takes part", "mask=values != 0"),
         "tl.store(y_ptr + i, x, mask=x != 0)",
     ),
     Mistake(
         "other without a mask",
         "tl.store(y_ptr + i, tl.load(x_ptr + i, other=0.0))",
-        ("there is no mask", "Add mask=offsets < n"),
         "tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n, other=0.0))",
     ),
     Mistake(
         "pointers added",
         "tl.store(y_ptr + i, x_ptr + y_ptr)",
-        ("two addresses have no sum", "tl.load(x_ptr + offsets) + tl.load(y_ptr + offsets)"),
         "tl.store(y_ptr + i, tl.load(x_ptr + i) + tl.load(y_ptr + i))",
     ),
     Mistake(
         "pointer as a number",
         "tl.store(y_ptr + i, x_ptr * 2.0)",
-        ("x_ptr is a pointer to fp32", "Load what it points to: tl.load(x_ptr + offsets"),
         "tl.store(y_ptr + i, tl.load(x_ptr + i) * 2.0)",
     ),
     Mistake(
         "offsets in floats",
         "half = i / 2\ntl.store(y_ptr + half, x)",
-        ("half is a tile of 64 fp32", "Compute offsets in integers (// for /)"),
         "half = i // 2\ntl.store(y_ptr + half, x)",
     ),
     Mistake(
         "pointer indexed",
         "tl.store(y_ptr, x_ptr[0])",
-        ("x_ptr is a pointer to fp32, and [] does not load", "Write tl.load(x_ptr + offset)"),
         "tl.store(y_ptr, tl.load(x_ptr + 0))",
     ),
     Mistake(
         "tile indexed",
         "tl.store(y_ptr, x[0])",
-        ("Elements of x cannot", "tl.sum(tl.where(offsets == k, x, 0), axis=0)"),
         "tl.store(y_ptr, tl.sum(tl.where(i == 0, x, 0), axis=0))",
     ),
     Mistake(
         "element assigned",
         "x[3] = 1.0\ntl.store(y_ptr + i, x)",
-        ("cannot be assigned (x is one)", "x = tl.where(offsets == 3, value, x)"),
         "x = tl.where(i == 3, 1.0, x)\ntl.store(y_ptr + i, x)",
     ),
     Mistake(
         "shapes that do not fit",
         "w = tl.load(x_ptr + tl.arange(0, 32))\ntl.store(y_ptr + i, x + w)",
-        ("x is a tile of 64 fp32 and w is a tile of 32 fp32", "Axes fit where they are alike"),
         "w = tl.load(x_ptr + tl.arange(0, 64))\ntl.store(y_ptr + i, x + w)",
     ),
     Mistake(
         "broadcast",
         "tl.store(y_ptr + i, tl.broadcast_to(tl.load(x_ptr + tl.arange(0, 32)), (64,)))",
-        ("A tile of 32 does not become one of 64",),
         "tl.store(y_ptr + i, tl.broadcast_to(tl.load(x_ptr + tl.arange(0, 1)), (64,)))",
     ),
     Mistake(
         "reshape",
         "tl.store(y_ptr + i, tl.sum(tl.reshape(x, (16, 8)), axis=0))",
-        ("A tile of 64 fp32 does not fill the shape 16 x 8", "the same product"),
         "tl.store(y_ptr + tl.arange(0, 8), tl.sum(tl.reshape(x, (8, 8)), axis=0))",
     ),
     Mistake(
         "axis of a sum",
         "tl.store(y_ptr, tl.sum(x, axis=1))",
-        ("The tile has the axis 0", "Write axis=0."),
         "tl.store(y_ptr, tl.sum(x, axis=0))",
     ),
     Mistake(
         "transposed row",
         "tl.store(y_ptr + i, tl.trans(x))",
-        ("turns a tile of two axes", "x[:, None] makes a column"),
         "tl.store(y_ptr + i[:, None], x[:, None])",
     ),
     Mistake(
         "function of floats",
         "tl.store(y_ptr + i, tl.exp(i))",
-        ("tl.exp takes fp32, fp64, and was given int32", "Convert first: i.to(tl.float32)."),
         "tl.store(y_ptr + i, tl.exp(i.to(tl.float32)))",
     ),
     Mistake(
         "not of floats",
         "tl.store(y_ptr + i, ~x)",
-        ("~ turns the bits of integers", "x == 0"),
         "tl.store(y_ptr + i, x == 0)",
+    ),
+    Mistake(
+        "minus of a pointer",
+        "tl.store(y_ptr + i, -x_ptr)",
+        "tl.store(y_ptr + i, -tl.load(x_ptr + i))",
     ),
     Mistake(
         "bitcast to another size",
         "tl.store(y_ptr + i, x.to(tl.int64, bitcast=True))",
-        ("32 bits are not 64", "take a type of the same size"),
         "tl.store(y_ptr + i, x.to(tl.int32, bitcast=True))",
     ),
     Mistake(
         "sum that begins as an integer",
         "acc = 0\nfor k in range(4):\n    acc += tl.load(x_ptr + k)\ntl.store(y_ptr, acc)",
-        ("acc is one int32 before the loop and one fp32", "acc = 0.0"),
         "acc = 0.0\nfor k in range(4):\n    acc += tl.load(x_ptr + k)\ntl.store(y_ptr, acc)",
     ),
     Mistake(
         "sum that begins as a number",
         "acc = 0.0\nfor k in range(4):\n    acc += tl.load(x_ptr + i)\ntl.store(y_ptr + i, acc)",
-        ("acc is one fp32 before the loop", "acc = tl.zeros((64,), tl.float32)"),
         "acc = tl.zeros((64,), tl.float32)\nfor k in range(4):\n    acc += tl.load(x_ptr + i)\n"
         "tl.store(y_ptr + i, acc)",
     ),
     Mistake(
         "branches of two types",
         "if n > 3:\n    v = 1\nelse:\n    v = x\ntl.store(y_ptr + i, v)",
-        ("v has another type or shape after one branch", "v = tl.where(condition, a, b)"),
         "v = tl.where(n > 3, 1.0, x)\ntl.store(y_ptr + i, v)",
     ),
     Mistake(
         "range of floats",
         "for k in range(n / 2):\n    tl.store(y_ptr + k, 1.0)",
-        ("A loop counts in integers", "Divide by //"),
         "for k in range(n // 2):\n    tl.store(y_ptr + k, 1.0)",
     ),
     Mistake(
         "range of a tile",
         "for k in range(i):\n    tl.store(y_ptr + k, 1.0)",
-        ("The upper bound of a loop is one number", "Reduce it first (tl.max)"),
         "for k in range(tl.max(i, axis=0)):\n    tl.store(y_ptr + k, 1.0)",
     ),
     Mistake(
         "unknown option of a function of tl",
         "tl.store(y_ptr + i, x, msk=i < 3)",
-        ("tl.store has no msk=", "Did you mean 'mask'?"),
         "tl.store(y_ptr + i, x, mask=i < 3)",
     ),
     Mistake(
         "torch's option",
         "tl.store(y_ptr, tl.sum(x, dim=0))",
-        ("tl.sum has no dim=", "Did you mean 'axis'?"),
         "tl.store(y_ptr, tl.sum(x, axis=0))",
     ),
     Mistake(
         "atomics of a type",
         "tl.atomic_add(y_ptr.to(tl.pointer_type(tl.int8)) + i, i.to(tl.int8))",
-        ("tl.atomic_add does not take", "float32 or int32 tensor"),
         "tl.atomic_add(y_ptr.to(tl.pointer_type(tl.int32)) + i, i.to(tl.int32))",
     ),
     Mistake(
         "break",
         "for k in range(4):\n    if k == n:\n        break\n    x += 1\ntl.store(y_ptr + i, x)",
-        ("A kernel cannot have break", "while (k < n)"),
         "k = 0\nwhile (k < 4) & (k != n):\n    x += 1\n    k += 1\ntl.store(y_ptr + i, x)",
     ),
     Mistake(
         "continue",
         "for k in range(4):\n    if k == n:\n        continue\n    x += 1\ntl.store(y_ptr + i, x)",
-        ("A kernel cannot have continue", "an if with the opposite condition"),
         "for k in range(4):\n    if k != n:\n        x += 1\ntl.store(y_ptr + i, x)",
     ),
     Mistake(
         "try",
         "try:\n    tl.store(y_ptr + i, x)\nexcept Exception:\n    pass",
-        ("A kernel cannot have try", "before the launch"),
         "tl.store(y_ptr + i, x)",
     ),
     Mistake(
         "lambda",
         "f = lambda v: v + 1\ntl.store(y_ptr + i, f(x))",
-        ("A kernel cannot have lambda", "with @triton.jit above it"),
         "tl.store(y_ptr + i, x + 1)",
     ),
     Mistake(
         "dict",
         "d = {'a': x}\ntl.store(y_ptr + i, d['a'])",
-        ("A kernel cannot have a dict", "a tuple"),
         "d = (x,)\ntl.store(y_ptr + i, d[0])",
     ),
     Mistake(
         "list comprehension",
         "v = [tl.load(x_ptr + k) for k in range(4)]\ntl.store(y_ptr, v[0])",
-        ("A kernel has no lists", "Write a loop, for k in range(n)"),
         "v = 0.0\nfor k in range(4):\n    v = tl.load(x_ptr + k)\ntl.store(y_ptr, v)",
     ),
     Mistake(
         "function inside",
         "def f(v):\n    return v + 1\ntl.store(y_ptr + i, f(x))",
-        ("a kernel cannot define a function, f, in itself", "Put f at the top of the module"),
         "tl.store(y_ptr + i, x + 1)",
     ),
     Mistake(
         "return in a loop",
         "for k in range(4):\n    if k == n:\n        return\n    tl.store(y_ptr + k, 1.0)",
-        ("cannot return from inside a loop", "an if, a mask"),
         "for k in range(4):\n    if k < n:\n        tl.store(y_ptr + k, 1.0)",
     ),
     Mistake(
         "chained comparison",
         "tl.store(y_ptr + i, x, mask=0 <= i < n)",
-        ("compares two values at a time", "Write (0 <= i) & (i < n)."),
         "tl.store(y_ptr + i, x, mask=(0 <= i) & (i < n))",
     ),
     Mistake(
         "loop over a list",
         "for k in [1, 2, 3]:\n    tl.store(y_ptr + k, 1.0)",
-        ("not over [1, 2, 3]", "Write for k in range(n)"),
         "for k in range(1, 4):\n    tl.store(y_ptr + k, 1.0)",
     ),
     Mistake(
@@ -562,7 +481,6 @@ MISTAKES: tuple[Mistake, ...] = (
         "def kernel(n, x_ptr, y_ptr):\n"
         "    i = tl.arange(0, 64)\n"
         "    tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n), mask=i < n)",
-        ("n is a pointer to fp32", "another order than n, x_ptr, y_ptr"),
         "def kernel(x_ptr, y_ptr, n):\n"
         "    i = tl.arange(0, 64)\n"
         "    tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n), mask=i < n)",
@@ -570,38 +488,32 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(
         "matrix product",
         "a = tl.zeros((16, 16), tl.float32)\nd = a @ a\ntl.store(y_ptr + i, x)",
-        ("a kernel has no operator @.", "Write tl.dot(a, b)."),
         "a = tl.zeros((16, 16), tl.float32)\nd = tl.dot(a, a)\ntl.store(y_ptr + i, x)",
     ),
     Mistake(
         "membership",
         "if n in (1, 2):\n    x = x + 1\ntl.store(y_ptr + i, x)",
-        ("no operator in", "Compare with ==, joined by |."),
         "if (n == 1) | (n == 2):\n    x = x + 1\ntl.store(y_ptr + i, x)",
     ),
     Mistake(
         "if of a tuple",
         "if (x, x):\n    x = x + 1\ntl.store(y_ptr + i, x)",
-        ("is not a truth value", "Compare:"),
         "if n > 0:\n    x = x + 1\ntl.store(y_ptr + i, x)",
     ),
     Mistake(
         "attribute assigned",
         "x.scale = 2\ntl.store(y_ptr + i, x)",
-        ("Attributes cannot be assigned", "Assign to a variable."),
         "scale = 2\ntl.store(y_ptr + i, x)",
     ),
     Mistake(
         "constant assigned twice",
         "x: tl.constexpr = 3\ntl.store(y_ptr + i, x)",
-        ("A constexpr is assigned once", "Write x = 3, without tl.constexpr."),
         "scale: tl.constexpr = 3\ntl.store(y_ptr + i, scale)",
     ),
     Mistake(
         "constant in an unrolled loop",
         "for k in tl.static_range(2):\n    half: tl.constexpr = 64 // 2\n"
         "    j = k * half + tl.arange(0, half)\n    tl.store(y_ptr + j, 1.0)",
-        ("tl.static_range repeats", "Move the line half: tl.constexpr = 64 // 2 above the loop."),
         "half: tl.constexpr = 64 // 2\nfor k in tl.static_range(2):\n"
         "    j = k * half + tl.arange(0, half)\n    tl.store(y_ptr + j, 1.0)",
     ),
@@ -609,79 +521,64 @@ MISTAKES: tuple[Mistake, ...] = (
         "constant of the number of an unrolled loop",
         "for k in tl.static_range(2):\n    size: tl.constexpr = 16 * (k + 1)\n"
         "    tl.store(y_ptr + tl.arange(0, size), 1.0)",
-        ("tl.static_range repeats", "Write 16 * (k + 1) in place of size in the loop."),
         "for k in tl.static_range(2):\n    tl.store(y_ptr + tl.arange(0, 16 * (k + 1)), 1.0)",
     ),
     Mistake(
         "a stride of one that a loop changes",
         "def kernel(x_ptr, y_ptr, n, s=1):\n    for k in range(4):\n"
         "        tl.store(y_ptr + k, tl.load(x_ptr + k * s))\n        s = n",
-        ("s is 1 in this launch", "do_not_specialize=['s']"),
         "",
     ),
     Mistake(
         "scales for 16 numbers in uint8",
         "a = tl.zeros((64, 32), tl.uint8)\ns = tl.full((64, 4), 127, tl.uint8)\n"
         'c = tl.dot_scaled(a, s, "e2m1", a.T, s, "e2m1")\ntl.store(y_ptr + i, tl.sum(c, 0))',
-        ("needs the shape [64, 2]", "right for float8e4nv, and its type is uint8"),
         "",
     ),
     Mistake(
         "none of the largest",
         "k: tl.constexpr = 0\ntl.store(y_ptr + i, tl.topk(x, k))",
-        ("k is 0, and tl.topk needs a power of two", "Take the next power of two."),
         "k: tl.constexpr = 4\ntl.store(y_ptr + tl.arange(0, k), tl.topk(x, k))",
     ),
     Mistake(
         "constant that is not annotated",
         "m = 64 // 2\nj = tl.arange(0, m)\ntl.store(y_ptr + j, 1.0)",
-        ("m is a value of the kernel", "Write m: tl.constexpr = 64 // 2."),
         "m: tl.constexpr = 64 // 2\nj = tl.arange(0, m)\ntl.store(y_ptr + j, 1.0)",
     ),
     Mistake(
         "values in an f-string",
         'tl.static_print(f"x is {x}")\ntl.static_assert(n, f"x is {x}")\ntl.store(y_ptr + i, x)',
-        ("constants only", "tl.device_print"),
         'tl.device_print("x is", x)\ntl.store(y_ptr + i, x)',
     ),
     Mistake(
         "signed and unsigned",
         "tl.store(y_ptr + i, i // i.to(tl.uint32))",
-        ("divides a signed and an unsigned integer", "Convert one"),
         "tl.store(y_ptr + i, i // i.to(tl.uint32).to(tl.int32))",
     ),
     Mistake(
         "number and tuple in a loop",
         "v = (1, 2)\nfor k in range(4):\n    v = x\ntl.store(y_ptr + i, v)",
-        ("v has another type before the loop", "before the loop"),
         "v = x\nfor k in range(4):\n    v = x + k\ntl.store(y_ptr + i, v)",
     ),
     Mistake(
         "None in a number's place",
         "k = None\ntl.store(y_ptr + i, x * k)",
-        ("k is None here", "Give a number or a tile for k here, or check first: if k is not None:"),
         "k = None\nif k is not None:\n    tl.store(y_ptr + i, x * k)",
     ),
     Mistake(
         "too many digits",
         "k: tl.constexpr = 10 ** 30\ntl.store(y_ptr + i, i * k)",
-        ("k is 1000000000000000000000000000000 here", "numbers of at most 64 bits"),
         "k: tl.constexpr = 10 ** 3\ntl.store(y_ptr + i, i * k)",
     ),
     Mistake(
         "number in a tensor's place",
         "tl.store(n + i, x)",
-        ("tl.store takes an address", "Give a tensor for n at the launch"),
         "",
     ),
     Mistake(
         "dot that adds to another type",
         "a = tl.zeros((16, 16), tl.float16)\nd = tl.dot(a, a, tl.zeros((16, 16), tl.float16))\n"
         "tl.store(y_ptr + i, x)",
-        (
-            "a tile of 16 x 16 fp32 here, and its third argument is a tile of 16 x 16 fp16",
-            "tl.zeros((16, 16), tl.float32)",
-        ),
         "a = tl.zeros((16, 16), tl.float16)\nd = tl.dot(a, a, tl.zeros((16, 16), tl.float32))\n"
         "tl.store(y_ptr + i, x)",
     ),
@@ -717,14 +614,15 @@ def launch(kernel):
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
-def test_a_mistake_is_told_with_its_line_and_a_fix_that_helps(mistake, tmp_path):
+def test_a_mistake_is_told_with_its_line_and_a_fix_that_helps(
+    mistake, tmp_path, messages: SnapshotAssertion
+):
     kernel = kernel_of(mistake.wrong, tmp_path)
     with pytest.raises(kernellab.CompileError) as caught:
         launch(kernel)
     error = caught.value
     assert error.advice
-    for words in mistake.said:
-        assert words in str(error)
+    assert error == messages
     # On a line of the kernel's own, whose text is shown.
     place = error.position
     assert place is not None
@@ -734,7 +632,7 @@ def test_a_mistake_is_told_with_its_line_and_a_fix_that_helps(mistake, tmp_path)
         launch(kernel_of(mistake.right, tmp_path))
 
 
-@pytest.mark.parametrize("name", sorted(INSTEAD))
+@pytest.mark.parametrize("name", sorted(TABLES.function))
 def test_what_stands_for_a_function_of_torch_compiles(name, tmp_path):
     instead = instead_of(name, ("x", "y", "z"))
     if is_form(instead):
@@ -782,24 +680,27 @@ def compiled(lines, folder):
     )
 
 
-def test_a_fix_knows_the_kernels_variables_where_triton_compiles_by_itself(tmp_path):
+def test_a_fix_knows_the_kernels_variables_where_triton_compiles_by_itself(
+    tmp_path, messages: SnapshotAssertion
+):
     """On the way out of `triton.compile` an error loses the frames that they stand in."""
     with pytest.raises(kernellab.CompileError) as caught:
         compiled("tl.store(y_ptr + i, x_ptr[i])", tmp_path)
-    assert "x_ptr is a pointer to fp32, and [] does not load." in str(caught.value)
+    assert "x_ptr" in str(caught.value)
+    assert caught.value == messages
     assert caught.value.advice == "Write tl.load(x_ptr + i)."
 
 
-def test_a_kernel_that_returns_is_told_to_store(tmp_path):
+def test_a_kernel_that_returns_is_told_to_store(tmp_path, messages: SnapshotAssertion):
     """Triton refuses it where layouts are given, in words about these."""
     with pytest.raises(kernellab.CompileError) as caught:
         compiled("return x * 2", tmp_path)
-    assert "a kernel returns nothing, and this one returns x * 2." in str(caught.value)
-    assert "tl.store(out_ptr + offsets, x * 2), without the return" in caught.value.advice
+    assert caught.value == messages
+    assert "out_ptr" in caught.value.advice
     assert compiled("tl.store(y_ptr + i, x * 2)", tmp_path).resources.registers
 
 
-def test_a_descriptor_without_a_layout(tmp_path):
+def test_a_descriptor_without_a_layout(tmp_path, messages: SnapshotAssertion):
     x, y = torch.rand(64, 64), torch.zeros(64, 64)
     block = [64, 64]
     with pytest.raises(kernellab.CompileError) as caught:
@@ -809,8 +710,8 @@ def test_a_descriptor_without_a_layout(tmp_path):
             TensorDescriptor.from_tensor(x, block),
             TensorDescriptor.from_tensor(y, block),
         )
-    assert "source is a descriptor as Triton's kernels take it" in str(caught.value)
-    assert "gluon.nvidia.hopper.TensorDescriptor.from_tensor" in caught.value.advice
+    assert caught.value == messages
+    assert "from_tensor" in caught.value.advice
     layout = gl.NVMMASharedLayout.get_default_for(block, gl.float32)
     made = (hopper.TensorDescriptor.from_tensor(tensor, block, layout) for tensor in (x, y))
     kernellab.run(descriptors.gluon_copy, (1,), *made)
@@ -848,3 +749,12 @@ def test_every_rule_is_provoked(tmp_path, monkeypatch):
     unmet = {getattr(function, "__name__", "of a table") for function in silent}
     taken = {"_chained": CHAINS_COMPARISONS, "_dot_sum": ADDS_DOTS_TO_FLOAT16}
     assert unmet == {rule for rule, is_taken in taken.items() if is_taken}
+
+
+def test_the_words_of_the_tables_are_sentences():
+    constructs = [*TABLES.statement.values(), *TABLES.operator.values()]
+    advice = [rule.advice for rule in TABLES.rule]
+    advice += [construct.advice for construct in constructs]
+    advice += TABLES.python.values()
+    assert [words for words in advice if not words.endswith(".")] == []
+    assert all(rule.reason for rule in TABLES.constant)

@@ -43,7 +43,11 @@ def line_of(kernel: Any, text: str) -> int:
     ],
 )
 def test_an_instruction_of_other_targets(
-    made: Callable[[str], Any], target: str, said: str, having: str, text: str
+    made: Callable[[str], Any],
+    target: str,
+    said: str,
+    having: str,
+    text: str,
 ) -> None:
     with pytest.raises(
         kernellab.CompileError, match=f"for {target}, .*instruction {said}"
@@ -53,7 +57,7 @@ def test_an_instruction_of_other_targets(
     assert caught.value.position is not None
     assert caught.value.position.file == descriptors.__file__
     assert caught.value.position.line == line_of(kernel, text)
-    assert caught.value.advice == f"Compile for a target that has it: {having}."
+    assert having in caught.value.advice
 
 
 def test_targets_that_have_it() -> None:

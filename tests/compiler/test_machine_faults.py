@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 from triton import knobs
 from triton.runtime.errors import PTXASError
 
@@ -104,11 +105,12 @@ def test_everything_else_is_shown_where_the_disassembler_fails(
 
 
 def test_a_cache_that_cannot_be_written_is_this_machines_fault(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
 ) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", "/proc/nothing")
-    with pytest.raises(MachineError, match=r"The compiler cannot run: .*/proc/nothing") as caught:
+    with pytest.raises(MachineError) as caught:
         compiled(record="stages")
+    assert caught.value == messages
     assert blames_no_kernel(caught.value)
     assert "TRITON_CACHE_DIR" in caught.value.advice
 
@@ -125,24 +127,27 @@ def test_no_room_for_temporary_files_is_this_machines_fault(
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
+    "error",
     [
-        (OSError(28, "No space left on device", "/x"), r"No space left on device \(/x\)"),
-        (MemoryError(), "memory is exhausted"),
-        (RuntimeError("LLVM ERROR: out of memory"), "out of memory"),
-        (PTXASError("`ptxas` failed with error code -9\n"), "ptxas failed with error code -9"),
-        (PTXASError("ptxas fatal   : Could not open output file '/t'"), "Could not open"),
-        (PTXASError("`ptxas` failed with error code -25\n"), "ptxas failed with error code -25"),
-        (OSError(24, "Too many open files"), "Too many open files"),
-        (RuntimeError("cannot open output file '/t': Too many open files"), "Too many open files"),
-        (RuntimeError("Could not create or locate cache dir"), "locate cache dir"),
-        (RuntimeError("can't start new thread"), "no thread can be started"),
-        (OSError(27, "File too large"), "File too large"),
+        OSError(28, "No space left on device", "/x"),
+        MemoryError(),
+        RuntimeError("LLVM ERROR: out of memory"),
+        PTXASError("`ptxas` failed with error code -9\n"),
+        PTXASError("ptxas fatal   : Could not open output file '/t'"),
+        PTXASError("`ptxas` failed with error code -25\n"),
+        OSError(24, "Too many open files"),
+        RuntimeError("cannot open output file '/t': Too many open files"),
+        RuntimeError("Could not create or locate cache dir"),
+        RuntimeError("can't start new thread"),
+        OSError(27, "File too large"),
     ],
 )
-def test_faults_of_disks_memory_and_limits_are_told_apart(error: Exception, words: str) -> None:
-    with pytest.raises(MachineError, match=words) as caught:
+def test_faults_of_disks_memory_and_limits_are_told_apart(
+    error: Exception, messages: SnapshotAssertion
+) -> None:
+    with pytest.raises(MachineError) as caught:
         raise machine_error(error, "The compiler cannot run") or error
+    assert caught.value == messages
     assert caught.value.advice
 
 
@@ -181,11 +186,11 @@ while [ $# -gt 0 ]; do [ "$1" = -o ] && truncate -s SIZE "$2"; shift; done
 
 
 @pytest.mark.parametrize(
-    ("size", "words"),
-    [(2000, "ptxas wrote a part"), (0, "wrote nothing"), (40, "ptxas wrote a part")],
+    "size",
+    [2000, 0, 40],
 )
 def test_half_a_binary_is_neither_used_nor_kept(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, size: int, words: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, size: int, messages: SnapshotAssertion
 ) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     program = tmp_path / "ptxas"
@@ -194,8 +199,9 @@ def test_half_a_binary_is_neither_used_nor_kept(
     with monkeypatch.context() as full:
         full.setenv("TRITON_PTXAS_PATH", str(program))
         for steered in ({}, {"record": "stages"}):
-            with pytest.raises(MachineError, match=words) as caught:
+            with pytest.raises(MachineError) as caught:
                 compiled(num_warps=2, **steered)
+            assert caught.value == messages
             assert blames_no_kernel(caught.value)
     assert "BRA" in compiled(num_warps=2, record="stages").stages["sass"].text
 

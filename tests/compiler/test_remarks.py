@@ -13,11 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 from triton._C import libtriton
 
 import kernellab
-from kernellab.compiler.remark_catalog import WORDINGS, explained
-from kernellab.compiler.remarks import assembler_remarks, compiler_remarks
+from kernellab.compiler.remarks import (
+    assembler_remarks,
+    compiler_remarks,
+    explained,
+    wordings,
+)
 from kernellab.errors import SourcePosition
 from kernellab.records import Compilation, Resources
 from kernellab.records.compilations import Remark
@@ -189,8 +194,7 @@ def _remark(compilation: Compilation, phrase: str) -> Remark:
 
 
 CAUSED = [
-    # kernel, types, constants and options, target; the compiler's words; the kernel's line;
-    # what meaning and advice say
+    # kernel, types, constants and options, target; the compiler's words; the kernel's line
     (
         remarked.copied,
         (*FLOATS, "i32"),
@@ -198,8 +202,6 @@ CAUSED = [
         "sm_90",
         "numElems = 8 mask is 1",
         "x = tl.load(",
-        "its 8 elements one by one, although their addresses allow 4",
-        "multiple of 16",
     ),
     (
         remarked.copied,
@@ -208,8 +210,6 @@ CAUSED = [
         "sm_90",
         "elemsPerThread = 8 mask is 1",
         "tl.store(",
-        "its 8 elements one by one, although their addresses allow 4",
-        "multiple of 16",
     ),
     (
         remarked.strided,
@@ -218,8 +218,6 @@ CAUSED = [
         "sm_90",
         "numElems = 8 mask is -1",
         "tl.store(y_ptr + i, tl.load(",
-        "its 8 elements one by one: nothing shows",
-        "steps of one",
     ),
     (
         remarked.added,
@@ -228,8 +226,6 @@ CAUSED = [
         "sm_90",
         "packed = 1 origin vec = 1",
         "tl.atomic_add(",
-        "on 1024 elements takes one element at a time",
-        "multiple of 16",
     ),
     (
         remarked.largest,
@@ -238,8 +234,6 @@ CAUSED = [
         "sm_90",
         "packed = 1 origin vec = ",
         "tl.atomic_max(",
-        "the GPU has no wider instruction for this operation and type",
-        "dditions of fp16",
     ),
     (
         remarked.product,
@@ -248,8 +242,6 @@ CAUSED = [
         "sm_90",
         "MMA version 3",
         "tl.store(c_ptr",
-        "does not use Hopper's",
-        "M a multiple of 64",
     ),
     (
         remarked.product,
@@ -258,8 +250,6 @@ CAUSED = [
         "sm_90",
         "(90) supports MMA v3",
         "tl.store(c_ptr",
-        "sm_90 has it",
-        "",
     ),
     (
         remarked.product,
@@ -268,8 +258,6 @@ CAUSED = [
         "sm_100",
         "MMA version 5",
         "tl.store(c_ptr",
-        "does not use Blackwell's",
-        "4 or 8 warps",
     ),
     (
         remarked.product,
@@ -278,8 +266,6 @@ CAUSED = [
         "sm_75",
         "falls back to the FMA path",
         "tl.store(c_ptr",
-        "without tensor cores",
-        "sm_80",
     ),
     (
         remarked.products,
@@ -288,8 +274,6 @@ CAUSED = [
         "sm_90",
         "Forcing a different order",
         "total = tl.dot(",
-        "Operand 1 of this product",
-        "transposed",
     ),
     (
         remarked.specialized,
@@ -298,8 +282,6 @@ CAUSED = [
         "sm_90",
         "capturing tensor values",
         "def specialized",
-        "handed to groups of warps",
-        "warp_specialize",
     ),
     (
         remarked.assuming,
@@ -308,8 +290,6 @@ CAUSED = [
         "gfx942",
         "unsupported cmp predicate",
         "tl.assume(n != 0)",
-        "does not narrow any range",
-        "tl.assume(n > 0)",
     ),
     (
         remarked.assuming,
@@ -318,8 +298,6 @@ CAUSED = [
         "gfx942",
         "unsupported assumption",
         "tl.assume((n > 0)",
-        "not one comparison",
-        "one tl.assume for each",
     ),
     (
         remarked.product,
@@ -328,8 +306,6 @@ CAUSED = [
         "gfx942",
         "for the request",
         "tl.store(c_ptr",
-        "a 2x2 result with K = 16 of f16 and f16",
-        "at least 16",
     ),
     (
         remarked.product,
@@ -338,8 +314,6 @@ CAUSED = [
         "gfx942",
         "to FMA intrinsic",
         "tl.store(c_ptr",
-        "ordinary multiply-adds",
-        "larger tiles",
     ),
     (
         remarked.product,
@@ -348,8 +322,6 @@ CAUSED = [
         "gfx942",
         "kDim=8",
         "tl.store(c_ptr",
-        "takes 8 elements along K at a time, and the tiles have 4",
-        "multiple of 8",
     ),
     (
         remarked.product,
@@ -358,8 +330,6 @@ CAUSED = [
         "gfx942",
         "missing native support",
         "tl.store(c_ptr",
-        "become fp16 first",
-        "fp8e5b16 on gfx942",
     ),
     (
         remarked.product,
@@ -368,8 +338,6 @@ CAUSED = [
         "gfx942",
         "for gfx942 please",
         "tl.store(c_ptr",
-        "as they are",
-        "float8_e5m2fnuz",
     ),
     (
         remarked.scaled_product,
@@ -378,8 +346,6 @@ CAUSED = [
         "gfx950",
         "Decomposing scaled dot",
         "c = tl.dot_scaled(",
-        "keeps the GPU's scaled instruction",
-        "v_mfma_scale",
     ),
     (
         remarked.products,
@@ -388,8 +354,6 @@ CAUSED = [
         "gfx942",
         "ping pong",
         "total = tl.dot(",
-        "turn of the loop: one",
-        "",
     ),
     (
         remarked.products,
@@ -398,8 +362,6 @@ CAUSED = [
         "gfx942",
         "ping pong",
         "total = tl.dot(",
-        "turn of the loop: two",
-        "",
     ),
     (
         remarked.outdated,
@@ -408,8 +370,6 @@ CAUSED = [
         "sm_90",
         "tl.where with a non-boolean",
         "x = tl.where(i, x, 0)",
-        "is int32",
-        "x != 0",
     ),
     (
         remarked.outdated,
@@ -418,8 +378,6 @@ CAUSED = [
         "sm_90",
         "Logical operators",
         "x = tl.where((i > 3) and",
-        "element by element",
-        "(i > 3) & (i < n)",
     ),
     (
         remarked.outdated,
@@ -428,8 +386,6 @@ CAUSED = [
         "sm_90",
         "maximum bitwidth",
         "return x << 40",
-        "shift by 40 bits",
-        "tl.int64",
     ),
     (
         remarked.outdated,
@@ -438,8 +394,6 @@ CAUSED = [
         "sm_90",
         "view is deprecated",
         "x = tl.view(",
-        "on its way out",
-        "tl.reshape",
     ),
     (
         remarked.outdated,
@@ -448,8 +402,6 @@ CAUSED = [
         "sm_90",
         "If conditional",
         "if one > 3:",
-        "one > 3 is a tile",
-        "(one > 3).item()",
     ),
     (
         remarked.product,
@@ -458,8 +410,6 @@ CAUSED = [
         "sm_90",
         "fp8e4b15",
         "tl.store(c_ptr",
-        "become fp16",
-        "fp8e4nv",
     ),
     (
         remarked.product,
@@ -468,8 +418,6 @@ CAUSED = [
         "gfx950",
         "fp8e4b8 is",
         "tl.store(c_ptr",
-        "gfx950 has no fp8e4b8",
-        "fp8e4nv",
     ),
     (
         remarked.copied,
@@ -478,8 +426,6 @@ CAUSED = [
         "gfx950",
         "kpack",
         "",
-        "kpack=2 has no effect",
-        "Leave it out",
     ),
 ]
 if WARNS_OF_REORDERING:
@@ -491,8 +437,6 @@ if WARNS_OF_REORDERING:
             "sm_90",
             "tl.cat(can_reorder",
             "twice = tl.cat(",
-            "in any order",
-            "Leave can_reorder out",
         ),
         (
             remarked.reordered,
@@ -501,8 +445,6 @@ if WARNS_OF_REORDERING:
             "sm_90",
             "tl.reshape(can_reorder",
             "tl.store(y_ptr",
-            "in any order",
-            "Leave can_reorder out",
         ),
         (
             remarked.softmax,
@@ -511,8 +453,6 @@ if WARNS_OF_REORDERING:
             "sm_90",
             "keep_dims",
             "tl.store(y_ptr",
-            "no effect",
-            "Leave it out",
         ),
     ]
 if WARNS_OF_BLOCK_POINTERS:
@@ -524,16 +464,12 @@ if WARNS_OF_BLOCK_POINTERS:
             "sm_90",
             "make_block_ptr",
             "block = tl.make_block_ptr(",
-            "3.9 has none",
-            "tl.make_tensor_descriptor",
         ),
     ]
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize(
-    ("kernel", "types", "keywords", "target", "phrase", "line", "meaning", "advice"), CAUSED
-)
+@pytest.mark.parametrize(("kernel", "types", "keywords", "target", "phrase", "line"), CAUSED)
 def test_what_the_compiler_says_is_put_into_plain_words_on_the_kernels_line(
     kernel: Any,
     types: tuple[str, ...],
@@ -541,15 +477,12 @@ def test_what_the_compiler_says_is_put_into_plain_words_on_the_kernels_line(
     target: str,
     phrase: str,
     line: str,
-    meaning: str,
-    advice: str,
+    messages: SnapshotAssertion,
 ) -> None:
     said = _remark(_made(kernel, types, tuple(keywords.items()), target), phrase)
     assert (source_line(said.span) if said.span else "").startswith(line)
-    assert meaning in said.meaning
-    assert advice in said.advice
-    assert bool(advice) == bool(said.advice)
-    assert said.what in str(said), "the compiler's own words are there, too"
+    assert [said.meaning, said.advice] == messages
+    assert said.what in str(said), "not without the compiler's words"
 
 
 @functools.cache
@@ -621,7 +554,7 @@ def test_spills_of_the_resources_are_those_of_the_remark(record: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("origin", "what", "meaning"),
+    ("origin", "what"),
     [
         (
             "mlir",
@@ -629,7 +562,6 @@ def test_spills_of_the_resources_are_those_of_the_remark(record: str) -> None:
                 "Pipelining load that cannot use vectorized copy. This will likely lead to "
                 "pipelining in registers and severe performance degradation."
             ),
-            "pipelined through registers",
         ),
         (
             "mlir",
@@ -637,7 +569,6 @@ def test_spills_of_the_resources_are_those_of_the_remark(record: str) -> None:
                 "Pipelining load with different use encodings. This will lead to layout "
                 "conversions and performance degradation."
             ),
-            "two different layouts",
         ),
         (
             "mlir",
@@ -645,22 +576,16 @@ def test_spills_of_the_resources_are_those_of_the_remark(record: str) -> None:
                 "Not pipelining TMA load because the per-stage shared-memory allocation size is "
                 "not a multiple of the 128-byte TMA alignment."
             ),
-            "not a multiple of 128 bytes",
         ),
-        (
-            "mlir",
-            "operation scheduled before its operands. Pipelining will be disabled.",
-            "not pipelined",
-        ),
-        ("mlir", "non-root partition #2 has direct SSA consumer", "group 2 computes"),
-        ("mlir", "use at distance 1 in partition #0 here", "Group 0 uses it here, 1 turns"),
+        ("mlir", "operation scheduled before its operands. Pipelining will be disabled."),
+        ("mlir", "non-root partition #2 has direct SSA consumer"),
+        ("mlir", "use at distance 1 in partition #0 here"),
         (
             "mlir",
             (
                 "Global memory operation between async wait and async_loads. This will hinder the "
                 "interleaving of memory operations and might impact performance."
             ),
-            "between asynchronous copies",
         ),
         (
             "mlir",
@@ -668,32 +593,21 @@ def test_spills_of_the_resources_are_those_of_the_remark(record: str) -> None:
                 "has subregions but is not analyzed when determining async wait count; this yields "
                 "conservative waits"
             ),
-            "not counted",
         ),
-        ("mlir", "cache modifiers not yet implemented on gfx1250", "no effect on gfx1250"),
+        ("mlir", "cache modifiers not yet implemented on gfx1250"),
         (
             "mlir",
             "Multicast with bit width 16 is not supported on gfx1250 falling back to regular load",
-            "than 16 bits",
         ),
-        ("mlir", "skipping canonicalize-pointers due to ub.poison", "not defined"),
-        (
-            "triton",
-            "Large dot FMA instruction size 128x128x64 may have slow compile times",
-            "A product of 128x128x64",
-        ),
-        (
-            "triton",
-            "passing propagate_nan to builtin min is deprecated, use tl.minimum instead",
-            "propagate_nan in min()",
-        ),
+        ("mlir", "skipping canonicalize-pointers due to ub.poison"),
+        ("triton", "Large dot FMA instruction size 128x128x64 may have slow compile times"),
+        ("triton", "passing propagate_nan to builtin min is deprecated, use tl.minimum instead"),
         (
             "ptxas",
             (
                 "(C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized "
                 "due to insufficient register resources for the wgmma pipeline in the function 'k'"
             ),
-            "not enough registers",
         ),
         (
             "ptxas",
@@ -702,7 +616,6 @@ def test_spills_of_the_resources_are_those_of_the_remark(record: str) -> None:
                 "due to non wgmma instructions defining accumulator registers of a wgmma between "
                 "start and end of the pipeline stage in the function 'k'"
             ),
-            "touch their accumulator",
         ),
         (
             "ptxas",
@@ -710,7 +623,6 @@ def test_spills_of_the_resources_are_those_of_the_remark(record: str) -> None:
                 "Potential Performance Loss: wgmma.mma_async instructions are serialized due to "
                 "the presence of Extern calls in the function 'k'"
             ),
-            "the presence of Extern calls.",
         ),
         (
             "ptxas",
@@ -718,12 +630,13 @@ def test_spills_of_the_resources_are_those_of_the_remark(record: str) -> None:
                 "Potential Performance Loss: 'setmaxnreg' ignored to maintain minimum "
                 "register requirements."
             ),
-            "to maintain minimum",
         ),
     ],
 )
-def test_other_phrases_of_the_compilers_are_known(origin: Any, what: str, meaning: str) -> None:
-    assert meaning in explained(Remark("remark", origin, what)).meaning
+def test_other_phrases_of_the_compilers_are_known(
+    origin: Any, what: str, messages: SnapshotAssertion
+) -> None:
+    assert explained(Remark("remark", origin, what)).meaning == messages
 
 
 def test_the_library_that_compiles_has_the_phrases_of_its_passes() -> None:
@@ -757,7 +670,7 @@ def test_unknown_words_stay_as_they_are() -> None:
 
 
 def test_every_wording_has_only_values_that_its_phrase_has() -> None:
-    for wording in WORDINGS:
+    for wording in wordings():
         names = set(re.compile(wording.phrase).groupindex)
         for text in (wording.meaning, wording.advice):
             assert set(re.findall(r"\{(\w+)\}", text)) <= names

@@ -7,9 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from kernellab.compiler.compilations import RecordProvider
 from kernellab.compiler.machine_code.instructions import (
+    OPCODES,
+    access_width,
+    category_of,
     control_codes,
     instruction_count,
     padding_lines,
@@ -17,7 +21,6 @@ from kernellab.compiler.machine_code.instructions import (
     registers_of,
     split_operands,
 )
-from kernellab.compiler.machine_code.opcode_classes import CATEGORIES, access_width, category_of
 from kernellab.compiler.targets import SUPPORTED_TARGETS
 from kernellab.records import Compilation, Instruction
 from tests.compiler.life_ranges import life_ranges
@@ -270,8 +273,13 @@ def test_operands_are_split_outside_of_brackets():
 )
 def test_class_and_width(opcode, category, width):
     assert category_of(opcode) == category
-    assert category in CATEGORIES
+    assert category in OPCODES.classes
     assert access_width(opcode) == width
+
+
+def test_the_tables_of_opcodes_name_only_known_classes():
+    used = {category for _, category in OPCODES.amd} | set(OPCODES.nvidia)
+    assert used | {"other"} == set(OPCODES.classes)
 
 
 @pytest.mark.slow
@@ -350,7 +358,7 @@ def test_amd_instructions_carry_lines_and_classes():
     }
 
 
-def test_a_compilation_without_machine_code_says_so():
+def test_a_compilation_without_machine_code_says_so(messages: SnapshotAssertion):
     compilation = Compilation(
         kernel="add",
         target=SUPPORTED_TARGETS[0],
@@ -359,7 +367,8 @@ def test_a_compilation_without_machine_code_says_so():
         stages=type(compiled("softmax", "sm_90").stages)({}),
         provider=RecordProvider(),
     )
-    with pytest.raises(ValueError, match="no machine code"):
+    with pytest.raises(ValueError, match="add") as refused:
         compilation.instructions
+    assert refused.value == messages
     with pytest.raises(ValueError, match="not known"):
         compilation.occupancy()

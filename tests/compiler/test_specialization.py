@@ -9,6 +9,7 @@ import numpy
 import pytest
 import torch
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.language import str_to_ty
@@ -289,23 +290,23 @@ def test_type_strings(text, parsed):
 
 
 @pytest.mark.parametrize(
-    ("text", "problem", "suggestion"),
+    ("text", "suggestion"),
     [
-        ("*f32", "'*f32' is not a Triton type.", "Did you mean '*fp32'?"),
-        ("float23", "'float23' is not a Triton type.", "Did you mean 'fp32'?"),
-        ("fp8e4", "'fp8e4' is not a Triton type.", "Did you mean 'fp8e4"),
-        ("", "'' is not a Triton type.", "Types are"),
-        ("nvTmaDesc", "'nvTmaDesc' is not a Triton type.", "Types are"),
-        ("*fp32:8", "'*fp32:8' promises '8', which does not apply to '*fp32'.", '":16" says'),
-        ("fp32:16", "'fp32:16' promises '16', which does not apply to 'fp32'.", '":16" says'),
-        ("*fp32:1", "'*fp32:1' promises '1', which does not apply to '*fp32'.", '":16" says'),
-        ("tensordesc<fp16>", "'tensordesc<fp16>' is not a tensor descriptor", "block shape"),
+        ("*f32", "Did you mean '*fp32'?"),
+        ("float23", "Did you mean 'fp32'?"),
+        ("fp8e4", "Did you mean 'fp8e4"),
+        ("", "Types are"),
+        ("nvTmaDesc", "Types are"),
+        ("*fp32:8", '":16" says'),
+        ("fp32:16", '":16" says'),
+        ("*fp32:1", '":16" says'),
+        ("tensordesc<fp16>", "block shape"),
     ],
 )
-def test_a_type_string_that_does_not_parse(text, problem, suggestion):
+def test_a_type_string_that_does_not_parse(text, suggestion, messages: SnapshotAssertion):
     with pytest.raises(ArgumentError) as caught:
         parse_type(text)
-    assert problem in caught.value.problem
+    assert caught.value.problem == messages
     assert suggestion in caught.value.advice
 
 
@@ -329,17 +330,17 @@ def test_signatures_of_the_command_line():
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    "text",
     [
-        ("*fp32,,i32", "The signature '*fp32,,i32' has an empty entry."),
-        ("n=i32,*fp32", "'*fp32' comes after named entries in the signature 'n=i32,*fp32'."),
-        ("*fp32,i23", "'i23' is not a Triton type.\nDid you mean 'i32'?"),
+        "*fp32,,i32",
+        "n=i32,*fp32",
+        "*fp32,i23",
     ],
 )
-def test_signatures_that_do_not_parse(text, words):
+def test_signatures_that_do_not_parse(text, messages: SnapshotAssertion):
     with pytest.raises(ArgumentError) as caught:
         parse_signature(text)
-    assert str(caught.value).startswith(words)
+    assert caught.value == messages
 
 
 # -- assumptions -----------------------------------------------------------------------------------
@@ -379,13 +380,10 @@ def test_assumed_types_say_so_and_leave_known_parameters_alone():
     }
 
 
-def test_a_descriptor_is_not_assumed():
+def test_a_descriptor_is_not_assumed(messages: SnapshotAssertion):
     with pytest.raises(ArgumentError) as caught:
         assume(parameters.through_descriptor)
-    assert caught.value.problem == (
-        "'descriptor' of 'through_descriptor' is used as a tensor descriptor, and its block "
-        "shape is not known."
-    )
+    assert caught.value.problem == messages
 
 
 # -- bad input: the whole message ------------------------------------------------------------------
@@ -409,137 +407,52 @@ def at(column):
 
 
 @pytest.mark.parametrize(
-    ("args", "keywords", "message"),
+    ("args", "keywords"),
     [
-        (
-            (X, X),
-            {},
-            "'add' was not given 'z_ptr', 'n' and 'BLOCK'.\n" + at(23) + "BLOCK is a tl.constexpr: "
-            "give the value by name (BLOCK=...). Give a tensor, an array or a number; to compile "
-            'without values, a type such as "*fp32:16" or "i32".',
-        ),
-        (
-            (X, X, X, 5),
-            {},
-            "'add' was not given 'BLOCK'.\n" + at(33) + "BLOCK is a tl.constexpr: give the value "
-            "by name (BLOCK=...).",
-        ),
-        (
-            (X, X, X, 5, 16, 4),
-            {},
-            "'add' takes 5 arguments (x_ptr, y_ptr, z_ptr, n, BLOCK), and 6 were given.\n"
-            + at(0)
-            + "Launch options such as num_warps go by name.",
-        ),
-        (
-            ([1.0, 2.0], X, X, 5, 16),
-            {},
-            (
-                "Argument 'x_ptr' of 'add' is a list of 2 items; a kernel takes a tensor "
-                "there, or a tuple.\n"
-            )
-            + at(9)
-            + (
-                "torch.tensor(...) or numpy.array(...) makes a tensor of numbers, tuple(...) a "
-                "tuple of arguments."
-            ),
-        ),
-        (
-            (X, X, X, 5, 16),
-            {"x_ptr": X},
-            "'add' got 'x_ptr' twice: by position and by name.\n"
-            + at(9)
-            + "Leave one of the two out; its parameters are x_ptr, y_ptr, z_ptr, n, BLOCK.",
-        ),
-        (
-            (COMPLEX, X, X, 5, 16),
-            {},
-            "Argument 'x_ptr' of 'add' is a tensor of torch.complex64, a type that Triton does "
-            "not have.\n" + at(9) + "Convert it with .to(...).",
-        ),
-        (
-            (X, X, X, 2**65, 16),
-            {},
-            f"Argument 'n' of 'add' is {2**65}, which does not fit into 64 bits.\n"
-            + at(30).rstrip("\n"),
-        ),
-        (
-            (X, X, X, {}, 16),
-            {},
-            "Argument 'n' of 'add' is of type dict, which cannot be passed to a kernel (failed to "
-            "specialize argument of type: dict).\n" + at(30) + "Tensors, NumPy arrays, numbers, "
-            "None and tuples of them can; anything else must be a tl.constexpr parameter.",
-        ),
-        (
-            (FOREIGN, X, X, 5, 16),
-            {},
-            "Argument 'x_ptr' of 'add': the array has dtype '>f4', in the other byte order than "
-            "this machine's.\n" + at(9) + "array.astype(array.dtype.newbyteorder('=')) makes a "
-            "copy in the native order.",
-        ),
-        (
-            (X, BACKWARDS, X, 5, 16),
-            {},
-            "Argument 'y_ptr' of 'add': the array has negative strides (-4,), which a tensor "
-            "cannot have.\n" + at(16) + "Pass array.copy(), which has positive strides.",
-        ),
-        (
-            (X, StatedType("*fp32"), X, 5, StatedType("i32")),
-            {},
-            "'BLOCK' of 'add' is a tl.constexpr, and 'i32' is a type.\n"
-            + at(33)
-            + "Give the value to compile in: BLOCK=...",
-        ),
+        ((X, X), {}),
+        ((X, X, X, 5), {}),
+        ((X, X, X, 5, 16, 4), {}),
+        (([1.0, 2.0], X, X, 5, 16), {}),
+        ((X, X, X, 5, 16), {"x_ptr": X}),
+        ((COMPLEX, X, X, 5, 16), {}),
+        ((X, X, X, 2**65, 16), {}),
+        ((X, X, X, {}, 16), {}),
+        ((FOREIGN, X, X, 5, 16), {}),
+        ((X, BACKWARDS, X, 5, 16), {}),
+        ((X, StatedType("*fp32"), X, 5, StatedType("i32")), {}),
     ],
 )
-def test_arguments_that_do_not_fit(args, keywords, message):
+def test_arguments_that_do_not_fit(args, keywords, messages: SnapshotAssertion):
     with pytest.raises(ArgumentError) as caught:
         bind(basic.add, args, keywords, DEFAULT_TARGET)
-    assert str(caught.value) == message
+    assert caught.value == messages
 
 
 @pytest.mark.parametrize(
-    ("keywords", "message"),
+    "keywords",
     [
-        (
-            {"BLOK": 16},
-            "'add' has no parameter 'BLOK', and sm_90 has no such option.\n"
-            + at(0)
-            + "Did you mean 'BLOCK'? Parameters: x_ptr, y_ptr, z_ptr, n, BLOCK. Options: "
-            "num_warps, num_stages, num_ctas, maxnreg, enable_fp_fusion, ...",
-        ),
-        (
-            {"BLOCK": 16, "num_warp": 4},
-            "'add' has no parameter 'num_warp', and sm_90 has no such option.\n"
-            + at(0)
-            + "Did you mean 'num_warps'? Parameters: x_ptr, y_ptr, z_ptr, n, BLOCK. Options: "
-            "num_warps, num_stages, num_ctas, maxnreg, enable_fp_fusion, ...",
-        ),
-        (
-            {"BLOCK": 16, "num_warps": 3},
-            "sm_90 does not accept num_warps=3: num_warps must be a power of 2\n"
-            "Give num_warps=2 or num_warps=4.",
-        ),
-        (
-            {"BLOCK": 16, "num_warps": "4"},
-            "num_warps must be an integer, got '4'.\nsm_90 has the default num_warps=4.",
-        ),
+        {"BLOK": 16},
+        {"BLOCK": 16, "num_warp": 4},
+        {"BLOCK": 16, "num_warps": 3},
+        {"BLOCK": 16, "num_warps": "4"},
     ],
 )
-def test_options_that_do_not_exist_or_do_not_fit(keywords, message):
+def test_options_that_do_not_exist_or_do_not_fit(keywords, messages: SnapshotAssertion):
     with pytest.raises(OptionError) as caught:
         bind(basic.add, (X, X, X, 5), keywords, DEFAULT_TARGET)
-    assert str(caught.value) == message
+    assert caught.value == messages
 
 
-def test_options_are_the_targets_own():
+def test_options_are_the_targets_own(messages: SnapshotAssertion):
     amd = parse_target("gfx942")
     call = bind(basic.add, (X, X, X, 5, 16), {"waves_per_eu": 2}, amd)
     assert call.options == {"waves_per_eu": 2}
-    with pytest.raises(OptionError, match="gfx942 has no such option"):
+    with pytest.raises(OptionError) as refused:
         bind(basic.add, (X, X, X, 5, 16), {"maxnreg": 64}, amd)
-    with pytest.raises(OptionError, match="no parameter 'arch', and sm_90 has no such option"):
+    assert refused.value == messages
+    with pytest.raises(OptionError, match="arch") as refused:
         bind(basic.add, (X, X, X, 5, 16), {"arch": "sm80"}, DEFAULT_TARGET)
+    assert refused.value == messages
 
 
 def test_an_annotation_is_not_contradicted():
@@ -550,8 +463,8 @@ def test_an_annotation_is_not_contradicted():
     )
 
 
-def test_a_constant_must_be_a_parameter():
+def test_a_constant_must_be_a_parameter(messages: SnapshotAssertion):
     with pytest.raises(ArgumentError) as caught:
         bind(basic.add, (X, X, X, 5), {}, DEFAULT_TARGET, constants={"BLOK": 16})
-    assert caught.value.problem == "'add' has no parameter 'BLOK' to make a constant."
+    assert caught.value.problem == messages
     assert caught.value.advice.startswith("Did you mean 'BLOCK'?")

@@ -6,6 +6,7 @@ import os
 import re
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from kernellab.common import processes
 from kernellab.compiler.machine_code.instructions import disassemble
@@ -77,30 +78,18 @@ def test_a_name_means_all_runs_a_label_one():
 
 
 @pytest.mark.parametrize(
-    ("edit", "message"),
+    "edit",
     [
-        (
-            {"skip": ["pipelin"]},
-            "no pass 'pipelin' runs for this target.\nDid you mean 'pipeline'?",
-        ),
-        (
-            {"skip": "ttir.coalesce"},
-            "no pass 'ttir.coalesce' runs for this target.\nIt runs as ttgir.coalesce.",
-        ),
-        (
-            {"stop_after": "coalesce#2"},
-            "no pass 'coalesce#2' runs for this target.\nIt runs as ttgir.coalesce.",
-        ),
-        (
-            {"pipeline": ["ttgir.coalesced"]},
-            "no pass 'ttgir.coalesced' runs for this target.\nDid you mean 'ttgir.coalesce'?",
-        ),
+        {"skip": ["pipelin"]},
+        {"skip": "ttir.coalesce"},
+        {"stop_after": "coalesce#2"},
+        {"pipeline": ["ttgir.coalesced"]},
     ],
 )
-def test_names_that_there_are_not(edit, message):
+def test_names_that_there_are_not(edit, messages: SnapshotAssertion):
     with pytest.raises(OptionError) as caught:
         matmul(**edit)
-    assert str(caught.value) == message
+    assert caught.value == messages
 
 
 # -- editing the pipeline --------------------------------------------------------------------------
@@ -127,7 +116,7 @@ def test_a_skip_of_what_changes_nothing_changes_nothing(whole):
     assert edited.options == whole.options
 
 
-def test_stopping_after_a_pass(whole):
+def test_stopping_after_a_pass(whole, messages: SnapshotAssertion):
     stopped = matmul(stop_after="coalesce")
     assert labels(stopped) == labels(whole)[: labels(whole).index("ttgir.coalesce") + 1]
     assert list(stopped.stages) == ["source", "ttir", "ttgir"]
@@ -135,8 +124,9 @@ def test_stopping_after_a_pass(whole):
     assert [run.op_counts_after for run in stopped.passes] == [
         run.op_counts_after for run in whole.passes[: len(stopped.passes)]
     ]
-    with pytest.raises(CompileError, match="stopped before there was machine code"):
+    with pytest.raises(CompileError) as refused:
         _ = stopped.resources
+    assert refused.value == messages
 
 
 def test_stopping_after_a_stage_and_inside_the_llvm_dialect(whole):
@@ -217,9 +207,12 @@ def test_a_pass_that_fails_for_want_of_another_is_named_with_the_kernels_line():
     assert "tl.load" in error.position.excerpt()
 
 
-def test_front_end_errors_of_an_edited_compilation_are_the_ordinary_ones():
-    with pytest.raises(CompileError, match="arange's range must be a power of 2"):
+def test_front_end_errors_of_an_edited_compilation_are_the_ordinary_ones(
+    messages: SnapshotAssertion,
+):
+    with pytest.raises(CompileError) as refused:
         compile(faulty.odd_arange, "*fp32", BLOCK=100, target="sm_90", skip="coalesce")
+    assert refused.value == messages
 
 
 # -- texts -----------------------------------------------------------------------------------------
@@ -284,28 +277,35 @@ def test_a_broken_edit_is_told_by_the_compiler_with_its_line(whole, stage, right
 
 
 @pytest.mark.slow
-def test_a_text_that_aborts_the_compiler_is_an_error_and_the_next_call_works(whole):
+def test_a_text_that_aborts_the_compiler_is_an_error_and_the_next_call_works(
+    whole, messages: SnapshotAssertion
+):
     given(whole.stages["ptx"].text)
     first = processes.call("os:getpid")
     assert first != os.getpid()
-    with pytest.raises(CompileError, match="it ended the compiler's process") as caught:
+    with pytest.raises(CompileError) as caught:
         given(whole.stages["llir"].text.replace(" = add ", " = addd ", 1))
+    assert caught.value == messages
     assert isinstance(caught.value.__cause__, WorkerError)
     assert given(whole.stages["ptx"].text).resources.registers == whole.resources.registers
     assert processes.call("os:getpid") != first
 
 
-def test_texts_and_files_that_there_are_not(whole):
-    with pytest.raises(OptionError, match="does not say which IR it is"):
+def test_texts_and_files_that_there_are_not(whole, messages: SnapshotAssertion):
+    with pytest.raises(OptionError) as refused:
         given("hello\nworld")
-    with pytest.raises(ArgumentError, match="is not a kernel, an IR text, or a file"):
+    assert refused.value == messages
+    with pytest.raises(ArgumentError) as argument_error:
         given("nowhere.ttgir")
-    with pytest.raises(OptionError, match=r"(?s)language must name an IR.*Did you mean 'ttgir'"):
+    assert argument_error.value == messages
+    with pytest.raises(OptionError, match="ttgir") as refused:
         given(whole.stages["ttgir"].text, language="ttgr")
+    assert refused.value == messages
     with pytest.raises(CompileError, match="its stages are ttir, ttgir, llir, amdgcn, hsaco"):
         given(whole.stages["ptx"].text, target="gfx942")
-    with pytest.raises(ArgumentError, match="takes no arguments"):
+    with pytest.raises(ArgumentError) as argument_error:
         compile(whole.stages["ptx"].text, "*fp32", target="sm_90")
+    assert argument_error.value == messages
     with pytest.raises(OptionError, match=r"(?s)no option 'num_warp'.*num_warps"):
         given(whole.stages["ttir"].text, num_warp=8)
 

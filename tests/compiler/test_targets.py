@@ -1,6 +1,7 @@
 """Names of GPUs, as people write them."""
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from kernellab.compiler.targets import (
     DEFAULT_TARGET,
@@ -112,17 +113,16 @@ def test_an_unknown_target_names_the_nearest_and_lists_all():
 
 
 @pytest.mark.parametrize("name", ["hip:90", "cuda:gfx942", "", "V100", 90, None])
-def test_nonsense_is_refused(name):
-    with pytest.raises(TargetError, match="is not a target that KernelLab knows"):
+def test_nonsense_is_refused(name, messages: SnapshotAssertion):
+    with pytest.raises(TargetError) as refused:
         parse_target(name)
+    assert refused.value == messages
 
 
-def test_an_empty_list_is_refused():
+def test_an_empty_list_is_refused(messages: SnapshotAssertion):
     with pytest.raises(TargetError) as caught:
         parse_targets(",")
-    assert str(caught.value) == (
-        'The list of targets is empty.\nName one, as in target="sm_90,gfx942".'
-    )
+    assert caught.value == messages
 
 
 def test_every_target_has_a_limit_of_shared_memory():

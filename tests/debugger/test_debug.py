@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import CompileError, OptionError, OutOfBounds
@@ -174,7 +175,9 @@ def test_what_is_typed_over_a_tile_reaches_no_other_launch(session: Session) -> 
     assert squares.tolist() == [0, 1, 4, 9, 16, 25, 36, 49]
 
 
-def test_what_functions_of_kernels_do_not_take(session: Session) -> None:
+def test_what_functions_of_kernels_do_not_take(
+    session: Session, messages: SnapshotAssertion
+) -> None:
     printed = session(
         "p tl.load(x_ptr + offsets); p tl.program_id(0); p tl.sum(acc[:3]); p tl.sum(acc, 5); p "
         "acc.to(tl.int32); p acc.nothing; p tl.nothing; q",
@@ -185,11 +188,14 @@ def test_what_functions_of_kernels_do_not_take(session: Session) -> None:
         breakpoints=[ADDS],
     )
     said = [printed_after(printed, place) for place in range(7)]
-    assert "tl.load: Pointers cannot be passed at the prompt.\nx_ptr[:8] reads elements" in said[0]
-    assert "tl.program_id: The program's id and the grid are not available" in said[1]
-    assert "tl.sum: The sizes of a tile must be powers of two, got the shape (3,)." in said[2]
+    assert "x_ptr" in said[0]
+    assert said[0] == messages
+    assert "program_id" in said[1]
+    assert said[1] == messages
+    assert said[2] == messages
     assert "tl.sum: invalid axis 5. Expected -1 <= axis < 1" in said[3]
-    assert "no attribute 'to'\nTiles are NumPy arrays here" in said[4]
+    assert "to" in said[4]
+    assert said[4] == messages
     assert "tl.cast(x, ...)" in said[4]
     assert said[5].endswith("no attribute 'nothing'")
     assert said[6].endswith("module 'triton.language' has no attribute 'nothing'")
@@ -210,7 +216,9 @@ def test_display_shows_tiles_when_they_change(session: Session) -> None:
     assert "display acc[:2]: array([64., 65.], dtype=float32)  [old: array([0., 0.]" in printed
 
 
-def test_a_breakpoint_without_code_moves_and_says_so(session: Session) -> None:
+def test_a_breakpoint_without_code_moves_and_says_so(
+    session: Session, messages: SnapshotAssertion
+) -> None:
     other = line_of(stepped, "else:")
     printed = session(
         f"b {other}; b {SCALED}; b scaled; b 1000; c; q",
@@ -219,12 +227,12 @@ def test_a_breakpoint_without_code_moves_and_says_so(session: Session) -> None:
         *every_name(),
         BLOCK=64,
     )
-    assert f"Line {other} has no code; the breakpoint moves to line {other + 1}." in printed
+    assert printed == messages
+    assert re.search(rf"\b{other}\b.*\b{other + 1}\b", printed)
     assert re.search(rf"Breakpoint \d+ at \S+stepped\.py:{other + 1}\n", printed)
     assert re.search(rf"Breakpoint \d+ at \S+stepped\.py:{SCALED + 1}\n", printed)
-    assert "*** Line 1000 has no code, and neither has any later line of its function." in printed
     printed = session("q", stepped.every_name, 3, *every_name(), BLOCK=64, breakpoints=[other])
-    assert f"Line {other} has no code; the breakpoint moves to line {other + 1}." in printed
+    assert printed == messages
     assert stops(printed) == [(other + 1, "every_name")]
 
 
@@ -283,10 +291,10 @@ def test_a_kernel_without_a_pid_has_one(
     assert "*** NameError: name 'pid' is not defined" in printed, "helpers have none"
 
 
-def test_a_launch_is_not_restarted(session: Session) -> None:
+def test_a_launch_is_not_restarted(session: Session, messages: SnapshotAssertion) -> None:
     for command in ("run", "restart"):
         printed = session(f"{command}; n; q", stepped.every_name, 3, *every_name(), BLOCK=64)
-        assert "*** A launch cannot be restarted here. Quit (q) and call debug again." in printed
+        assert printed == messages
         assert len(stops(printed)) == 2, "and the session goes on"
 
 
@@ -394,20 +402,21 @@ def test_ctrl_c_leaves_everything_as_it_was(session: Session) -> None:
 
 
 @pytest.mark.parametrize(
-    ("keywords", "message"),
+    "keywords",
     [
-        ({"program": 3}, r"no program \(3, 0, 0\) in the grid \(3, 1, 1\)"),
-        ({"program": "first"}, r"program must name programs, got 'first'"),
-        ({"breakpoints": [1.5]}, r"breakpoints must be lines, places or pairs .*, got 1.5"),
-        ({"breakpoints": ["scale"]}, r"Did you mean 'scaled'\?"),
-        ({"breakpoints": [1000]}, r"Line 1000 of stepped.py has no code"),
-        ({"breakpoints": [f"{ADDS}, acc >"]}, r"is not an expression"),
-        ({"stage": "ttgir"}, r"the lines of the source, which only TTIR still has"),
+        {"program": 3},
+        {"program": "first"},
+        {"breakpoints": [1.5]},
+        {"breakpoints": ["scale"]},
+        {"breakpoints": [1000]},
+        {"breakpoints": [f"{ADDS}, acc >"]},
+        {"stage": "ttgir"},
     ],
 )
-def test_what_cannot_be(keywords: dict[str, Any], message: str) -> None:
-    with pytest.raises(OptionError, match=message):
+def test_what_cannot_be(keywords: dict[str, Any], messages: SnapshotAssertion) -> None:
+    with pytest.raises(OptionError) as refused:
         kernellab.debug(stepped.every_name, (3,), *every_name(), BLOCK=64, **keywords)
+    assert refused.value == messages
 
 
 # Launches in a program that pdb runs
@@ -533,10 +542,9 @@ def test_tiledebug_in_ipython() -> None:
         assert "is not a launch" in refused
 
 
-def test_an_option_of_pythons_print_is_refused_in_words() -> None:
-    with pytest.raises(
-        CompileError, match=r"print in a kernel takes texts and values, and no end="
-    ) as refused:
+def test_an_option_of_pythons_print_is_refused_in_words(messages: SnapshotAssertion) -> None:
+    with pytest.raises(CompileError) as refused:
         kernellab.run(kernellab.TileKernel(debugged.prints_without_end), (1,), torch.zeros(4))
+    assert refused.value == messages
     assert refused.value.position is not None
     assert refused.value.position.file.endswith("debugged.py")

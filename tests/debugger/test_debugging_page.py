@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.python_processes import python_path
+
 ROOT = Path(__file__).parents[2]
 PROMPT = "(Pdb) "
 
@@ -32,7 +34,7 @@ def test_the_first_session_of_the_page_is_what_pdb_prints(tmp_path: Path) -> Non
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": python_path(ROOT)},
         timeout=120,
         check=False,
     )

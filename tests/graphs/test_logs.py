@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArchiveError, OptionError
@@ -91,14 +92,15 @@ def test_a_log_has_breaks_guards_recompilations_and_bytecode(report: GraphReport
     assert all("LOAD" in code.original and code.is_resumed for code in report.bytecode)
 
 
-def test_kernels_of_a_cpu_are_text(report: GraphReport) -> None:
+def test_kernels_of_a_cpu_are_text(report: GraphReport, messages: SnapshotAssertion) -> None:
     graph = report.graphs[0]
     (kernel,) = graph.kernels
     assert 'extern "C"' in kernel.source
     assert {position.line for position in graph.positions(kernel)} == {6, 7}
     assert list(graph.launches.name) == ["extern_kernels.mm", kernel.name]
-    with pytest.raises(OptionError, match=r"C\+\+ for a CPU"):
+    with pytest.raises(OptionError, match="CPU") as refused:
         _ = kernel.tuner
+    assert refused.value == messages
 
 
 def test_a_log_shows_itself_and_is_saved_as_a_report(report: GraphReport, tmp_path: Path) -> None:
@@ -159,14 +161,17 @@ def test_kernels_of_a_gpus_log_are_kernels_of_the_lab(tmp_path: Path) -> None:
     assert "sass" in kernel.compilation.stages
 
 
-def test_a_folder_of_logs_is_that_of_the_process_that_compiled(tmp_path: Path) -> None:
+def test_a_folder_of_logs_is_that_of_the_process_that_compiled(
+    tmp_path: Path, messages: SnapshotAssertion
+) -> None:
     name = "dedicated_log_torch_trace_{}.log"
     (tmp_path / name.format("a")).write_bytes(LOG.read_bytes())
     quiet = {"artifact": {"name": "torch_version", "encoding": "json"}}
     (tmp_path / name.format("b")).write_text(entry(quiet, '{"pytorch_version": "2.11.0"}'))
     assert kernellab.load(tmp_path).capture.name == "branching"
-    with pytest.raises(ArchiveError, match=r"without entries of torch\.compile"):
+    with pytest.raises(ArchiveError) as refused:
         kernellab.load(tmp_path / name.format("b"))
+    assert refused.value == messages
     (tmp_path / name.format("c")).write_bytes(LOG.read_bytes())
     with pytest.raises(ArchiveError, match="2 processes") as refused:
         kernellab.load(tmp_path)

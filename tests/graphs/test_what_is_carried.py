@@ -182,9 +182,11 @@ def test_models_without_values_give_the_code_of_models_with_values() -> None:
     expected = [kernel.source for kernel in opened(Tied(), ids, backward=True).kernels]
     with torch.device("meta"):
         empty = Tied()
-    with FakeTensorMode():
-        fake, fake_ids = Tied(), torch.zeros(2, 16, dtype=torch.int64)
-    for model, given in ((empty, ids.to("meta")), (empty, ids), (fake, fake_ids)):
+    cases = [(empty, ids.to("meta")), (empty, ids)]
+    if can_copy_this_process():  # fake tensors cannot be pickled
+        with FakeTensorMode():
+            cases.append((Tied(), torch.zeros(2, 16, dtype=torch.int64)))
+    for model, given in cases:
         report = opened(model, given, backward=True)
         assert [kernel.source for kernel in report.kernels] == expected
     assert empty.tokens.weight.is_meta

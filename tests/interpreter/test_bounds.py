@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import OutOfBounds
@@ -48,14 +49,12 @@ def test_beyond_a_view_writes_nothing() -> None:
     assert not memory[16:].any()
 
 
-def test_a_hole_between_rows() -> None:
+def test_a_hole_between_rows(messages: SnapshotAssertion) -> None:
     """The kernel takes the matrix for a contiguous one; its rows lie ten apart."""
     matrix = torch.zeros(4, 10)[:, :8]
     problem = fault("tile_2d", faults.tile_2d, (1,), matrix, 4, 8, BLOCK_M=4, BLOCK_N=8)
-    assert (
-        "x_ptr[8], but that is a hole of the view, between the elements that it holds from 0 to 37"
-        in problem
-    )
+    assert "x_ptr" in problem
+    assert problem == messages
     assert "strides (10, 1)" in problem
     assert "lane (1, 0)" in problem
 
@@ -98,10 +97,11 @@ def test_numpy_arrays() -> None:
     assert memory.sum(1).tolist() == [0] * 4 + [8] * 5
 
 
-def test_an_atomic_in_a_hole() -> None:
+def test_an_atomic_in_a_hole(messages: SnapshotAssertion) -> None:
     x = torch.zeros(32)[::4]
     problem = fault("atomic", faults.atomic, (1,), x, BLOCK=8)
-    assert "atomic out of bounds: x_ptr[2], but that is a hole of the view" in problem
+    assert "x_ptr" in problem
+    assert problem == messages
 
 
 @pytest.mark.parametrize("bounds", ["storage", "view"])

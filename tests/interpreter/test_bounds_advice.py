@@ -12,6 +12,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import OutOfBounds
@@ -175,130 +176,94 @@ def matrices() -> tuple[torch.Tensor, ...]:
     return zeros(64, 72), zeros(72, 136), zeros(64, 136)
 
 
-LAUNCHES: dict[str, tuple[Callable[[], tuple[Any, ...]], dict[str, Any], str]] = {
+LAUNCHES: dict[str, tuple[Callable[[], tuple[Any, ...]], dict[str, Any]]] = {
     "no parameter says the size": (
         lambda: (without_size, (4,), zeros(100), zeros(128)),
         {"BLOCK": 32},
-        "x_ptr has 100 elements, and offsets is 100 there. Nothing bounds it, and the kernel knows "
-        "no such size: give it a parameter, n = 100. Add mask=offsets < n.",
     ),
     "a parameter does": (
         lambda: (without_mask, (4,), zeros(100), 100),
         {"BLOCK": 32},
-        "x_ptr has 100 elements, and mine is 100 there. Nothing bounds it. Add mask=mine < count.",
     ),
     "a size that is too large": (
         lambda: (with_mask, (4,), zeros(100), 128),
         {"BLOCK": 32},
-        "x_ptr has 100 elements, and mine is 100 there. Its mask only requires mine < count (100 "
-        "and 128): count must not be more than 100.",
     ),
     "a mask with one too many": (
         lambda: (with_one_too_many, (4,), zeros(100), 100),
         {"BLOCK": 32, "OTHER_WAY": False},
-        "x_ptr has 100 elements, and mine is 100 there. Its mask only requires mine <= n (100 and "
-        "100), which includes the first element beyond the end. Write mine < n.",
     ),
     "the same, the other way round": (
         lambda: (with_one_too_many, (4,), zeros(100), 100),
         {"BLOCK": 32, "OTHER_WAY": True},
-        "x_ptr has 100 elements, and mine is 100 there. Its mask only requires n >= mine (100 and "
-        "100), which includes the first element beyond the end. Write n > mine.",
     ),
     "the inner axis of a product": (
         lambda: (product, (1, 2), *matrices(), 64, 136, 72),
         {"BM": 64, "BN": 64, "BK": 32},
-        "a_ptr has 72 elements along axis 1 (shape (64, 72)), and k * BK + rk is 72 there. Nothing "
-        "bounds it. Add & ((k * BK + rk)[None, :] < K) to its mask.",
     ),
     "pointers that move": (
         lambda: (moving, (1, 2), *matrices(), 64, 136, 72, 72, 1, 136, 1),
         {"BM": 64, "BN": 64, "BK": 32},
-        "a_ptr has 72 elements along axis 1 (shape (64, 72)), and offs_k + k * BK is 72 there. "
-        "Nothing bounds it. Add & (offs_k[None, :] + k * BK < K) to its mask.",
     ),
     "a grid that is too large": (
         lambda: (rows, (5,), zeros(4, 30), zeros(4, 30), 30, 30),
         {"BLOCK": 32},
-        "x_ptr has 4 elements along axis 0 (shape (4, 30)), and row is 4 there. Of the programs "
-        "along axis 0 of the grid, only the first 4 have an element.",
     ),
     "a row that is shorter": (
         lambda: (rows, (4,), zeros(4, 30), zeros(4, 30), 30, 32),
         {"BLOCK": 32},
-        "x_ptr has 30 elements along axis 1 (shape (4, 30)), and cols is 30 there. Its mask only "
-        "requires cols < n_cols (30 and 32): n_cols must not be more than 30.",
     ),
     "before the first element": (
         lambda: (neighbors, (4,), zeros(100), zeros(100), 100),
         {"BLOCK": 32},
-        "x_ptr has 100 elements, and offs - 1 is -1 there. Nothing keeps it at 0 or above. Add & "
-        "(offs - 1 >= 0) to its mask.",
     ),
     "a pointer that goes down": (
         lambda: (backwards, (4,), zeros(100), zeros(100), 100),
         {"BLOCK": 32},
-        "x_ptr has 100 elements, and n - 1 - offs is -1 there. Nothing keeps it at 0 or above. Add "
-        "mask=n - 1 - offs >= 0.",
     ),
     "an index that was loaded": (
         lambda: (gathering, (1,), zeros(50), torch.arange(40, 72), zeros(32), 32),
         {"BLOCK": 32},
-        "x_ptr has 50 elements, and place is 50 there. Nothing bounds it, and the kernel knows no "
-        "such size: give it a parameter, size = 50. Add & (place < size) to its mask.",
     ),
     "an expression without a name": (
         lambda: (total, (1,), zeros(100), zeros(1), 100),
         {"BLOCK": 32},
-        "x_ptr has 100 elements, and i + tl.arange(0, BLOCK) is 100 there. Nothing bounds it. Add "
-        "mask=i + tl.arange(0, BLOCK) < N.",
     ),
     "an axis inside another": (
         lambda: (planes, (2,), zeros(2, 6, 7), zeros(2, 6, 7), 6, 7),
         {"BLOCK": 64},
-        "x_ptr has 6 elements along axis 1 (shape (2, 6, 7)), and above is -1 there. Nothing keeps "
-        "it at 0 or above. Add & (above >= 0) to its mask.",
     ),
     "two axes that lie as one": (
         lambda: (images, (2,), zeros(2, 3, 7), 2, 3, 7),
         {"ROWS": 4, "COLUMNS": 8},
-        "x_ptr has 6 elements along axes 0 and 1 (shape (2, 3, 7)), and rows is 6 there. Nothing "
-        "bounds it. Add & (rows[:, None] < B * H) to its mask.",
     ),
     "what a helper is given": (
         lambda: (through_a_helper, (3,), zeros(8, 16), zeros(3, 16), torch.tensor([0, 3, -1])),
         {"D": 16},
-        "x_ptr has 128 elements, and token * D + tl.arange(0, D) is -16 there. Nothing keeps it at "
-        "0 or above. Add mask=token * D + tl.arange(0, D) >= 0.",
     ),
     "a size in a tuple": (
         lambda: (joined, (1,), (zeros(16), zeros(9)), (16, 9), zeros(25)),
         {"BLOCK": 16},
-        "parts[1] has 9 elements, and lanes is 9 there. Nothing bounds it. Add mask=lanes < "
-        "sizes[1].",
     ),
     "a name that the kernel has already": (
         lambda: (with_a_name_of_its_own, (4,), zeros(100), zeros(128)),
         {"BLOCK": 32},
-        "x_ptr has 100 elements, and offsets is 100 there. Nothing bounds it, and the kernel knows "
-        "no such size: give it a parameter, size = 100. Add mask=offsets < size.",
     ),
     "a stride that is the size, and nearly the block's": (
         lambda: (squares, (2, 2), zeros(64, 64), 64),
         {"B": 64},
-        "x_ptr has 64 elements along axis 0 (shape (64, 64)), and r is 64 there. Nothing bounds "
-        "it. Add & (r[:, None] < n) to its mask.",
     ),
 }
 
 
 @pytest.mark.parametrize("name", LAUNCHES)
-def test_the_fix_is_true_of_the_kernel(name: str) -> None:
-    launch, constants, advice = LAUNCHES[name]
+def test_the_fix_is_true_of_the_kernel(name: str, messages: SnapshotAssertion) -> None:
+    launch, constants = LAUNCHES[name]
     kernel, grid, *values = launch()
     with pytest.raises(OutOfBounds) as caught:
         kernellab.run(kernel, grid, *values, **constants)
-    assert caught.value.advice == f"{advice} Nothing was written outside."
+    assert caught.value.advice == messages
+    advice = caught.value.advice.rpartition(" Nothing ")[0]  # was written outside
     found = kernellab.check(kernel, grid, *values, **constants)
     first = next(one for one in found if one.kind == "out-of-bounds")
     facts = re.split(" (?:Add|Write) ", advice)[0]

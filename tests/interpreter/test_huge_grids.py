@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.checker.detector import ProgramSet
 from kernellab.errors import GridError, OptionError
 from tests.kernels.tuned import double
+from tests.support.python_processes import python_path
 
 PROGRAM = """
 import os, resource, signal, sys, threading, time
@@ -65,7 +67,7 @@ def test_hundreds_of_millions_of_programs_take_bounded_memory_and_can_be_stopped
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(function=function, kernel=kernel, keywords=keywords)],
         # The GPU is hidden, because CUDA takes memory too.
-        env={**os.environ, "PYTHONPATH": root, "CUDA_VISIBLE_DEVICES": ""}, cwd=root,
+        env={**os.environ, "PYTHONPATH": python_path(root), "CUDA_VISIBLE_DEVICES": ""}, cwd=root,
         capture_output=True, text=True, check=False, timeout=280,
     )  # fmt: skip
     # A trace watches one program; all others take two seconds, and it may be done by then.
@@ -75,23 +77,27 @@ def test_hundreds_of_millions_of_programs_take_bounded_memory_and_can_be_stopped
 
 
 @pytest.mark.parametrize("function", ["run", "check", "trace", "accesses", "bisect"])
-def test_more_programs_than_anybody_waits_for_are_refused(function: str) -> None:
+def test_more_programs_than_anybody_waits_for_are_refused(
+    function: str, messages: SnapshotAssertion
+) -> None:
     x, z = torch.ones(64), torch.zeros(64)
     for grid in ((10**9,), (65536, 4096, 2)):
-        with pytest.raises(GridError, match=r"(?s)programs would take hours.*cdiv\(n, BLOCK\)"):
+        with pytest.raises(GridError, match="BLOCK") as refused:
             getattr(kernellab, function)(double, grid, x, z, 64, BLOCK=64)
+        assert refused.value == messages
     assert not z.any()
 
 
-def test_more_programs_than_can_be_stepped_through_are_refused() -> None:
+def test_more_programs_than_can_be_stepped_through_are_refused(messages: SnapshotAssertion) -> None:
     x, z = torch.ones(64), torch.zeros(64)
     entry_points: list[tuple[Any, str]] = [
         (kernellab.trace, "programs"),
         (kernellab.debug, "program"),
     ]
     for function, option in entry_points:
-        with pytest.raises(OptionError, match=f"^{option} names 1,000,000,000 programs, and no"):
+        with pytest.raises(OptionError, match=option) as refused:
             function(double, (10**9,), x, z, 64, BLOCK=64, **{option: "all"})
+        assert refused.value == messages
     with pytest.raises(OptionError, match=r"^programs names 999,999 programs"):
         kernellab.trace(double, (10**9,), x, z, 64, BLOCK=64, programs=range(999_999))
 

@@ -5,6 +5,7 @@ every case of the interpreter once more, in TTGIR.
 from __future__ import annotations
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import CompileError, OptionError, UnsupportedOperation
@@ -63,8 +64,9 @@ def test_a_pass_that_does_not_run() -> None:
         run_case(CASES[0], "sm_90", "ttgir.coalesced")
 
 
-def test_clusters_are_refused() -> None:
+def test_clusters_are_refused(messages: SnapshotAssertion) -> None:
     case = {case.name: case for case in CASES}["product-float16-float32-ieee"]
-    with pytest.raises(UnsupportedOperation, match="launched with num_ctas=2"):
+    with pytest.raises(UnsupportedOperation, match="num_ctas") as refused:
         kernellab.run(case.kernel, case.grid, **case.make(), stage="ttgir", num_ctas=2)
+    assert refused.value == messages
     kernellab.run(case.kernel, case.grid, **case.make(), num_ctas=2)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import KernelFault, OutOfBounds
@@ -69,10 +70,9 @@ def test_numpy_arguments_that_share_memory() -> None:
     assert out.tolist() == memory[:4].tolist()
 
 
-def test_a_null_pointer() -> None:
+def test_a_null_pointer(messages: SnapshotAssertion) -> None:
     problem = fault("read_at", pointers.read_at, (1,), 0, torch.zeros(4, dtype=torch.int32), N=4)
-    assert "load of int32 at address 0x0, which is a null pointer" in problem
-    assert "program (0, 0, 0) of grid (1, 1, 1), lane 0; the addresses are wrong in 4" in problem
+    assert problem == messages
 
 
 def test_beyond_the_end_of_a_tensor() -> None:
@@ -87,19 +87,18 @@ def test_beyond_the_end_of_a_tensor() -> None:
     assert out.tolist() == [-1] * 4
 
 
-def test_across_the_end_of_an_argument() -> None:
+def test_across_the_end_of_an_argument(messages: SnapshotAssertion) -> None:
     out = torch.zeros(7, dtype=torch.int16)
     problem = fault("read_at", pointers.read_at, (1,), out.data_ptr(), out, N=4)
-    assert (
-        "the last 2 of its 4 bytes lie beyond the storage of out_ptr (int16, shape (7,))" in problem
-    )
+    assert "out_ptr" in problem
+    assert problem == messages
     assert "lane 3" in problem
 
 
-def test_an_address_that_is_not_aligned() -> None:
+def test_an_address_that_is_not_aligned(messages: SnapshotAssertion) -> None:
     x, out = torch.zeros(8, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
     problem = fault("read_at", pointers.read_at, (1,), x.data_ptr() + 2, out, N=4)
-    assert "which is not a multiple of the 4 bytes of an element" in problem
+    assert problem == messages
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArgumentError, OptionError
@@ -48,9 +49,10 @@ def test_wrong_values_are_refused(wrong: dict[str, Any], advice: str) -> None:
     assert advice in caught.value.advice
 
 
-def test_a_seed_needs_something_to_choose() -> None:
-    with pytest.raises(OptionError, match="seed=3 chooses a shuffled order") as caught:
+def test_a_seed_needs_something_to_choose(messages: SnapshotAssertion) -> None:
+    with pytest.raises(OptionError) as caught:
         kernellab.run(write_program, (4,), torch.zeros(4), seed=3)
+    assert caught.value == messages
     assert 'order="shuffled"' in caught.value.advice
 
 
@@ -75,13 +77,14 @@ def test_a_parameter_goes_before_an_option_of_its_name() -> None:
     assert options == {"order": "sequential", "num_warps": 8}
 
 
-def test_options_are_said_once_and_as_a_mapping() -> None:
+def test_options_are_said_once_and_as_a_mapping(messages: SnapshotAssertion) -> None:
     with pytest.raises(OptionError, match="'order' is given twice"):
         kernellab.run(
             write_program, (4,), torch.zeros(4), order="reversed", options={"order": "reversed"}
         )
-    with pytest.raises(OptionError, match="must be a dict whose keys are names") as caught:
+    with pytest.raises(OptionError) as caught:
         kernellab.run(write_program, (4,), torch.zeros(4), options="reversed")
+    assert caught.value == messages
     assert "options={" in caught.value.advice
     with pytest.raises(OptionError, match="no parameter 'num_warp'"):
         kernellab.run(write_program, (4,), torch.zeros(4), options={"num_warp": 8})
@@ -96,8 +99,11 @@ def test_the_launch_line_takes_them_too() -> None:
     assert run.launch.options == {"num_warps": 2}
 
 
-def test_a_launch_on_a_gpu_refuses_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_on_a_gpu_refuses_them(
+    monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
+) -> None:
     kernel = TileKernel(write_program.fn)
     monkeypatch.setattr(preparation, "_goes_to_gpu", lambda *_: True)
-    with pytest.raises(OptionError, match="goes to the GPU, and only the interpreter takes order"):
+    with pytest.raises(OptionError, match="GPU") as refused:
         kernel[(4,)](torch.zeros(4), order="reversed")
+    assert refused.value == messages

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.common.arguments import parameters_first
@@ -100,7 +101,7 @@ def with_options(
     return extra, args, keywords, a, b
 
 
-def test_keywords_are_split_by_the_subjects_names() -> None:
+def test_keywords_are_split_by_the_subjects_names(messages: SnapshotAssertion) -> None:
     assert with_options([], 5, 6, a=7, c=8) == (5, (6,), {"c": 8}, 7, 2)
     assert with_options(["a"], 5, a=1) == (5, (), {"a": 1}, 1, 2)
     assert with_options(["a"], 5, 6, a=7) == (5, (6,), {}, 7, 2)
@@ -108,8 +109,9 @@ def test_keywords_are_split_by_the_subjects_names() -> None:
         5, (6,), {"b": 2, "extra": 3}, 1, 2,
     )  # fmt: skip
     assert with_options(subject=["b"], extra=4, b=3) == (4, (), {"b": 3}, 1, 2)
-    with pytest.raises(TypeError, match=r"with_options\(\) is missing its argument 'extra'"):
+    with pytest.raises(TypeError, match="with_options") as refused:
         with_options([])
+    assert refused.value == messages
     names = list(inspect.signature(with_options).parameters)
     assert names == ["subject", "extra", "args", "a", "b", "keywords"]
 
@@ -146,8 +148,10 @@ def test_a_records_launch_is_a_bound_launch_for_its_target() -> None:
     assert kernellab.accesses(findings.launch, target="sm_90").target == "sm_90"
 
 
-def test_a_bound_launch_takes_no_more_arguments() -> None:
-    with pytest.raises(ArgumentError, match="check was given a bound launch of 'add', and a grid"):
+def test_a_bound_launch_takes_no_more_arguments(messages: SnapshotAssertion) -> None:
+    with pytest.raises(ArgumentError, match="add") as refused:
         kernellab.check(bound(), (2,))
-    with pytest.raises(ArgumentError, match="trace was given a bound launch of 'add'"):
+    assert refused.value == messages
+    with pytest.raises(ArgumentError, match="add") as refused:
         kernellab.trace(bound(), num_warps=8)
+    assert refused.value == messages

@@ -6,6 +6,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import KernelFault, OptionError, OutOfBounds
@@ -45,7 +46,7 @@ def asserts(x_ptr, BLOCK: tl.constexpr):
     tl.device_assert(tl.load(x_ptr) > 0, "positive")
 
 
-def test_reads_give_garbage_and_writes_are_dropped(capsys) -> None:
+def test_reads_give_garbage_and_writes_are_dropped(capsys, messages: SnapshotAssertion) -> None:
     x, y, z = torch.arange(10.0), torch.full((16,), 7.0), torch.zeros(4)
     with kernellab.interpreted(on_fault="collect") as run:
         copies[(2,)](x, y, BLOCK=8)
@@ -60,9 +61,9 @@ def test_reads_give_garbage_and_writes_are_dropped(capsys) -> None:
     assert load.error.program == (1, 0, 0)
     assert load.error.index == 10
     assert "load" in str(load)
-    assert "12 elements in all" in str(load)
+    assert str(load) == messages
     printed = capsys.readouterr().err
-    assert printed.startswith("Launches went on after 2 faults:")
+    assert printed == messages
     assert "y_ptr" in printed
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 import triton
+from syrupy.assertion import SnapshotAssertion
 from triton.backends.driver import DriverBase
 from triton.runtime import jit
 from triton.runtime.autotuner import Autotuner, Heuristics
@@ -186,14 +187,17 @@ def test_what_triton_refuses_raises_tritons_own_exceptions(pair: Any) -> None:
 # Options
 
 
-def test_options_hold_for_every_launch_and_a_launch_goes_before(pair: Any) -> None:
+def test_options_hold_for_every_launch_and_a_launch_goes_before(
+    pair: Any, messages: SnapshotAssertion
+) -> None:
     out = torch.empty(1000)
     kernel = third_party._gated_kernel
     with kernellab.interpreted(order="sequential"):
         plain = kernel[(4,)](*pair, out, 1000, BLOCK=256, num_warps=8).interpreted_run
         assert plain.launch.options == {"num_warps": 8}
-        with pytest.raises(OptionError, match=r"order must be one of .*, got 'sideways'"):
+        with pytest.raises(OptionError, match="sideways") as refused:
             kernel[(4,)](*pair, out, 1000, BLOCK=256, order="sideways")
+        assert refused.value == messages
         inner = kernellab.run(kernel, (4,), *pair, out, 1000, BLOCK=256)
     assert inner.target == Target("cuda", "90")
     with kernellab.interpreted(target="gfx942"):
@@ -216,11 +220,12 @@ def test_a_parameter_that_is_called_like_an_option_is_both(kernel: Any) -> None:
     assert outright.launch.options["num_warps"] == 4
 
 
-def test_wrong_options_are_refused_at_once() -> None:
+def test_wrong_options_are_refused_at_once(messages: SnapshotAssertion) -> None:
     with pytest.raises(TargetError, match="sm_91"):
         kernellab.interpreted(target="sm_91")
-    with pytest.raises(OptionError, match=r"bounds must be one of .*, got 'views'"):
+    with pytest.raises(OptionError, match="views") as refused:
         kernellab.interpreted(bounds="views")
+    assert refused.value == messages
 
 
 # What Triton's driver says meanwhile

@@ -7,6 +7,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -14,6 +15,7 @@ import numpy
 import pytest
 import torch
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArgumentError, CompileError, GridError, OutOfBounds
@@ -38,35 +40,37 @@ def launch(grid: Any, x: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("grid", "words"),
+    "grid",
     [
-        (lambda: (1,), "does not take it: too many positional arguments"),
-        (lambda meta, more: (1,), "does not take it: missing a required argument: 'more'"),
-        (int, "the grid is a class"),
-        (double, "the grid is a kernel"),
-        (kernellab.TileKernel(double), "the grid is a kernel"),
-        (math, "it must be one to three sizes"),
-        (functools.partial(double), "the grid is a kernel"),
-        ("x", "it must be one to three sizes"),
-        (memoryview(b"x"), "it must be one to three sizes"),
-        ((10**5000,), "size 0 must be from 1"),
-        ([1] * 100_000, r"\.\.\.; it must be one to three sizes"),
-        (Long([1]), r"the grid is \[1\]; it must be one to three sizes"),
+        lambda: (1,),
+        lambda meta, more: (1,),
+        int,
+        double,
+        kernellab.TileKernel(double),
+        ModuleType("sizes"),
+        functools.partial(double),
+        "x",
+        memoryview(b"x"),
+        (10**5000,),
+        [1] * 100_000,
+        Long([1]),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("entry_point", [kernellab.run, kernellab.check, kernellab.trace])
-def test_what_is_no_grid_is_the_calls_error(entry_point: Any, grid: Any, words: str) -> None:
-    with pytest.raises(GridError, match=words) as caught:
+def test_what_is_no_grid_is_the_calls_error(
+    entry_point: Any, grid: Any, messages: SnapshotAssertion
+) -> None:
+    with pytest.raises(GridError) as caught:
         entry_point(double, grid, torch.ones(N), torch.zeros(N), N, BLOCK=64)
+    assert caught.value == messages
     assert len(str(caught.value)) < 2_000
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_nested_tensor_is_no_grid() -> None:
-    with pytest.raises(
-        GridError, match="The grid must be one to three sizes or a function, got a nested tensor"
-    ):
+def test_a_nested_tensor_is_no_grid(messages: SnapshotAssertion) -> None:
+    with pytest.raises(GridError) as refused:
         kernellab.run(double, nested(torch.strided), torch.ones(N), torch.zeros(N), N, BLOCK=64)
+    assert refused.value == messages
 
 
 def test_a_size_of_a_grid_is_whatever_is_a_whole_number() -> None:
@@ -86,16 +90,20 @@ def test_what_is_no_path_and_no_text_is_an_argument_error(given: Any) -> None:
         kernellab.inline_assembly(given)
 
 
-def test_code_that_is_no_function_is_refused() -> None:
+def test_code_that_is_no_function_is_refused(messages: SnapshotAssertion) -> None:
     no_function: Any = 5
-    with pytest.raises(ArgumentError, match="must be a function of NumPy arrays, got 5"):
+    with pytest.raises(ArgumentError) as refused:
         kernellab.inline_assembly("nothing;")(no_function)
-    with pytest.raises(ArgumentError, match="must be a function of NumPy arrays, got 5"):
+    assert refused.value == messages
+    with pytest.raises(ArgumentError) as refused:
         kernellab.device_function("nothing")(no_function)
-    with pytest.raises(ArgumentError, match=r"^launch must be an integer, got 5\.5"):
+    assert refused.value == messages
+    with pytest.raises(ArgumentError) as refused:
         kernellab.read_ncu("profile.csv", launch=no_function + 0.5)
-    with pytest.raises(ArgumentError, match=r"^kernel must be a string, got 5"):
+    assert refused.value == messages
+    with pytest.raises(ArgumentError) as refused:
         kernellab.read_ncu("profile.csv", no_function)
+    assert refused.value == messages
 
 
 class Wrapper(torch.Tensor):
@@ -137,26 +145,27 @@ def nested(layout: torch.layout) -> torch.Tensor:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
-    ("make", "words"),
+    "make",
     [
-        (lambda: nested(torch.strided), r"a nested tensor \(layout strided\)"),
-        (lambda: nested(torch.jagged), r"a nested tensor \(layout jagged\)"),
-        (lambda: torch.ones(8, 8).to_sparse(), "a tensor in the layout sparse_coo"),
-        (lambda: torch.ones(8, 8).to_sparse_csr(), "a tensor in the layout sparse_csr"),
-        (fake, "a kind of tensor without memory"),
-        (freed, "a tensor without memory"),
-        (shortened, "a tensor whose storage was shortened"),
-        (lambda: torch._neg_view(torch.ones(N)), r"torch negates when it is read \(is_neg"),
-        (lambda: torch.ones(N, dtype=torch.complex64).conj().imag, "torch negates"),
-        (lambda: Wrapper(torch.ones(N)), "Wrapper, a kind of tensor"),
+        lambda: nested(torch.strided),
+        lambda: nested(torch.jagged),
+        lambda: torch.ones(8, 8).to_sparse(),
+        lambda: torch.ones(8, 8).to_sparse_csr(),
+        fake,
+        freed,
+        shortened,
+        lambda: torch._neg_view(torch.ones(N)),
+        lambda: torch.ones(N, dtype=torch.complex64).conj().imag,
+        lambda: Wrapper(torch.ones(N)),
     ],
 )
 def test_tensors_without_a_block_of_memory_are_refused_by_name(
-    make: Callable[[], torch.Tensor], words: str
+    make: Callable[[], torch.Tensor], messages: SnapshotAssertion
 ) -> None:
     for entry_point in (kernellab.run, kernellab.check):
-        with pytest.raises(ArgumentError, match=f"Argument 'x_ptr' of 'double' is .*{words}"):
+        with pytest.raises(ArgumentError, match="'x_ptr' of 'double'") as refused:
             entry_point(double, (1,), make(), torch.zeros(N), N, BLOCK=64)
+        assert refused.value == messages
 
 
 def test_a_sparse_tensor_cannot_be_compiled_for_its_layout() -> None:
@@ -212,32 +221,33 @@ def masked() -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("make", "words"),
+    "make",
     [
-        (lambda: Pointer(64), "points to 0x40, and nothing says how far"),
-        (lambda: Pointer(64, shape=(N,)), "points to 0x40, where this process has no 256 bytes"),
-        (lambda: Pointer(1 << 63, shape=(N,)), "has no 256 bytes of memory"),
-        (lambda: Pointer(ALIGNED.data_ptr() + 2), "is between two elements of 4 bytes .float32"),
-        (lambda: Pointer(ALIGNED.data_ptr() + 2, shape=(N - 1,)), "is between two elements"),
-        (lambda: Pointer("x"), r"data_ptr\(\) gives 'x', which is not an address"),
-        (lambda: Pointer(ValueError("no")), r"data_ptr\(\) raises ValueError: 'no'"),
-        (Grudging, "of type .*Grudging, which cannot be passed"),
-        (Itself, r"an? Itself whose data_ptr\(\) gives .*, which is not an address"),
-        (MagicMock, r"a MagicMock whose data_ptr\(\) gives .*, which is not an address"),
-        (lambda: torch.Tensor, "the class Tensor"),
-        (masked, "a masked array, but kernels do not see its mask"),
-        (lambda: Long([1]), "a list of 1 item; a kernel takes"),
-        (lambda: 10**5000, "a int, which does not fit into 64 bits"),
-        (lambda: "x" * 100_000, "is not a Triton type"),
-        (lambda: (ctypes.c_float * N)(), "of type .*c_float_Array_64, which cannot be passed"),
+        lambda: Pointer(64),
+        lambda: Pointer(64, shape=(N,)),
+        lambda: Pointer(1 << 63, shape=(N,)),
+        lambda: Pointer(ALIGNED.data_ptr() + 2),
+        lambda: Pointer(ALIGNED.data_ptr() + 2, shape=(N - 1,)),
+        lambda: Pointer("x"),
+        lambda: Pointer(ValueError("no")),
+        Grudging,
+        Itself,
+        MagicMock,
+        lambda: torch.Tensor,
+        masked,
+        lambda: Long([1]),
+        lambda: 10**5000,
+        lambda: "x" * 100_000,
+        lambda: (ctypes.c_float * N)(),
     ],
 )
 @pytest.mark.parametrize("entry_point", [kernellab.run, kernellab.check])
 def test_objects_that_answer_with_anything_are_refused_by_name(
-    entry_point: Any, make: Callable[[], Any], words: str
+    entry_point: Any, make: Callable[[], Any], messages: SnapshotAssertion
 ) -> None:
-    with pytest.raises(ArgumentError, match=f"[Aa]rgument 'x_ptr' of 'double'.*{words}") as caught:
+    with pytest.raises(ArgumentError, match="'x_ptr' of 'double'") as caught:
         entry_point(double, (1,), make(), torch.zeros(N), N, BLOCK=64)
+    assert caught.value == messages
     assert len(str(caught.value)) < 2_000
 
 
@@ -267,14 +277,18 @@ def test_a_number_that_cannot_be_written_is_a_number() -> None:
     [None, "x", torch.tensor(64), object(), double, 10**30, numpy.frombuffer(bytes(8))],
     ids=lambda given: type(given).__name__,
 )
-def test_a_constant_that_is_no_number_is_named(given: Any) -> None:
-    with pytest.raises(CompileError, match=r"BLOCK is .* here, and kernels compute with numbers"):
+def test_a_constant_that_is_no_number_is_named(given: Any, messages: SnapshotAssertion) -> None:
+    with pytest.raises(CompileError, match="BLOCK") as refused:
         kernellab.run(double, (1,), torch.ones(N), torch.zeros(N), N, BLOCK=given)
+    assert refused.value == messages
 
 
-def test_a_transform_of_torchs_is_refused_and_a_users_class_with_memory_is_taken() -> None:
-    with pytest.raises(ArgumentError, match=r"Argument 'x_ptr' .*one of torch's transforms"):
+def test_a_transform_of_torchs_is_refused_and_a_users_class_with_memory_is_taken(
+    messages: SnapshotAssertion,
+) -> None:
+    with pytest.raises(ArgumentError, match="x_ptr") as refused:
         torch.vmap(lambda x: launch((1,), x))(torch.ones(3, N))
+    assert refused.value == messages
     launch((1,), torch.ones(N).as_subclass(Own))
     launch((1,), torch.nn.Parameter(torch.ones(N)))
 

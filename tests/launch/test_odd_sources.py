@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArgumentError
@@ -65,12 +66,12 @@ def test_whatever_python_reads_runs_and_is_traced(tmp_path: Path, source: bytes)
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ("n, *, BLOCK", "'BLOCK' of 'double' is keyword-only"),
-        ("n, /, BLOCK", "'x_ptr' of 'double' is positional-only"),
-        ("n, *rest, BLOCK", "'rest' of 'double' is for any number of arguments"),
+        ("n, *, BLOCK", "BLOCK"),
+        ("n, /, BLOCK", "x_ptr"),
+        ("n, *rest, BLOCK", "rest"),
         pytest.param(
             "n, BLOCK: tl.constexpr, **rest",
-            "'rest' of 'double' is for any number of keywords",
+            "rest",
             marks=pytest.mark.skipif(
                 versions.REFUSES_KEYWORD_PARAMETERS, reason="Triton 3.9 refuses it itself"
             ),
@@ -78,12 +79,13 @@ def test_whatever_python_reads_runs_and_is_traced(tmp_path: Path, source: bytes)
     ],
 )
 def test_parameters_that_the_front_end_leaves_out_are_refused(
-    tmp_path: Path, parameters: str, words: str
+    tmp_path: Path, parameters: str, words: str, messages: SnapshotAssertion
 ) -> None:
     given = "n, BLOCK: tl.constexpr" if "**" in parameters else "n, BLOCK"
     kernel = kernel_in(tmp_path, SOURCE.replace(given, parameters).encode())
-    with pytest.raises(ArgumentError, match=words):
+    with pytest.raises(ArgumentError, match=words) as refused:
         kernellab.run(kernel, (1,), torch.ones(64), torch.zeros(64), 64, BLOCK=64)
+    assert refused.value == messages
 
 
 def test_a_debugger_of_a_kernel_whose_file_became_a_pipe_shows_what_was_compiled(

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from tests.kernels import launched
@@ -35,13 +36,13 @@ def test_what_does_not_fit_is_explained_also_without_a_tensor() -> None:
         kernellab.run(launched.add, (8,), BLOCK=128)
 
 
-def test_check_runs_on_copies() -> None:
+def test_check_runs_on_copies(messages: SnapshotAssertion) -> None:
     x, y, z = tensors()
     findings = kernellab.check(
         launched.add, (8,), x, y, z, N, BLOCK=128, outputs="z_ptr", expect={"z_ptr": x + y}
     )
     assert not findings
-    assert "on copies of them (12 kB)" in findings.notes[0]
+    assert findings.notes[0] == messages
     assert (z == 0).all()
     (finding,) = kernellab.check(launched.add, (8,), x, y, z, N + 8, BLOCK=128).of_kind(
         "out-of-bounds"
@@ -50,33 +51,36 @@ def test_check_runs_on_copies() -> None:
 
 
 def test_trace_and_debug_run_on_copies(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], messages: SnapshotAssertion
 ) -> None:
     x, y, z = tensors()
     trace = kernellab.trace(launched.add, (8,), x, y, z, N, BLOCK=128)
-    assert "on copies of them (12 kB)" in trace.notices[0]
+    assert trace.notices[0] == messages
     assert (z == 0).all()
     kernellab.trace(launched.add, (8,), x, y, z, N, BLOCK=128, in_place=True)
     assert torch.equal(z, x + 1)
     z.zero_()
     monkeypatch.setattr(sys, "stdin", io.StringIO("c\n"))
     kernellab.debug(launched.add, (8,), x, y, z, N, BLOCK=128, in_place=True)
-    assert "on copies of them (12 kB)" in capsys.readouterr().out
+    assert capsys.readouterr().out == messages
     assert torch.equal(z, x + 1)
 
 
-def test_accesses_and_bisect_run_on_copies() -> None:
+def test_accesses_and_bisect_run_on_copies(messages: SnapshotAssertion) -> None:
     x, y, z = tensors()
     counts = kernellab.accesses(launched.add, (8,), x, y, z, N, BLOCK=128)
-    assert "on copies of them (12 kB)" in counts.notes[0]
+    assert counts.notes[0] == messages
     bisection = kernellab.bisect(launched.add, (8,), x, y, z, N, BLOCK=128)
     assert bisection.label is None
-    assert "on copies of them (12 kB)" in bisection.notes[0]
+    assert bisection.notes[0] == messages
     diagnosis = kernellab.diagnose(launched.add, x, y, z, N, BLOCK=128, grid=(8,))
     assert any("accesses ran the kernel on the CPU" in note for note in diagnosis.notes)
     assert (z == 0).all()
 
 
-def test_options_of_the_interpreter_bring_a_launch_without_tensors_to_it() -> None:
-    with pytest.raises(kernellab.OptionError, match="only the interpreter takes order"):
+def test_options_of_the_interpreter_bring_a_launch_without_tensors_to_it(
+    messages: SnapshotAssertion,
+) -> None:
+    with pytest.raises(kernellab.OptionError) as refused:
         kernellab.run(launched.add, (8,), *tensors(), N, BLOCK=128, order="reversed")
+    assert refused.value == messages

@@ -12,6 +12,7 @@ import torch
 import triton
 import triton.language as tl
 from IPython.core.interactiveshell import InteractiveShell
+from syrupy.assertion import SnapshotAssertion
 from triton.runtime.jit import JITFunction
 
 import kernellab
@@ -140,14 +141,14 @@ def test_copies_of_views_share_memory_and_results_are_compared_on_the_cpu() -> N
 
 @pytest.mark.parametrize("entry_point", ON_THE_CPU)
 def test_more_than_the_largest_copy_is_refused(
-    entry_point: str, monkeypatch: pytest.MonkeyPatch
+    entry_point: str, monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
 ) -> None:
     monkeypatch.setattr(preparation, "LARGEST_COPY", 3000)
     on_gpu = [one.as_subclass(OnGpu) for one in tensors()]
     words = rf"'add' hold 3.07 kB on a GPU, and {entry_point}, .* copies at most 3 kB there"
     with pytest.raises(ArgumentError, match=words) as caught:
         ENTRY_POINTS[entry_point](launched.add, (2,), *on_gpu, N, BLOCK=128)
-    assert "Or pass copies: x.cpu()." in caught.value.advice
+    assert caught.value.advice == messages
 
 
 def test_hooks_get_the_copies() -> None:
@@ -209,7 +210,9 @@ def test_tensors_in_two_places_and_without_memory_are_refused(entry_point: str) 
 
 
 @pytest.mark.parametrize("kernel", [launched.add, kernellab.TileKernel(launched.add.fn)])
-def test_a_launch_on_a_gpu_stays_tritons(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_on_a_gpu_stays_tritons(
+    kernel: Any, monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
+) -> None:
     """Triton runs the hooks and binds."""
     given: list[Any] = []
 
@@ -221,8 +224,9 @@ def test_a_launch_on_a_gpu_stays_tritons(kernel: Any, monkeypatch: pytest.Monkey
     on_gpu = [one.as_subclass(OnGpu) for one in tensors()]
     with kernellab.interpreted():
         kernel[(2,)](*on_gpu, N, BLOCK=128, options={"num_warps": 8})
-        with pytest.raises(OptionError, match="only the interpreter takes order"):
+        with pytest.raises(OptionError) as refused:
             kernel[(2,)](*on_gpu, N, BLOCK=128, order="reversed")
+        assert refused.value == messages
     assert given == [(4, {"grid": (2,), "warmup": False, "BLOCK": 128, "num_warps": 8})]
 
 
@@ -299,10 +303,12 @@ def test_options_may_be_said_outright(entry_point: str) -> None:
 
 
 @pytest.mark.parametrize("entry_point", ["check", "accesses", "bisect"])
-def test_run_options_that_a_entry_point_does_not_take(entry_point: str) -> None:
+def test_run_options_that_a_entry_point_does_not_take(
+    entry_point: str, messages: SnapshotAssertion
+) -> None:
     with pytest.raises(OptionError, match=f"{entry_point} .*order") as caught:
         ENTRY_POINTS[entry_point](launched.add, (2,), *tensors(), N, BLOCK=128, order="reversed")
-    assert caught.value.advice == "Leave it out."
+    assert caught.value.advice == messages
 
 
 def test_a_magic_leaves_a_kernels_names_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,18 +337,18 @@ def test_a_magic_leaves_a_kernels_names_to_it(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("entry_point", ["check", "run"])
-def test_a_launch_without_its_grid_says_so(entry_point: str) -> None:
+def test_a_launch_without_its_grid_says_so(entry_point: str, messages: SnapshotAssertion) -> None:
     x, y, z = tensors()
-    with pytest.raises(
-        GridError, match=r"The grid must be one to three sizes or a function, got a tensor of shape"
-    ) as told:
+    with pytest.raises(GridError) as told:
         ENTRY_POINTS[entry_point](launched.add, x, y, z, N, BLOCK=64)
-    assert f"{entry_point}(add, (triton.cdiv(n, BLOCK),), ...)" in told.value.advice
+    assert told.value == messages
+    assert "BLOCK" in told.value.advice
 
 
-def test_a_kernel_with_its_grid_is_given_one_by_one() -> None:
-    with pytest.raises(ArgumentError, match="combines the kernel and its grid") as told:
+def test_a_kernel_with_its_grid_is_given_one_by_one(messages: SnapshotAssertion) -> None:
+    with pytest.raises(ArgumentError) as told:
         kernellab.check(kernellab.TileKernel(launched.add)[(4,)], *tensors(), N, BLOCK=64)
+    assert told.value == messages
     assert told.value.advice == "Write add, (4,), ... instead."
 
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 from triton.runtime.jit import JITFunction, KernelInterface
 
 import kernellab
@@ -109,13 +110,13 @@ def test_pre_run_hooks_run_first(add, vectors) -> None:
     assert seen == [(4, 128)]
 
 
-def test_tensors_in_two_places_are_refused(add, vectors) -> None:
+def test_tensors_in_two_places_are_refused(add, vectors, messages: SnapshotAssertion) -> None:
     x, y, _ = vectors
     with pytest.raises(ArgumentError) as caught:
         add[(8,)](x, y, torch.empty(N, device="meta"), N, BLOCK=128)
     message = str(caught.value)
     assert "x_ptr on cpu; y_ptr on cpu; z_ptr on meta" in message
-    assert "Move all of them" in message
+    assert message == messages
     assert caught.value.position is not None
     line = inspect.getsource(launched).splitlines()[caught.value.position.line - 1]
     assert line.startswith("def add(")
@@ -163,9 +164,10 @@ def test_run_takes_a_plain_jit_function(vectors) -> None:
     assert type(launched.add) is JITFunction
 
 
-def test_run_refuses_what_is_no_kernel() -> None:
-    with pytest.raises(ArgumentError, match="is not a Triton kernel"):
+def test_run_refuses_what_is_no_kernel(messages: SnapshotAssertion) -> None:
+    with pytest.raises(ArgumentError) as refused:
         kernellab.run(len, (1,))
+    assert refused.value == messages
 
 
 def test_run_takes_an_autotuned_kernel_and_says_once_that_it_is_not_tuned(capsys) -> None:
@@ -256,14 +258,15 @@ def test_autotuners_of_plain_kernels_are_left_to_triton(monkeypatch) -> None:
 # Still Triton's own
 
 
-def test_triton_takes_it_for_its_own(add) -> None:
+def test_triton_takes_it_for_its_own(add, messages: SnapshotAssertion) -> None:
     assert isinstance(add, JITFunction)
     assert isinstance(add, KernelInterface)
     assert add.cache_key == launched.add.cache_key
     assert repr(add) == f"TileKernel({launched.__name__}:add)"
     assert add.__name__ == "add"
-    with pytest.raises(RuntimeError, match="outside of the scope of a kernel"):
+    with pytest.raises(RuntimeError) as refused:
         add(1)
+    assert refused.value == messages
 
 
 def test_it_can_be_called_by_another_kernel_and_be_wrapped(add, monkeypatch, vectors) -> None:
@@ -386,10 +389,11 @@ def test_without_any_tensor_the_machine_decides(add, monkeypatch) -> None:
     assert preparation.goes_to_gpu(add, (1, 2), {})
 
 
-def test_code_from_elsewhere_is_refused(add, vectors) -> None:
+def test_code_from_elsewhere_is_refused(add, vectors, messages: SnapshotAssertion) -> None:
     """A config may say `ir_override`; the interpreter must not run the kernel's own code instead, unsaid."""
-    with pytest.raises(UnsupportedOperation, match=r"replaces its code with 'other\.ttir'"):
+    with pytest.raises(UnsupportedOperation) as refused:
         add[(8,)](*vectors, N, BLOCK=128, ir_override="other.ttir")
+    assert refused.value == messages
 
 
 def test_an_unknown_option_is_refused(add, vectors) -> None:
@@ -409,8 +413,8 @@ def test_a_tile_kernel_of_a_kernel_has_its_function_and_settings() -> None:
     assert made.do_not_specialize == ["n"]
 
 
-def test_what_is_no_function_makes_no_tile_kernel() -> None:
+def test_what_is_no_function_makes_no_tile_kernel(messages: SnapshotAssertion) -> None:
     autotuned = triton.autotune([triton.Config({})], key=[])(launched.add)
     with pytest.raises(ArgumentError, match="got Autotuner") as refused:
         TileKernel(autotuned)
-    assert "goes around the TileKernel" in str(refused.value)
+    assert refused.value == messages

@@ -9,6 +9,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 from triton.compiler import CompiledKernel
 
 import kernellab
@@ -128,12 +129,11 @@ def test_a_launch_that_fails_is_left_too() -> None:
     assert len(left) == 1
 
 
-@pytest.mark.parametrize(
-    ("given", "words"), [({}, "got neither"), ({"enter": 3}, "enter must be a function, got 3")]
-)
-def test_what_is_no_function_is_refused(given: Any, words: str) -> None:
-    with pytest.raises(kernellab.ArgumentError, match=words):
+@pytest.mark.parametrize("given", [{}, {"enter": 3}])
+def test_what_is_no_function_is_refused(given: Any, messages: SnapshotAssertion) -> None:
+    with pytest.raises(kernellab.ArgumentError) as refused:
         kernellab.on_launch(**given)
+    assert refused.value == messages
 
 
 # Guarded launches: what dies on a GPU is made again on the CPU
@@ -143,15 +143,17 @@ def died() -> None:
     raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
 
-def test_a_launch_that_dies_says_line_and_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_that_dies_says_line_and_lane(
+    monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
+) -> None:
     syncs = iter([lambda: None, died])
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: next(syncs)())
     x, out = torch.ones(16), torch.zeros(24)
     with kernellab.guarded_launches(), pytest.raises(kernellab.GpuFault) as caught:
         launch(on_gpu(), (2, 1, 1), x, out, 24, 2, 16)
     error = caught.value
-    assert "the launch of 'scale' on grid 2x1x1 failed on the GPU" in error.problem
-    assert "illegal memory access" in error.problem
+    assert "scale" in error.problem
+    assert error.problem == messages
     assert "program (1, 0, 0), element 0 of the tile: this load reads x[16]" in error.problem
     assert error.position is not None
     assert error.position.line == scale.starting_line_number + 3
@@ -161,31 +163,38 @@ def test_a_launch_that_dies_says_line_and_lane(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_fault_that_the_checker_does_not_find_is_told_so(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
 ) -> None:
     syncs = iter([lambda: None, died])
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: next(syncs)())
-    with kernellab.guarded_launches(), pytest.raises(kernellab.GpuFault, match="finds no fault"):
+    with kernellab.guarded_launches(), pytest.raises(kernellab.GpuFault) as refused:
         launch(on_gpu(), (1, 1, 1), torch.ones(16), torch.zeros(16), 16, 2, 16)
+    assert refused.value == messages
 
 
-def test_a_fault_of_before_is_no_launchs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_before_is_no_launchs(
+    monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
+) -> None:
     monkeypatch.setattr(torch.cuda, "synchronize", died)
     with (
         kernellab.guarded_launches(),
-        pytest.raises(kernellab.GpuFault, match="an earlier launch failed on the GPU"),
+        pytest.raises(kernellab.GpuFault, match="GPU") as refused,
     ):
         launch(on_gpu(), (1, 1, 1), torch.ones(16), torch.zeros(16), 16, 2, 16)
+    assert refused.value == messages
 
 
-def test_other_errors_stay_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_stay_what_they_are(
+    monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
+) -> None:
     def full() -> None:
         raise RuntimeError("out of memory")
 
     syncs = iter([lambda: None, full])
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: next(syncs)())
-    with kernellab.guarded_launches(), pytest.raises(RuntimeError, match="out of memory"):
+    with kernellab.guarded_launches(), pytest.raises(RuntimeError) as refused:
         launch(on_gpu(), (1, 1, 1), torch.ones(16), torch.zeros(16), 16, 2, 16)
+    assert refused.value == messages
 
 
 def test_launches_of_the_interpreter_need_no_guard() -> None:

@@ -4,6 +4,7 @@ torch's and Triton's own words, and that following it helps.
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 
 from tests.support.first_cells import PLAIN, advice, succeeds
 from tests.support.notebook_session import NotebookSession, StartNotebook
@@ -36,11 +37,10 @@ def test_tensors_of_the_cpu_where_triton_launches_itself(lab):
     assert "%%tilekernel on the first line of the cell" in told
 
 
-def test_a_forgotten_decorator(lab):
+def test_a_forgotten_decorator(lab, messages: SnapshotAssertion):
     succeeds(lab, PLAIN)
     told = advice(lab, "\nscale[(1,)](x, y, BLOCK=16)")
-    assert "scale is a plain function" in told
-    assert "put @triton.jit above its def (Cell In[" in told
+    assert told == messages
     assert ", line 1)" in told
 
 
@@ -58,15 +58,16 @@ def test_a_call_of_a_tile_kernel_without_a_grid(lab):
     succeeds(lab, "scale[(1,)](x, y, BLOCK=16)")
 
 
-def test_lines_of_a_generated_kernel_that_a_cell_does_not_take(lab):
+def test_lines_of_a_generated_kernel_that_a_cell_does_not_take(lab, messages: SnapshotAssertion):
     words = "Could not find an active GPU backend"
     told = advice(lab, f"def set_driver():\n    raise RuntimeError({words!r})\nset_driver()")
-    assert "leave out triton_helpers.set_driver_to_gpu()" in told
-    assert "write filename=None" in advice(lab, "print(__file__)")
+    assert "triton_helpers" in told
+    assert told == messages
+    assert advice(lab, "print(__file__)") == messages
 
 
-def test_a_missing_import(lab):
-    assert "Write import numpy as np first." in advice(lab, "np.zeros(3)")
+def test_a_missing_import(lab, messages: SnapshotAssertion):
+    assert advice(lab, "np.zeros(3)") == messages
 
 
 def test_a_slip_in_a_name(lab):
@@ -74,10 +75,10 @@ def test_a_slip_in_a_name(lab):
     assert "Write tl.constexpr." in advice(lab, "constexpr")
 
 
-def test_what_is_asked_of_a_launch_and_of_a_kernel(lab):
+def test_what_is_asked_of_a_launch_and_of_a_kernel(lab, messages: SnapshotAssertion):
     succeeds(lab, f"%%tilekernel --no-compile\n@triton.jit\n{PLAIN}")
     told = advice(lab, "scale[(1,)](x, y, BLOCK=16) + 1")
-    assert "in the tensors that it stores to" in told
+    assert told == messages
     assert "kernellab.compile(scale, ...).explore" in advice(lab, "scale.explore()")
     assert "kernellab.check(scale, ...)" in advice(lab, "scale.check(x)")
 

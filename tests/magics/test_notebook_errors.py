@@ -3,6 +3,7 @@ the line that the arrow points at, and the kernel lives.
 """
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from tests.support.notebook_session import (
     ADD,
@@ -71,10 +72,10 @@ def test_exception_keeps_its_cause(lab: NotebookSession) -> None:
     assert outcome.arrows[-1] == "7: raise ValueError('v') from e"
 
 
-def test_no_kernel_in_the_cell(lab: NotebookSession) -> None:
+def test_no_kernel_in_the_cell(lab: NotebookSession, messages: SnapshotAssertion) -> None:
     outcome = fails(lab, "%%tilekernel\nno_kernel = 1\n")
     assert outcome.error == "KernelLabError"
-    assert "this cell defines no kernel" in outcome.message
+    assert outcome.message == messages
     assert "@triton.jit" in outcome.message
     assert outcome.arrows == ["1: %%tilekernel"]
     assert lab.ask("no_kernel") == "1"
@@ -91,29 +92,31 @@ def test_await_says_where_it_works(lab: NotebookSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "words"),
+    ("options", "error"),
     [
-        ("--targt sm_90", "OptionError", "Did you mean '--target'?"),
-        ("target sm_90", "OptionError", "Did you mean '--target'?"),
-        ("--target sm_91", "TargetError", "Did you mean 'sm_90'?"),
-        ("--target gfx94", "TargetError", "Did you mean 'gfx942'?"),
-        ("--target", "OptionError", "--target needs a value: --target GPU"),
-        ("--target --no-compile", "OptionError", "--target needs a value"),
-        ("--no-compile=yes", "OptionError", "--no-compile takes no value"),
-        ("--num-warps 3", "OptionError", "a power of two is needed"),
-        ("--num-warps four", "OptionError", "a whole number from 1 is needed"),
-        ("--num-stages 0", "OptionError", "a whole number from 1 is needed"),
-        ("--constexpr BLOCK", "OptionError", "write NAME=VALUE"),
-        ("--constexpr T=tl.float15", "OptionError", "no type 'float15'"),
-        ("--constexpr BLOK=64", "OptionError", "Did you mean 'BLOCK'?"),
-        ('--sig "*fp33"', "ArgumentError", "Did you mean '*fp32'?"),
-        ('--sig "*fp32', "OptionError", "No closing quotation"),
+        ("--targt sm_90", "OptionError"),
+        ("target sm_90", "OptionError"),
+        ("--target sm_91", "TargetError"),
+        ("--target gfx94", "TargetError"),
+        ("--target", "OptionError"),
+        ("--target --no-compile", "OptionError"),
+        ("--no-compile=yes", "OptionError"),
+        ("--num-warps 3", "OptionError"),
+        ("--num-warps four", "OptionError"),
+        ("--num-stages 0", "OptionError"),
+        ("--constexpr BLOCK", "OptionError"),
+        ("--constexpr T=tl.float15", "OptionError"),
+        ("--constexpr BLOK=64", "OptionError"),
+        ('--sig "*fp33"', "ArgumentError"),
+        ('--sig "*fp32', "OptionError"),
     ],
 )
-def test_options(lab: NotebookSession, options: str, error: str, words: str) -> None:
+def test_options(
+    lab: NotebookSession, options: str, error: str, messages: SnapshotAssertion
+) -> None:
     outcome = fails(lab, f"%%tilekernel {options}\n{ADD}")
     assert outcome.error == error
-    assert words in outcome.message
+    assert outcome.message == messages
     assert outcome.arrows == [f"1: %%tilekernel {options}"]
 
 
@@ -142,7 +145,9 @@ def test_a_signature_that_does_not_fit(lab: NotebookSession, signature: str, wor
 # The compiler
 
 
-def test_compilation_error_points_into_the_helper(lab: NotebookSession) -> None:
+def test_compilation_error_points_into_the_helper(
+    lab: NotebookSession, messages: SnapshotAssertion
+) -> None:
     cell = (
         "%%tilekernel --constexpr BLOCK=100\n"
         "@triton.jit\ndef lanes(BLOCK: tl.constexpr):\n    return tl.arange(0, BLOCK)\n"
@@ -150,7 +155,7 @@ def test_compilation_error_points_into_the_helper(lab: NotebookSession) -> None:
     )
     outcome = fails(lab, cell)
     assert outcome.error == "CompileError"
-    assert "arange's range must be a power of 2" in outcome.message
+    assert outcome.message == messages
     assert outcome.arrows == ["4: return tl.arange(0, BLOCK)"]
     assert "Types assumed: x_ptr: *fp32" in outcome.message
 
@@ -174,21 +179,23 @@ def test_one_bad_kernel_hides_no_others_card(lab: NotebookSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("launch", "error", "words"),
+    ("launch", "error"),
     [
-        ("add[(8,)](x, y, z, BLOCK=128)", "MissingArguments", "'add' was not given 'n'"),
-        ("add[(8,)](x, y, z, 1000, 128, 5)", "ArgumentError", "and 6 were given"),
-        ("add[(8,)](x, y, z, 1000)", "MissingArguments", "BLOCK is a tl.constexpr"),
-        ("add[(8,)](x, y, z, 1000, BLOK=128)", "OptionError", "Did you mean 'BLOCK'?"),
-        ("add[(8,)](x, y, z, 1000, BLOCK=128, num_warp=4)", "OptionError", "'num_warps'"),
-        ("add[(8,)]([1.0], y, z, 1000, BLOCK=128)", "ArgumentError", "a list of 1 item"),
-        ("add[(8,)](x, y, z, 1000, BLOCK=100)", "CompileError", "must be a power of 2"),
+        ("add[(8,)](x, y, z, BLOCK=128)", "MissingArguments"),
+        ("add[(8,)](x, y, z, 1000, 128, 5)", "ArgumentError"),
+        ("add[(8,)](x, y, z, 1000)", "MissingArguments"),
+        ("add[(8,)](x, y, z, 1000, BLOK=128)", "OptionError"),
+        ("add[(8,)](x, y, z, 1000, BLOCK=128, num_warp=4)", "OptionError"),
+        ("add[(8,)]([1.0], y, z, 1000, BLOCK=128)", "ArgumentError"),
+        ("add[(8,)](x, y, z, 1000, BLOCK=100)", "CompileError"),
     ],
 )
-def test_arguments(lab: NotebookSession, launch: str, error: str, words: str) -> None:
+def test_arguments(
+    lab: NotebookSession, launch: str, error: str, messages: SnapshotAssertion
+) -> None:
     outcome = fails(lab, launch)
     assert outcome.error == error
-    assert words in outcome.message
+    assert outcome.message == messages
     assert outcome.arrows[0] == f"1: {launch}"
     assert len(outcome.arrows) == 2  # and the line of the kernel
 
@@ -223,7 +230,9 @@ def test_out_of_bounds_load(lab: NotebookSession) -> None:
     ]
 
 
-def test_out_of_bounds_store_writes_nothing_outside(lab: NotebookSession) -> None:
+def test_out_of_bounds_store_writes_nothing_outside(
+    lab: NotebookSession, messages: SnapshotAssertion
+) -> None:
     cell = (
         "%%tilekernel\n"
         "@triton.jit\ndef fill(p):\n    tl.store(p + tl.arange(0, 64), 7.0)\n"
@@ -232,7 +241,7 @@ def test_out_of_bounds_store_writes_nothing_outside(lab: NotebookSession) -> Non
     outcome = fails(lab, cell)
     assert outcome.error == "OutOfBounds"
     assert "p[50]" in outcome.message
-    assert "Nothing was written outside" in outcome.message
+    assert outcome.message == messages
     assert outcome.arrows[-1] == "4: tl.store(p + tl.arange(0, 64), 7.0)"
 
 
@@ -250,29 +259,33 @@ def test_a_zero_size_tensor(lab: NotebookSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    "line",
     [
-        ("%tilecheck ad[(1,)](x, y, z)", "%tilecheck: the notebook has no variable 'ad'\n"),
-        ("%tilecheck np[(1,)](x)", "The module numpy is not a Triton kernel."),
-        ("%tilecheck x[(1,)](x)", "A value of type Tensor is not a Triton kernel."),
-        ("kernellab.check(x, (1,), x)", "A value of type Tensor is not a Triton kernel."),
+        "%tilecheck ad[(1,)](x, y, z)",
+        "%tilecheck np[(1,)](x)",
+        "%tilecheck x[(1,)](x)",
+        "kernellab.check(x, (1,), x)",
     ],
 )
-def test_what_is_checked_is_no_kernel(lab: NotebookSession, line: str, message: str) -> None:
+def test_what_is_checked_is_no_kernel(
+    lab: NotebookSession, line: str, messages: SnapshotAssertion
+) -> None:
     outcome = lab.run(f"import kernellab\n{line}")
     assert outcome.status == "error"
-    assert outcome.message.startswith(message)
+    assert outcome.message == messages
     assert len(outcome.message.splitlines()) < 6
     assert "kernellab/" not in outcome.traceback
     assert len(outcome.arrows) == 1
 
 
-def test_a_step_that_the_trace_does_not_have(lab: NotebookSession) -> None:
+def test_a_step_that_the_trace_does_not_have(
+    lab: NotebookSession, messages: SnapshotAssertion
+) -> None:
     outcome = fails(
         lab, "import kernellab\nkernellab.trace(add, (8,), x, y, z, 1000, BLOCK=128)[99]"
     )
     assert outcome.error == "NoSuchStep"
-    assert outcome.message == "there is no step 99: this trace has steps 0 to 3"
+    assert outcome.message == messages
     assert len(outcome.arrows) == 1
 
 
@@ -287,12 +300,14 @@ def slow(p, n):
 """
 
 
-def test_a_loop_of_many_turns_is_checked_to_its_end_when_told_to(lab: NotebookSession) -> None:
+def test_a_loop_of_many_turns_is_checked_to_its_end_when_told_to(
+    lab: NotebookSession, messages: SnapshotAssertion
+) -> None:
     lab.run(SLOW)
     count = "torch.zeros(1, dtype=torch.int32)"
     stopped = lab.run(f"found = %tilecheck --most-turns 500 slow[(1,)]({count}, 600)\nprint(found)")
-    assert "this loop would end only after 568 more iterations" in stopped.streams["stdout"]
-    assert "or %tilecheck --most-turns N" in " ".join(stopped.streams["stdout"].split())
+    assert stopped.streams["stdout"] == messages
+    assert " ".join(stopped.streams["stdout"].split()) == messages
     ended = lab.run(
         f"found = %tilecheck --most-turns 700 slow[(1,)]({count}, 600)\nprint(len(found))"
     )

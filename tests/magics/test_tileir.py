@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from tests.support.notebook_session import ADD, NotebookSession, StartNotebook
 
@@ -162,42 +163,26 @@ def test_a_launch_that_a_fault_stopped_says_the_types(lab: NotebookSession) -> N
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    "line",
     [
-        ("%tileir", ["the line must name a kernel", "Kernels of this notebook: add"]),
-        ("%tileir ad", ["%tileir: the notebook has no variable 'ad'", "Did you mean 'add'?"]),
-        ("%tileir x", ["%tileir: x is a Tensor, not a kernel", "Kernels of this notebook: add"]),
-        ("%tileir add --taget sm_90", ["unknown option '--taget'", "Did you mean '--target'?"]),
-        ("%tileir add --target sm_80,sm_90,gfx942", ["one target, or two that are compared"]),
-        (
-            "%tileir add --with nothing",
-            [
-                "%tileir: the notebook has no variable 'nothing'",
-                "Evidence of this notebook: costs, report",
-            ],
-        ),
-        ("%tileir nope", ["the notebook has no variable 'nope'\nKernels of this notebook: add"]),
-        ("%tileir add --constexpr BLOCK=64 N=3", ["unknown word 'N=3'", "--constexpr BM=64,BN=32"]),
-        (
-            "%tileir add --with x",
-            [
-                "The explorer cannot show a value of type Tensor",
-                "kernellab.check, kernellab.accesses",
-            ],
-        ),
-        ("%tileir add --with report(", ["write names of variables"]),
-        (
-            "%tileir add --sig '*fp32'",
-            ["'add' was not given", "Launch it first", "--constexpr BLOCK=VALUE and --sig"],
-        ),
+        "%tileir",
+        "%tileir ad",
+        "%tileir x",
+        "%tileir add --taget sm_90",
+        "%tileir add --target sm_80,sm_90,gfx942",
+        "%tileir add --with nothing",
+        "%tileir nope",
+        "%tileir add --constexpr BLOCK=64 N=3",
+        "%tileir add --with x",
+        "%tileir add --with report(",
+        "%tileir add --sig '*fp32'",
     ],
 )
 @pytest.mark.usefixtures("evidence")
-def test_what_it_refuses(lab: NotebookSession, line: str, words: list[str]) -> None:
+def test_what_it_refuses(lab: NotebookSession, line: str, messages: SnapshotAssertion) -> None:
     outcome = lab.run(line)
     assert outcome.error
-    for word in words:
-        assert word in outcome.traceback
+    assert outcome.message == messages
 
 
 def test_help(lab: NotebookSession) -> None:
@@ -223,7 +208,7 @@ def test_tab_completes_names(lab: NotebookSession) -> None:
 
 
 COUNTING = """\
-from kernellab.triton_api import compiling, pipeline
+from kernellab.triton_api import compilation, pipeline
 compiled = []
 def counted(function):
     def call(*args, **keywords):
@@ -231,7 +216,7 @@ def counted(function):
         return function(*args, **keywords)
     return call
 pipeline.compile_watched = counted(pipeline.compile_watched)
-compiling.triton.compile = counted(triton.compile)"""
+compilation.triton.compile = counted(triton.compile)"""
 
 
 @pytest.mark.slow

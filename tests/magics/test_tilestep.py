@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from tests.support.notebook_session import NotebookSession, StartNotebook
 from tests.support.pages import Page
@@ -58,12 +59,11 @@ def test_the_stepper_is_what_the_cell_gives(lab: NotebookSession) -> None:
     assert lab.ask("y.any().item()") == "False"
 
 
-def test_what_is_expected_opens_it_where_the_wrong_element_was_written(lab) -> None:
+def test_what_is_expected_opens_it_where_the_wrong_element_was_written(
+    lab, messages: SnapshotAssertion
+) -> None:
     outcome = lab.run("%tilestep --expect torch.clone scale[(4,)](x, y, 60, BLOCK=16)")
-    assert outcome.still["text/plain"].splitlines()[1] == (
-        "  y_ptr[1] is 0.5, and 1 is expected; 63 of its 64 elements are off. Step 5 of program "
-        "(0, 0, 0) writes it, on line 12."
-    )
+    assert outcome.still["text/plain"].splitlines()[1] == messages
 
 
 def test_the_trace_can_be_kept_and_asked(lab: NotebookSession) -> None:
@@ -114,39 +114,37 @@ def test_a_fault_is_shown_and_does_not_fail_the_cell(lab: NotebookSession) -> No
 
 
 @pytest.mark.parametrize(
-    ("line", "error", "told"),
+    ("line", "error"),
     [
-        (
-            "--program 4 scale[(4,)](x, y, 60, BLOCK=16)",
-            "OptionError",
-            "no program (4, 0, 0) in the grid (4, 1, 1)",
-        ),
-        (
-            "--program one scale[(4,)](x, y, 60, BLOCK=16)",
-            "OptionError",
-            "a program's id must be one to three numbers",
-        ),
-        ("scale(x, y)", "OptionError", "is not a launch"),
-        ("", "OptionError", "no launch is given"),
-        ("--programs 1 scale[(4,)](x)", "OptionError", "Did you mean '--program'"),
-        ("missing[(1,)](x)", "OptionError", "the notebook has no variable 'missing'"),
+        ("--program 4 scale[(4,)](x, y, 60, BLOCK=16)", "OptionError"),
+        ("--program one scale[(4,)](x, y, 60, BLOCK=16)", "OptionError"),
+        ("scale(x, y)", "OptionError"),
+        ("", "OptionError"),
+        ("--programs 1 scale[(4,)](x)", "OptionError"),
+        ("missing[(1,)](x)", "OptionError"),
     ],
 )
-def test_a_line_that_is_wrong(lab: NotebookSession, line: str, error: str, told: str) -> None:
+def test_a_line_that_is_wrong(
+    lab: NotebookSession, line: str, error: str, messages: SnapshotAssertion
+) -> None:
     outcome = lab.run(f"%tilestep {line}")
     assert outcome.error == error
-    assert told in outcome.message
+    assert outcome.message == messages
 
 
 @pytest.mark.parametrize("magic", ["tilestep", "tilecheck", "tiledebug"])
-def test_names_that_nothing_has(lab: NotebookSession, magic: str) -> None:
+def test_names_that_nothing_has(
+    lab: NotebookSession, magic: str, messages: SnapshotAssertion
+) -> None:
     outcome = lab.run(f"%{magic} scal[(4,)](x, y, 60, BLOCK=16)")
     assert outcome.error == "OptionError"
-    assert f"%{magic}: the notebook has no variable 'scal'" in outcome.message
+    assert "scal" in outcome.message
+    assert outcome.message == messages
     assert "Did you mean 'scale'?" in outcome.message
     assert "launch_line.py" not in "".join(outcome.traceback)
     outcome = lab.run(f"%{magic} scale[lambda meta: (meta['BLOCK'],)](x, nowhere, 60, BLOCK=16)")
-    assert "the notebook has no variable 'nowhere'" in outcome.message
+    assert "nowhere" in outcome.message
+    assert outcome.message == messages
 
 
 def test_ctrl_c_leaves_tensors_and_the_notebook_as_they_were(lab: NotebookSession) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from tests.support.notebook_session import NotebookSession, StartNotebook
 
@@ -56,53 +57,29 @@ def test_a_cell_is_run_and_its_launch_tuned(session) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "error", "words"),
+    ("cell", "error"),
     [
-        ("%%tiletune --space BLOCK\nx", "OptionError", "write NAME=VALUE,VALUE,..."),
-        ("%%tiletune\nn = 5", "OptionError", "the cell must end in a launch"),
-        ("%%tiletune\nn + 5", "OptionError", "'n + 5' is not a launch"),
-        (
-            "%%tiletune\ndouble[grid](x, z, n)",
-            "ArgumentError",
-            "'double' has no @triton.autotune, and no space",
-        ),
-        (
-            "%%tiletune --space BLOK=64\ndouble[grid](x, z, n)",
-            "OptionError",
-            "Did you mean 'BLOCK'",
-        ),
-        ("%%tiletune --space BLOCK=64\ny = (1\n", "SyntaxError", "incomplete input"),
-        ("%%tiletune --executor n + 5\nn", "OptionError", "unknown word '+'"),
-        ("%%tiletune --rtol -1\nn", "OptionError", "--rtol -1: a number from 0 is needed"),
-        ("%%tiletune --atol nan\nn", "OptionError", "--atol nan: a number from 0 is needed"),
-        (
-            "%%tiletune --reference x+y\nn",
-            "OptionError",
-            "--reference x+y: a variable's name is needed",
-        ),
-        (f"{TUNES_64} --prune n\n{LAUNCH}", "ArgumentError", "prune must be a function, got 1000"),
-        (
-            f"{TUNES_64} --executor n\n{LAUNCH}",
-            "ArgumentError",
-            "executor must be a concurrent.futures.Executor, got 1000",
-        ),
-        (
-            f"{TUNES_64} --baseline n\n{LAUNCH}",
-            "ArgumentError",
-            "the baseline 'n' must be a function, got 1000",
-        ),
-        (f"{TUNES_64} --reference x\n{LAUNCH}", "ArgumentError", "reference must give results by"),
-        (
-            f"{TUNES_64} --recorded nowhere.json\n{LAUNCH}",
-            "ArchiveError",
-            "There is no file 'nowhere.json'",
-        ),
+        ("%%tiletune --space BLOCK\nx", "OptionError"),
+        ("%%tiletune\nn = 5", "OptionError"),
+        ("%%tiletune\nn + 5", "OptionError"),
+        ("%%tiletune\ndouble[grid](x, z, n)", "ArgumentError"),
+        ("%%tiletune --space BLOK=64\ndouble[grid](x, z, n)", "OptionError"),
+        ("%%tiletune --space BLOCK=64\ny = (1\n", "SyntaxError"),
+        ("%%tiletune --executor n + 5\nn", "OptionError"),
+        ("%%tiletune --rtol -1\nn", "OptionError"),
+        ("%%tiletune --atol nan\nn", "OptionError"),
+        ("%%tiletune --reference x+y\nn", "OptionError"),
+        (f"{TUNES_64} --prune n\n{LAUNCH}", "ArgumentError"),
+        (f"{TUNES_64} --executor n\n{LAUNCH}", "ArgumentError"),
+        (f"{TUNES_64} --baseline n\n{LAUNCH}", "ArgumentError"),
+        (f"{TUNES_64} --reference x\n{LAUNCH}", "ArgumentError"),
+        (f"{TUNES_64} --recorded nowhere.json\n{LAUNCH}", "ArchiveError"),
     ],
 )
-def test_what_cannot_be_tuned_is_said(session, cell, error, words) -> None:
+def test_what_cannot_be_tuned_is_said(session, cell, error, messages: SnapshotAssertion) -> None:
     outcome = session.run(cell)
     assert outcome.error == error
-    assert words in outcome.message
+    assert outcome.message == messages
 
 
 HANGS = """\
@@ -161,10 +138,11 @@ def test_a_sweep_says_that_its_kernel_was_redefined(session) -> None:
 
 
 @pytest.mark.parametrize("option", ["--reference", "--prune", "--baseline", "--executor"])
-def test_a_name_that_nothing_has(session, option) -> None:
+def test_a_name_that_nothing_has(session, option, messages: SnapshotAssertion) -> None:
     outcome = session.run(f"{TUNES_64} {option} gird\n{LAUNCH}")
     assert outcome.error == "OptionError"
-    assert f"%%tiletune {option}: the notebook has no variable 'gird'" in outcome.message
+    assert "gird" in outcome.message
+    assert outcome.message == messages
     assert "Did you mean 'grid'?" in outcome.message
 
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from benchmarks.diagnosed.corpus import PAIRS
@@ -171,7 +172,9 @@ def test_on_an_h200_the_advice_makes_most_of_them_faster() -> None:
     assert f"at least 1.2 times faster for {len(faster)} of {len(pairs)}," in page
 
 
-def test_a_finding_is_a_diagnostic_with_line_cost_evidence_and_advice() -> None:
+def test_a_finding_is_a_diagnostic_with_line_cost_evidence_and_advice(
+    messages: SnapshotAssertion,
+) -> None:
     slow, _ = both([one.name for one in PAIRS].index("scale-columns"))
     first = slow[0]
     assert isinstance(first, Diagnostic)
@@ -180,17 +183,19 @@ def test_a_finding_is_a_diagnostic_with_line_cost_evidence_and_advice() -> None:
     assert first.line is not None
     assert first.evidence["sectors a request"] == 32
     assert first.advice
-    assert "32 sectors a request where 4 would do" in str(first)
+    assert str(first) == messages
     again = Diagnostic.from_json(json.loads(json.dumps(first.to_json())))
     assert again.facts["cost"] == first.cost
     assert again.facts["evidence"]["would do"] == 4
 
 
-def test_a_diagnosis_has_a_card_a_table_and_json(tmp_path: Path) -> None:
+def test_a_diagnosis_has_a_card_a_table_and_json(
+    tmp_path: Path, messages: SnapshotAssertion
+) -> None:
     slow, _ = both([one.name for one in PAIRS].index("one-total"))
     text = diagnosis_card(slow).text()
     assert "atomic-contention" in text
-    assert "What costs most" in text
+    assert text == messages
     assert next(iter(slow.table().kind)) == "atomic-contention"
     saved = json.loads(slow.save(tmp_path / "why.json").read_text())
     assert saved["findings"][0]["kind"] == "atomic-contention"
@@ -233,20 +238,24 @@ def test_no_kernel_is_too_strange(name: str, target: str) -> None:
     assert any("grid" in note for note in found.notes)
 
 
-def test_bad_input_says_what_is_wrong() -> None:
+def test_bad_input_says_what_is_wrong(messages: SnapshotAssertion) -> None:
     compilation = compile_entry(entry("vector_add"), "sm_90", "stages")
     with pytest.raises(OptionError, match="compilation for sm_90"):
         kernellab.diagnose(compilation, target="sm_80")
-    with pytest.raises(ArgumentError, match="is not a parameter of"):
+    with pytest.raises(ArgumentError) as refused:
         kernellab.diagnose(compilation, grid=(1,), nonsense=5)
+    assert refused.value == messages
     with pytest.raises(ArgumentError, match="has 5 parameters, got 6 values"):
         kernellab.diagnose(compilation, 1, 2, 3, 4, 5, 6)
-    with pytest.raises(OptionError, match="counts must be True, False, None or counted accesses"):
+    with pytest.raises(OptionError) as option_error:
         kernellab.diagnose(compilation, counts=cast("Any", "yes"))
-    with pytest.raises(ArgumentError, match="nothing to count"):
+    assert option_error.value == messages
+    with pytest.raises(ArgumentError) as refused:
         kernellab.diagnose(compilation, counts=True)
-    with pytest.raises(ArgumentError, match="no launch together with"):
+    assert refused.value == messages
+    with pytest.raises(ArgumentError) as refused:
         kernellab.diagnose(kernellab.diagnose(compilation), grid=(1,))
+    assert refused.value == messages
 
 
 def test_a_sweep_whose_best_is_at_the_edge_of_its_space_says_so() -> None:
@@ -261,7 +270,7 @@ def test_a_sweep_whose_best_is_at_the_edge_of_its_space_says_so() -> None:
         assert one.evidence["best"] in best.values()
 
 
-def test_a_profile_is_diagnosed_kernel_by_kernel() -> None:
+def test_a_profile_is_diagnosed_kernel_by_kernel(messages: SnapshotAssertion) -> None:
     x, out = torch.rand(4096), torch.zeros(4096)
     with kernellab.profile() as session:
         kernellab.run(vector_add, (4,), x, x, out, 4096, BLOCK=1024)
@@ -273,7 +282,7 @@ def test_a_profile_is_diagnosed_kernel_by_kernel() -> None:
     recorded = kernellab.load(ROOT / "benchmarks/data/line_cycles_h200_matmul.klprofile")
     elsewhere = kernellab.diagnose(recorded)
     assert len(elsewhere) == 0
-    assert "matmul: its source is not at hand" in str(elsewhere)
+    assert str(elsewhere) == messages
 
 
 def test_a_report_of_torch_compile_is_diagnosed_kernel_by_kernel() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import triton
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.cli.demo.kernels import matmul, vector_add
@@ -139,10 +140,12 @@ def test_more_work_takes_longer(added: Any) -> None:
     assert times[2] / times[1] == pytest.approx(8, rel=0.15)
 
 
-def test_another_gpu_is_scaled_and_said_to_be(added: Any, vector: Any) -> None:
+def test_another_gpu_is_scaled_and_said_to_be(
+    added: Any, vector: Any, messages: SnapshotAssertion
+) -> None:
     slower = added.estimate((1024,), vector, vector, vector, SIZE, gpu="h100")
     assert slower.lower_bound == pytest.approx(12 * SIZE / 3.35e6)
-    assert "not tested there" in slower.accuracy
+    assert slower.accuracy == messages
 
 
 def test_a_roofline_has_operations_bytes_and_the_place(added: Any, vector: Any) -> None:
@@ -231,14 +234,14 @@ def test_products_of_instructions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "words"),
+    ("arguments", "error"),
     [
-        (lambda x: (x, x, x, "i32"), ArgumentError, "Only the type of 'n' is known"),
-        (lambda x: (x.half(), x, x, 8), ArgumentError, "was compiled for"),
-        (lambda x: (x, x, x, None), ArgumentError, "'n' is None"),
-        (lambda x: (torch.ones(8).to_sparse(), x, x, 8), ArgumentError, "layout torch.sparse_coo"),
-        (lambda x: (x, x), MissingArguments, "also takes out_ptr, n"),
-        (lambda x: (x, x, x, 8, 1024, 9), ArgumentError, "takes 5 arguments, got 6"),
+        (lambda x: (x, x, x, "i32"), ArgumentError),
+        (lambda x: (x.half(), x, x, 8), ArgumentError),
+        (lambda x: (x, x, x, None), ArgumentError),
+        (lambda x: (torch.ones(8).to_sparse(), x, x, 8), ArgumentError),
+        (lambda x: (x, x), MissingArguments),
+        (lambda x: (x, x, x, 8, 1024, 9), ArgumentError),
     ],
 )
 def test_arguments_that_do_not_fit(
@@ -246,18 +249,21 @@ def test_arguments_that_do_not_fit(
     vector: Any,
     arguments: Callable[[Any], tuple[Any, ...]],
     error: type[Exception],
-    words: str,
+    messages: SnapshotAssertion,
 ) -> None:
-    with pytest.raises(error, match=words):
+    with pytest.raises(error) as refused:
         added.estimate((4,), *arguments(vector))
+    assert refused.value == messages
 
 
-def test_gpus_and_times_that_are_none(added: Any, vector: Any) -> None:
+def test_gpus_and_times_that_are_none(added: Any, vector: Any, messages: SnapshotAssertion) -> None:
     arguments = ((1024,), vector, vector, vector, SIZE)
-    with pytest.raises(OptionError, match="gpu must be one of"):
+    with pytest.raises(OptionError) as refused:
         added.estimate(*arguments, gpu="h20000")
-    with pytest.raises(OptionError, match="is of sm_80"):
+    assert refused.value == messages
+    with pytest.raises(OptionError, match="sm_80") as refused:
         added.estimate(*arguments, gpu="a100")
+    assert refused.value == messages
     with pytest.raises(OptionError, match="must be a time in microseconds"):
         added.roofline(*arguments, microseconds=-1)
     with pytest.raises(ArgumentError, match="no parameter 'num_warps'"):
@@ -274,7 +280,10 @@ def test_targets_that_are_not_calibrated() -> None:
     assert estimated_gpu(kernellab.Target("cuda", "90"), "h100").name == "H100"
 
 
-def test_a_record_without_its_kernel(added: Any, tmp_path: Any, vector: Any) -> None:
+def test_a_record_without_its_kernel(
+    added: Any, tmp_path: Any, vector: Any, messages: SnapshotAssertion
+) -> None:
     loaded = kernellab.load(added.save(tmp_path / "added.json.gz"))
-    with pytest.raises(NotRecorded, match="does not contain it"):
+    with pytest.raises(NotRecorded) as refused:
         loaded.estimate((triton.cdiv(SIZE, 1024),), vector, vector, vector, SIZE)
+    assert refused.value == messages

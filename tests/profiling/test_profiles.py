@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArchiveError, ArgumentError, OptionError, ProfileError
@@ -78,7 +79,7 @@ def test_filters() -> None:
     assert made.filter(include="no such").root.children == ()
 
 
-def test_a_difference_compares_rates_and_not_their_parts() -> None:
+def test_a_difference_compares_rates_and_not_their_parts(messages: SnapshotAssertion) -> None:
     made = made_profile()
     matmul = Scope("matmul<&>", "kernel", {"time (ns)": 1e6, "count": 4, "flops16": 8e11})
     faster = made_profile(root=Scope("ROOT", "root", {}, (Scope("step", "scope", {}, (matmul,)),)))
@@ -88,7 +89,7 @@ def test_a_difference_compares_rates_and_not_their_parts() -> None:
     assert table.loc["rest", "time/ms"] == pytest.approx(-1)
     assert "      -1.000 matmul<&>" in (faster - made).tree("time/ms")
     assert "matmul" in str(faster - made)
-    assert "not of one kind" in str(made - made_profile(measured_by="interpreter"))
+    assert str(made - made_profile(measured_by="interpreter")) == messages
 
 
 def test_lines_and_perturbation() -> None:
@@ -245,20 +246,23 @@ def test_chrome_traces_nest(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    "content",
     [
-        ('[{"frame": 5, "children": []}]', "a frame"),
-        ('[{"children": []}]', "a list with a tree"),
-        ('[{"frame": {"name": "a"}, "metrics": {"time (ns)": 1e301}, "children": []}]', "damaged"),
-        ('{"traceEvents": 5}', "should be a list"),
-        ('{"traceEvents": [{"ph": "X", "ts": 1e300}]}', "time of an event is out of range"),
-        ('[{"frame": {"name": "a"}, "metrics": {}, "children": [', "cut off"),
+        '[{"frame": 5, "children": []}]',
+        '[{"children": []}]',
+        '[{"frame": {"name": "a"}, "metrics": {"time (ns)": 1e301}, "children": []}]',
+        '{"traceEvents": 5}',
+        '{"traceEvents": [{"ph": "X", "ts": 1e300}]}',
+        '[{"frame": {"name": "a"}, "metrics": {}, "children": [',
     ],
 )
-def test_foreign_files_that_are_none_are_refused(tmp_path: Path, content: str, words: str) -> None:
+def test_foreign_files_that_are_none_are_refused(
+    tmp_path: Path, content: str, messages: SnapshotAssertion
+) -> None:
     (tmp_path / "p").write_text(content)
-    with pytest.raises(ArchiveError, match=words):
+    with pytest.raises(ArchiveError) as refused:
         kernellab.load(tmp_path / "p")
+    assert refused.value == messages
 
 
 def test_a_hatchet_file_nested_too_deeply_is_refused(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from tests.support.source_files import ROOT
@@ -93,11 +94,11 @@ def test_shares_are_those_of_nsight_compute() -> None:
         assert abs(ours - theirs) < 0.12, (name, ours, theirs)
 
 
-def test_the_saved_profile_opens_anywhere(tmp_path: Path) -> None:
+def test_the_saved_profile_opens_anywhere(tmp_path: Path, messages: SnapshotAssertion) -> None:
     profile = kernellab.load(SAVED)
-    assert profile.origin == "cycles of line scopes, NVIDIA H200 (sm_90)"
+    assert profile.origin == messages
     (kernel,) = profile.root.children
-    assert [one.name for one in kernel.children] == ["prologue", "loop of line 60", "epilogue"]
+    assert [one.name for one in kernel.children] == messages
     assert profile.lines["share"].sum() == pytest.approx(1)
     timeline = profile.timeline()
     assert set(timeline.records["warp"]) == set(range(8))

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from kernellab.compiler.machine_code.instructions import padding_of
 from kernellab.errors import ProfileError
@@ -128,9 +129,10 @@ def test_nearly_all_stalls_have_a_line_of_the_kernel() -> None:
         )
 
 
-def test_the_other_recording_is_refused() -> None:
-    with pytest.raises(ProfileError, match="of 'softmax_rows', and the compilation of 'matmul'"):
+def test_the_other_recording_is_refused(messages: SnapshotAssertion) -> None:
+    with pytest.raises(ProfileError, match="softmax_rows") as refused:
         compilation("matmul").explore(profile("softmax"))
+    assert refused.value == messages
 
 
 def test_the_recording_is_small_and_names_no_folder_of_a_user() -> None:

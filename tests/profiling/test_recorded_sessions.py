@@ -7,6 +7,7 @@ import statistics
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from tests.support.source_files import ROOT
@@ -57,9 +58,9 @@ def test_samples_are_on_the_lines_of_kernels() -> None:
     assert "matmul" in str(samples.tree("num_samples"))
 
 
-def test_cycles_of_lines_have_a_timeline() -> None:
+def test_cycles_of_lines_have_a_timeline(messages: SnapshotAssertion) -> None:
     found = opened("lines.klprofile")
-    assert found.measured_by == "cycles of line scopes"
+    assert found.measured_by == messages
     assert found.perturbation.ratio < 1.3
     assert found.lines["share"].sum() == pytest.approx(1)
     hot = found.lines.groupby("line")["share"].sum()

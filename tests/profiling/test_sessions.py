@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArgumentError, KernelFault, OptionError, ProfileError
@@ -211,9 +212,10 @@ def _end_all() -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_cupti_proton_is_told_and_nothing_is_left_on() -> None:
-    with pytest.raises(ProfileError, match="Proton cannot profile here"):
+def test_without_cupti_proton_is_told_and_nothing_is_left_on(messages: SnapshotAssertion) -> None:
+    with pytest.raises(ProfileError) as refused:
         kernellab.profile(backend="cupti").start()
+    assert refused.value == messages
     flags = sys.modules["triton.profiler.flags"].flags
     assert not flags.profiling_on
     launch_named()

@@ -121,7 +121,7 @@ def files_in(*paths: str) -> list[Path]:
         text=True,
         check=True,
     ).stdout.splitlines()
-    suffixes = {".py", ".md", ".ipynb", ".ts"}
+    suffixes = {".py", ".md", ".ipynb", ".toml", ".ts"}
     names = (ROOT / name for name in listed if "static/" not in name)
     return [file for file in names if file.suffix in suffixes and file.exists()]
 

@@ -408,16 +408,16 @@ assert made.occupancy().most_warps == 48, made.occupancy()
 PASS_NOTE = Recipe(
     heading="Add a note on a pass",
     edits={
-        "kernellab/compiler/pass_notes.py": (
+        "kernellab/compiler/pass_notes.toml": (
             Insert(
-                "    CLEANING: {\n",
-                '        "example_pass": "An example. Look for nothing.",\n',
+                '["Cleaning up"]\n',
+                'example_pass = "An example. Look for nothing."\n',
             ),
         ),
     },
     proof="""
-from kernellab.compiler.pass_notes import note_of
-assert "Look for nothing" in note_of("example_pass").text
+from kernellab.compiler.passes import pass_notes
+assert "Look for nothing" in pass_notes()["example_pass"].text
 """,
 )
 

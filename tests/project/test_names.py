@@ -23,6 +23,7 @@ from kernellab.common.text import string_of_assembly, string_of_ir, value_name
 from kernellab.errors import CompileError, KernelFault, OutOfBounds, SourcePosition
 from tests.kernels import unicode_names
 from tests.support.notebook_session import StartNotebook
+from tests.support.python_processes import python_path
 from tests.support.versions import LOCATES_WHOLE_CALLS
 
 ROOT = Path(__file__).parents[2]
@@ -294,7 +295,7 @@ def test_tritons_own_library_in_such_a_folder(load: Load, tmp_path: Path) -> Non
     home.mkdir()
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(home), "TMPDIR": str(home)},
+        env={**os.environ, "PYTHONPATH": python_path(ROOT), "HOME": str(home), "TMPDIR": str(home)},
         capture_output=True,
         text=True,
         timeout=200,

@@ -20,6 +20,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from kernellab.cli import main as terminal
 from kernellab.common.arguments import spread_constexprs
 from tests.project.pages import FILES, LIBRARY_FILE, NOT_RUN, SETUP, TYPED, Block, blocks_of, pages
+from tests.support.python_processes import python_path
 from tests.support.source_files import ROOT
 
 BLOCKS = {page: blocks_of(ROOT / page) for page in (str(p.relative_to(ROOT)) for p in pages())}
@@ -68,7 +69,7 @@ def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **around},
+        env={**os.environ, "PYTHONPATH": python_path(ROOT), **around},
         check=False,
     )
     assert ran.returncode == 0, ran.stderr

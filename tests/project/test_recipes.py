@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.project.recipes import RECIPES, Recipe
+from tests.support.python_processes import python_path
 from tests.support.source_files import ROOT
 
 
@@ -71,7 +72,7 @@ def test_an_example_of_each_recipe_works(recipe: Recipe, tmp_path: Path) -> None
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": python_path(tmp_path)},
         timeout=240,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kernellab.common.system import interrupted_afterwards
-from tests.support.strict_python import STRICT
+from tests.support.python_processes import STRICT, python_path
 
 PROGRAM = textwrap.dedent("""
     import torch
@@ -41,7 +41,7 @@ def run(
     root = str(Path(__file__).parents[2])
     return subprocess.run(
         [sys.executable, *flags, str(script)],
-        env={**around, "PYTHONPATH": root, **environment},
+        env={**around, "PYTHONPATH": python_path(root), **environment},
         capture_output=True, text=True, check=False, timeout=200, cwd=tmp_path,
     )  # fmt: skip
 

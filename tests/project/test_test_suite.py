@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,19 @@ def test_browsers_servers_and_kernels_are_fixtures(name: str) -> None:
         if parts(found)[0] == "tests" and name in found.names
     ]
     assert not makers, "\n".join(makers)
+
+
+def test_pages_of_messages_have_sections_of_tests_alone() -> None:
+    """A section whose test is gone or renamed would be read as a message that exists."""
+    pages = sorted((ROOT / "tests/messages").glob("*.txt"))
+    assert pages
+    for page in pages:
+        files = (file for file in suite() if package_of(file) == page.stem)
+        defined = {
+            name for file in files for name in re.findall(r"def (test_\w+)", file.read_text())
+        }
+        named = set(re.findall(r"^# name: (\w+)", page.read_text(), re.MULTILINE))
+        assert named <= defined, f"{page.name} has sections of {sorted(named - defined)}"
 
 
 def test_who_sends_ctrl_c_sets_its_handler() -> None:

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.support.strict_python import STRICT
+from tests.support.python_processes import STRICT
 from tools import capabilities, torch_index
 
 

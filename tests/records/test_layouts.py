@@ -16,6 +16,7 @@ import numpy
 import pytest
 import triton
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 from triton._C.libtriton import linear_layout
 
 import kernellab
@@ -353,15 +354,16 @@ def test_the_formula_of_nvmma_shared_is_tritons(shape, transposed, width, monkey
             assert layout_by_formula(layout, monkeypatch) == layout
 
 
-def test_padded_shared() -> None:
+def test_padded_shared(messages: SnapshotAssertion) -> None:
     layout = Layout.padded_shared(shape=(8, 32), paddings=[(32, 4), (128, 8)], order=(1, 0))
     rows, columns = numpy.indices((8, 32))
     plain = rows * 32 + columns
     assert (layout.offsets() == plain + plain // 32 * 4 + plain // 128 * 8).all()
     assert layout.elements(36).tolist() == [1, 0]
     assert layout.size == 256 + 7 * 4 + 8
-    with pytest.raises(LayoutError, match="nothing at offset 33"):
+    with pytest.raises(LayoutError) as refused:
         layout.elements(33)
+    assert refused.value == messages
     with pytest.raises(LayoutError):
         Layout.parse(layout.encoding, (16, 32))
 
@@ -448,7 +450,7 @@ def test_slice_and_linear() -> None:
     assert (again.all_elements() == parent.all_elements()).all()
 
 
-def test_numbers_alone_do_for_one_dimension() -> None:
+def test_numbers_alone_do_for_one_dimension(messages: SnapshotAssertion) -> None:
     plain = Layout.blocked(
         shape=64, size_per_thread=1, threads_per_warp=32, warps_per_cta=2, order=0
     )
@@ -459,7 +461,7 @@ def test_numbers_alone_do_for_one_dimension() -> None:
     )
     listed = Layout.linear(shape=8, register=[1], lane=[2, 4])
     assert listed.elements(lane=3, register=[0, 1]).tolist() == [[6], [7]]
-    with pytest.raises(LayoutError, match=r"Expected a list of integers, got \[1\.5\]"):
+    with pytest.raises(LayoutError) as refused:
         Layout.blocked(
             shape=64,
             size_per_thread=cast(Any, [1.5]),
@@ -467,8 +469,10 @@ def test_numbers_alone_do_for_one_dimension() -> None:
             warps_per_cta=2,
             order=0,
         )
-    with pytest.raises(LayoutError, match="Expected a list of vectors, got 1"):
+    assert refused.value == messages
+    with pytest.raises(LayoutError) as refused:
         Layout.linear(shape=8, register=cast(Any, 1), lane=[2, 4])
+    assert refused.value == messages
 
 
 def test_arrays_agree_with_single_answers() -> None:
@@ -491,7 +495,7 @@ def test_arrays_agree_with_single_answers() -> None:
     assert layout.vector_width(64, most_bits=64) == 1
 
 
-def test_holders_of_many_elements() -> None:
+def test_holders_of_many_elements(messages: SnapshotAssertion) -> None:
     layout = Layout.blocked(
         shape=(8, 32),
         size_per_thread=(1, 4),
@@ -509,14 +513,16 @@ def test_holders_of_many_elements() -> None:
         list(one) for one in layout.holders((1, 1))
     ]
     assert layout.holders(numpy.array([1, 1])) == layout.holders((1, 1))
-    with pytest.raises(LayoutError, match=r"8x32 has no element \(8, 1\)"):
+    with pytest.raises(LayoutError) as refused:
         layout.holders([[0, 0], [8, 1]])
+    assert refused.value == messages
     with pytest.raises(LayoutError, match=r"shape \(\.\.\., 2\), got int64 of shape \(1, 3\)"):
         layout.holders([[0, 0, 0]])
     with pytest.raises(LayoutError, match="got float64 of shape"):
         layout.holders([[0.5, 0]])
-    with pytest.raises(LayoutError, match="has no element"):
+    with pytest.raises(LayoutError) as refused:
         layout.holders(cast(Any, [[0, 0], [1]]))
+    assert refused.value == messages
 
 
 def test_places_of_many_elements() -> None:
@@ -580,7 +586,9 @@ def test_what_a_picture_leaves_out_of_more_dimensions() -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(4, 1), (1, 4), (2, 2), (8, 4)])
-def test_what_moves_is_what_the_nearest_holders_say(before: int, after: int) -> None:
+def test_what_moves_is_what_the_nearest_holders_say(
+    before: int, after: int, messages: SnapshotAssertion
+) -> None:
     source, destination = line_of(before, 512), line_of(after, 512)
     expected: dict[str, int] = {}
     for index in range(512):
@@ -595,11 +603,12 @@ def test_what_moves_is_what_the_nearest_holders_say(before: int, after: int) -> 
     assert dict(source.moves_to(destination)) == expected
     moving = sum(count for way, count in expected.items() if way in ("lane", "warp", "block"))
     assert moving == elements_moved(source, destination)
-    with pytest.raises(LayoutError, match="the shapes differ"):
+    with pytest.raises(LayoutError) as refused:
         source.moves_to(line_of(4))
+    assert refused.value == messages
 
 
-def test_described_in_words() -> None:
+def test_described_in_words(messages: SnapshotAssertion) -> None:
     layout = Layout.blocked(
         shape=(64, 64),
         size_per_thread=(1, 8),
@@ -612,7 +621,7 @@ def test_described_in_words() -> None:
         "4 warps of 32 lanes; each thread holds 32 elements, in runs of 8 along dimension 1"
         in words
     )
-    assert "The lanes of a warp lie at 4x8 positions" in words
+    assert words == messages
     assert "The warps lie at 4x1 positions" in words
     assert "held once" in words
     narrow = Layout.parse(layout.encoding, (1, 64))
@@ -628,41 +637,42 @@ MMA = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1]
 
 
 @pytest.mark.parametrize(
-    ("encoding", "shape", "words"),
+    ("encoding", "shape"),
     [
-        ("#ttg.blocked<{sizePerThread = [1, 4", (16, 16), "unbalanced"),
-        ("#blocked", (16, 16), "undefined symbol alias id 'blocked'"),
-        ("blocked", (16, 16), "'blocked' is not an encoding"),
-        ("", (16, 16), "'' is not an encoding"),
-        (BLOCKED, (24, 16), "powers of two, and a tile of 24x16"),
-        (BLOCKED, (16,), "2 dimensions, and 16 has 1"),
-        (BLOCKED, (0, 16), "0x16 has no elements"),
-        (BLOCKED.replace("[1, 4]", "[1, 3]"), (16, 16), "power of two"),
-        (f"#ttg.slice<{{dim = 2, parent = {BLOCKED}}}>", (16,), "less than the parent rank"),
-        (MMA.replace("Major = 3", "Major = 5"), (64, 64), "version"),
-        (MMA.replace("Major = 3", "Major = 9"), (64, 64), "There is no mma of version 9|got 9"),
-        (BLOCKED, (1 << 20, 2), "has 2,097,152 elements, and Triton's tiles have at most 1,048,576"),
-        (BLOCKED, ("a", 4), r"must be integers, got \('a', 4\)"),
-        (BLOCKED, (4.0, 4), "The shape of a tile must be integers"),
-        (BLOCKED, 16, "2 dimensions, and 16 has 1"),
-        (BLOCKED, None, "The shape of a tile must be integers, got None"),
-        (None, (16, 16), "None is not an encoding"),
-        ("#other.layout<1>", (16, 16), "there is no dialect 'other'"),
-        (LINEAR.format("[0, 3]"), (8, 8), "lead to 4 elements of the 8 in 2x4"),
-        (LINEAR.format("[0, 1, 1]"), (8, 8), r"\[0, 1, 1\] of .* is not an index into a tile of 2 dimensions"),
-        (LINEAR.format("[0, -1]"), (8, 8), r"\[0, -1\] of .* is not an index"),
-        (f"#ttg.slice<{{dim = 0, parent = {LINEAR.format('[0, 3]')}}}>", (8,), "lead to 4 elements"),
-        ("#ttg.swizzled_shared<{vec = 8, perPhase = 0, maxPhase = 8, order = [1, 0]}>", (64, 64), "perPhase is 0"),
-        ("#ttg.swizzled_shared<{vec = 3, perPhase = 1, maxPhase = 8, order = [1, 0]}>", (64, 64), "vec is 3 .* power of two"),
-        ("#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 17}>", (64, 64), r"in \[8, 16, 32, 64\]|multiple of 8; got 17"),
-        ("#ttg.amd_rotating_shared<{vec = 8, perPhase = 1, maxPhase = 7, order = [1, 0]}>", (64, 64), "maxPhase is 7"),
-        ("#ttg.amd_rotating_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>", (64,), "rank must be|2 dimensions"),
-        ("#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16}>", (4, 4), "too small|at least 8 rows"),
+        ("#ttg.blocked<{sizePerThread = [1, 4", (16, 16)),
+        ("#blocked", (16, 16)),
+        ("blocked", (16, 16)),
+        ("", (16, 16)),
+        (BLOCKED, (24, 16)),
+        (BLOCKED, (16,)),
+        (BLOCKED, (0, 16)),
+        (BLOCKED.replace("[1, 4]", "[1, 3]"), (16, 16)),
+        (f"#ttg.slice<{{dim = 2, parent = {BLOCKED}}}>", (16,)),
+        (MMA.replace("Major = 3", "Major = 5"), (64, 64)),
+        (MMA.replace("Major = 3", "Major = 9"), (64, 64)),
+        (BLOCKED, (1 << 20, 2)),
+        (BLOCKED, ("a", 4)),
+        (BLOCKED, (4.0, 4)),
+        (BLOCKED, 16),
+        (BLOCKED, None),
+        (None, (16, 16)),
+        ("#other.layout<1>", (16, 16)),
+        (LINEAR.format("[0, 3]"), (8, 8)),
+        (LINEAR.format("[0, 1, 1]"), (8, 8)),
+        (LINEAR.format("[0, -1]"), (8, 8)),
+        (f"#ttg.slice<{{dim = 0, parent = {LINEAR.format('[0, 3]')}}}>", (8,)),
+        ("#ttg.swizzled_shared<{vec = 8, perPhase = 0, maxPhase = 8, order = [1, 0]}>", (64, 64)),
+        ("#ttg.swizzled_shared<{vec = 3, perPhase = 1, maxPhase = 8, order = [1, 0]}>", (64, 64)),
+        ("#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 17}>", (64, 64)),
+        ("#ttg.amd_rotating_shared<{vec = 8, perPhase = 1, maxPhase = 7, order = [1, 0]}>", (64, 64)),
+        ("#ttg.amd_rotating_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>", (64,)),
+        ("#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16}>", (4, 4)),
     ],
 )  # fmt: skip
-def test_bad_encodings_and_shapes(encoding: Any, shape: Any, words: str) -> None:
-    with pytest.raises(LayoutError, match=words):
+def test_bad_encodings_and_shapes(encoding: Any, shape: Any, messages: SnapshotAssertion) -> None:
+    with pytest.raises(LayoutError) as refused:
         Layout.parse(encoding, shape)
+    assert refused.value == messages
 
 
 @pytest.mark.parametrize(
@@ -682,46 +692,54 @@ def test_layouts_of_another_target(encoding: str, target: str, words: str) -> No
         Layout.parse(BLOCKED, (64, 64), "sm_42")
 
 
-def test_what_a_layout_does_not_have() -> None:
+def test_what_a_layout_does_not_have(messages: SnapshotAssertion) -> None:
     layout = Layout.parse(BLOCKED, (16, 32))
     assert isinstance(layout, RegisterLayout)
-    with pytest.raises(LayoutError, match=r"16x32 has no element \(16, 0\)"):
+    with pytest.raises(LayoutError) as refused:
         layout.holders((16, 0))
+    assert refused.value == messages
     with pytest.raises(LayoutError, match=r"no element \(1,\)"):
         layout.holders((1,))
     with pytest.raises(LayoutError, match="has lane 0 to 31, got 32"):
         layout.elements(lane=numpy.arange(30, 34))
-    with pytest.raises(LayoutError, match="has no element 5"):
+    with pytest.raises(LayoutError) as refused:
         layout.holders(cast(Any, 5))
-    with pytest.raises(LayoutError, match=r"A lane must be a whole number, got 1\.5"):
+    assert refused.value == messages
+    with pytest.raises(LayoutError) as refused:
         layout.elements(lane=1.5)
-    with pytest.raises(LayoutError, match="The parent is '#x', and has to be a layout"):
+    assert refused.value == messages
+    with pytest.raises(LayoutError) as refused:
         Layout.slice(shape=(16,), dim=0, parent=cast(Any, "#x"))
+    assert refused.value == messages
 
 
-def test_only_misspelled_encodings_are_told_how_to_spell() -> None:
+def test_only_misspelled_encodings_are_told_how_to_spell(messages: SnapshotAssertion) -> None:
     with pytest.raises(LayoutError) as misspelled:
         Layout.parse("#blocked", (16, 16))
-    assert "Encodings are spelled as in TTGIR" in str(misspelled.value)
+    assert "TTGIR" in str(misspelled.value)
+    assert misspelled.value == messages
     with pytest.raises(LayoutError) as unfit:
         Layout.parse(f"#ttg.slice<{{dim = 2, parent = {BLOCKED}}}>", (16,))
     assert "spelled" not in str(unfit.value)
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    "change",
     [
-        (("sizePerThread", "sizePerTread"), "#ttg.blocked has no key 'sizePerTread'; 'sizePerThread' is one, and holds a list of whole numbers"),
-        (("order =", "foo = 3, order ="), r"#ttg.blocked has no key 'foo'. Its keys are sizePerThread,"),
-        (("order = ", "order "), r"'order \[.*\]' in #ttg.blocked is not a key with its value; write NAME = VALUE"),
-        (("blocked", "blokced"), "#ttg.blokced is not a layout. Did you mean '#ttg.blocked'"),
+        ("sizePerThread", "sizePerTread"),
+        ("order =", "foo = 3, order ="),
+        ("order = ", "order "),
+        ("blocked", "blokced"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("around", ["{}", "#ttg.slice<{{dim = 1, parent = {}}}>"])
-def test_a_misspelled_encoding_names_the_key(change: Any, words: str, around: str) -> None:
+def test_a_misspelled_encoding_names_the_key(
+    change: Any, around: str, messages: SnapshotAssertion
+) -> None:
     encoding = around.format(BLOCKED.replace(*change))
-    with pytest.raises(LayoutError, match=words) as raised:
+    with pytest.raises(LayoutError) as raised:
         Layout.parse(encoding, (64, 64) if around == "{}" else (64,))
+    assert raised.value == messages
     assert f"In {encoding}\nTriton says: " in str(raised.value)
 
 
@@ -729,25 +747,28 @@ def test_a_misspelled_encoding_names_the_key(change: Any, words: str, around: st
 @pytest.mark.parametrize(
     ("encoding", "words"),
     [
-        (BLOCKED.replace(", order = [1, 0]", ""), "The key 'order' is missing in #ttg.blocked: a list(.|\n)*must all have the same rank"),
-        (BLOCKED.replace("order = [1, 0]", "order = 4"), r"'order' of #ttg.blocked is 4, and has to be a list of whole numbers, as in \[1, 0\]"),
-        ("#ttg.slice<{dim = 1}>", "The key 'parent' is missing in #ttg.slice: an encoding(.|\n)*Triton ends its process on it"),
-        (f"#ttg.slice<{{dim = 1, paren = {BLOCKED}}}>", "#ttg.slice has no key 'paren'; 'parent' is one(.|\n)*Triton ends its process"),
-        ("#ttg.slice<{dim = 1, parent = 3}>", "'parent' of #ttg.slice is 3, and has to be an encoding"),
-        (f"#ttg.dot_op<{{opIdx = x, parent = {BLOCKED}}}>", r"'opIdx' of #ttg.dot_op is x, and has to be a whole number(.|\n)*expected integer value; failed to parse"),
-        ("#ttg.nvidia_mma<{version = 2, warpsPerCTA = [2, 2], instrShape = [16, 8]}>", "no key 'version'; 'versionMajor' is one"),
-        ("#ttg.linear<{register = [1, 0], lane = [[0, 1]], warp = [], block = []}>", r"'register' of #ttg.linear is \[1, 0\], and has to be a list of basis vectors"),
-        ("#ttg.swizzled_shared<{vec = 8, perPhase = 1, order = [1, 0]}>", "The key 'maxPhase' is missing in #ttg.swizzled_shared(.|\n)*maxPhase is 0"),
-        ("#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = 0, elementBitWidth = 16}>", "'transposed' of #ttg.nvmma_shared is 0, and has to be true or false"),
-        ("#ttg.padded_shared<[32:4] {order = [1, 0], shape = [64, 64]}>", r"#ttg.padded_shared begins with its paddings, .* \[32:\+4\]"),
-        ("#ttg.shared_linear<{offset = [[0, 1], [1, 0]]}>", "The key 'alignment' is missing in #ttg.shared_linear: a whole number"),
-        ("#ttg.nvidia_mma<{versionMajor = 5, versionMinor = 0, warpsPerCTA = [4, 1], CGALayout = [[1, 0]], instrShape = [16, 8]}>", "No thread holds|has no key 'CGALayout'(.|\n)*unexpected key|versionMajor must be 2"),
-        ("#ttng.tensor_memory_encoding<block_m = 128, blockN = 64, colStride = 1>", "no key 'block_m'; 'blockM' is one"),
+        (BLOCKED.replace(", order = [1, 0]", ""), "order"),
+        (BLOCKED.replace("order = [1, 0]", "order = 4"), "order"),
+        ("#ttg.slice<{dim = 1}>", "parent"),
+        (f"#ttg.slice<{{dim = 1, paren = {BLOCKED}}}>", "paren"),
+        ("#ttg.slice<{dim = 1, parent = 3}>", "parent"),
+        (f"#ttg.dot_op<{{opIdx = x, parent = {BLOCKED}}}>", "opIdx"),
+        ("#ttg.nvidia_mma<{version = 2, warpsPerCTA = [2, 2], instrShape = [16, 8]}>", "version"),
+        ("#ttg.linear<{register = [1, 0], lane = [[0, 1]], warp = [], block = []}>", "register"),
+        ("#ttg.swizzled_shared<{vec = 8, perPhase = 1, order = [1, 0]}>", "maxPhase"),
+        ("#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = 0, elementBitWidth = 16}>", "transposed"),
+        ("#ttg.padded_shared<[32:4] {order = [1, 0], shape = [64, 64]}>", "padded_shared"),
+        ("#ttg.shared_linear<{offset = [[0, 1], [1, 0]]}>", "alignment"),
+        ("#ttg.nvidia_mma<{versionMajor = 5, versionMinor = 0, warpsPerCTA = [4, 1], CGALayout = [[1, 0]], instrShape = [16, 8]}>", "CGALayout"),
+        ("#ttng.tensor_memory_encoding<block_m = 128, blockN = 64, colStride = 1>", "block_m"),
     ],
 )  # fmt: skip
-def test_a_key_that_is_wrong_or_missing_is_named(encoding: str, words: str) -> None:
-    with pytest.raises(LayoutError, match=words):
+def test_a_key_that_is_wrong_or_missing_is_named(
+    encoding: str, words: str, messages: SnapshotAssertion
+) -> None:
+    with pytest.raises(LayoutError, match=words) as refused:
         Layout.parse(encoding, (64, 64))
+    assert refused.value == messages
 
 
 # Of a compilation
@@ -805,9 +826,10 @@ def test_printed_a_line_a_tile() -> None:
     assert any(line.endswith("dot op of nvidia mma") for line in lines)
 
 
-def test_a_snapshot_that_is_no_name() -> None:
-    with pytest.raises(ArgumentError, match="3 is not the name of a stage or a pass"):
+def test_a_snapshot_that_is_no_name(messages: SnapshotAssertion) -> None:
+    with pytest.raises(ArgumentError) as refused:
         of_corpus("matmul", "sm_80").layouts(cast(Any, 3))
+    assert refused.value == messages
 
 
 def test_layouts_after_a_pass() -> None:
@@ -834,30 +856,38 @@ def test_a_name_that_was_optimized_away() -> None:
     assert compilation.layouts(runs[last].label)["counts"]
 
 
-def test_a_name_that_was_optimized_away_before_there_were_layouts() -> None:
+def test_a_name_that_was_optimized_away_before_there_were_layouts(
+    messages: SnapshotAssertion,
+) -> None:
     compilation = compiled(unused_tile, "*fp32:16", "*fp32:16", BLOCK=128)
     assert compilation.layouts()["x"]
-    with pytest.raises(LayoutError, match=r"until ttir\.\w+ removed it, before tiles have layouts"):
+    with pytest.raises(LayoutError) as refused:
         compilation.layouts()["doubled"]
+    assert refused.value == messages
     without = compiled(unused_tile, "*fp32:16", "*fp32:16", BLOCK=128, record="stages")
     with pytest.raises(LayoutError, match="record="):
         without.layouts()["doubled"]
 
 
-def test_a_name_that_never_was() -> None:
+def test_a_name_that_never_was(messages: SnapshotAssertion) -> None:
     compilation = of_corpus("matmul", "sm_90")
     with pytest.raises(LayoutError, match="Did you mean 'accumulator'"):
         compilation.layouts()["acumulator"]
-    with pytest.raises(LayoutError, match="is not a tile"):
+    with pytest.raises(LayoutError) as refused:
         compilation.layouts()["K"]
-    with pytest.raises(LayoutError, match="'BLOCK_K' is a constant of this compilation"):
+    assert refused.value == messages
+    with pytest.raises(LayoutError, match="BLOCK_K") as refused:
         compilation.layouts()["BLOCK_K"]
-    with pytest.raises(LayoutError, match="as the kernel does: rows"):
+    assert refused.value == messages
+    with pytest.raises(LayoutError) as refused:
         compilation.layouts()[cast(Any, 0)]
-    with pytest.raises(kernellab.KernelLabError, match="no stage and no pass"):
+    assert refused.value == messages
+    with pytest.raises(kernellab.KernelLabError) as kernel_lab_error:
         compilation.layouts("ttgir.nothing")
-    with pytest.raises(kernellab.KernelLabError, match="have no layouts"):
+    assert kernel_lab_error.value == messages
+    with pytest.raises(kernellab.KernelLabError) as kernel_lab_error:
         compilation.layouts("ttir")
+    assert kernel_lab_error.value == messages
 
 
 @triton.jit
@@ -872,11 +902,14 @@ def nothing(x_ptr):
 
 @pytest.mark.parametrize("stage", ["ttir", "ttgir"])
 @pytest.mark.parametrize(("kernel", "types"), [(one_number, ["*fp32"] * 2), (nothing, ["*fp32"])])
-def test_a_kernel_without_tiles_is_told_so(kernel: Any, types: list[str], stage: str) -> None:
+def test_a_kernel_without_tiles_is_told_so(
+    kernel: Any, types: list[str], stage: str, messages: SnapshotAssertion
+) -> None:
     compilation = kernellab.compile(kernel, *types, target="sm_90")
     assert isinstance(compilation, Compilation)
-    with pytest.raises(kernellab.KernelLabError, match="has no tiles: it computes") as raised:
+    with pytest.raises(kernellab.KernelLabError) as raised:
         compilation.layouts(stage)
+    assert raised.value == messages
     assert "ask for" not in str(raised.value)
     assert not len(compilation.conversions())
 

@@ -21,6 +21,8 @@ from unittest import mock
 
 import torch
 
+from tests.support.python_processes import python_path
+
 
 def _seeded(*makers: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, ...]:
     torch.manual_seed(0)
@@ -54,8 +56,8 @@ def generate(folder: Path) -> dict[str, Path]:
     """The modules of `FUNCTIONS`, by name."""
     root = Path(__file__).parents[2]
     command = [sys.executable, "-m", "tests.support.inductor_kernels", str(folder)]
-    path = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
-    subprocess.run(command, check=True, cwd=root, env={**os.environ, "PYTHONPATH": path})
+    around = {**os.environ, "PYTHONPATH": python_path(root)}
+    subprocess.run(command, check=True, cwd=root, env=around)
     return {name: folder / f"{name}.py" for name in FUNCTIONS}
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArgumentError
@@ -25,15 +27,17 @@ def traced(grid: int = 4, **options: Any) -> kernellab.Trace:
     "expect",
     [torch.add, lambda x_ptr, y_ptr: x_ptr + y_ptr, {"z_ptr": torch.arange(4.0, N + 4)}],
 )
-def test_it_opens_where_the_first_wrong_element_was_written(expect: Any) -> None:
+def test_it_opens_where_the_first_wrong_element_was_written(
+    expect: Any, messages: SnapshotAssertion
+) -> None:
     trace = traced(expect=expect)
     (told,) = trace.notices
-    assert told.startswith("z_ptr[40] is 38, and 44 is expected; 24 of its 64 elements are off.")
+    assert told == messages
     assert trace.first_shown is not None
     step = trace[trace.first_shown]
     assert step.program == (2, 0, 0)
     assert step.line == marked_line(kernels, "writes z")
-    assert f"Step {step.number} of program (2, 0, 0) writes it, on line {step.line}." in told
+    assert re.findall(r"(?:Step|line) (\d+)", told) == [str(step.number), str(step.line)]
     assert f"->{step.line:>5} |" in trace.show().text()
     assert trace.facts.programs == ((0, 0, 0), (2, 0, 0))
 
@@ -44,11 +48,11 @@ def test_a_program_that_was_chosen_is_traced_once() -> None:
     assert trace.first_shown == len(trace) - 1
 
 
-def test_an_element_that_nobody_writes() -> None:
+def test_an_element_that_nobody_writes(messages: SnapshotAssertion) -> None:
     trace = traced(2, expect=torch.add)
     assert trace.first_shown is None
     assert "z_ptr[32] is 0, and 36 is expected" in trace.notices[0]
-    assert "No program writes it" in trace.notices[0]
+    assert trace.notices[0] == messages
 
 
 def test_right_results_are_not_told() -> None:
@@ -56,6 +60,7 @@ def test_right_results_are_not_told() -> None:
     assert traced(expect={"z_ptr": right}).notices == ()
 
 
-def test_what_fits_no_argument_is_refused() -> None:
-    with pytest.raises(ArgumentError, match=r"expect must name tensor arguments of .*, got 'z'"):
+def test_what_fits_no_argument_is_refused(messages: SnapshotAssertion) -> None:
+    with pytest.raises(ArgumentError, match="'z'") as refused:
         traced(expect={"z": torch.zeros(N)})
+    assert refused.value == messages

@@ -15,6 +15,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
@@ -199,27 +200,22 @@ def test_programs_can_be_named_in_every_way() -> None:
 
 
 @pytest.mark.parametrize(
-    ("programs", "told"),
+    "programs",
     [
-        (
-            4,
-            (
-                r"there is no program \(4, 0, 0\) in the grid \(4, 1, 1\)\n.*\(0, 0, 0\) "
-                r"to \(3, 0, 0\)"
-            ),
-        ),
-        ((0, 1, 0), r"no program \(0, 1, 0\) in the grid"),
-        ([0, -1], r"no program \(-1, 0, 0\)"),
-        ("some", "programs must name programs, got 'some'"),
-        ([], r"programs must name programs, got \[\]"),
-        ((0, 0, 0, 0), "must name programs"),
-        (1.5, "programs must name programs, got 1.5"),
+        4,
+        (0, 1, 0),
+        [0, -1],
+        "some",
+        [],
+        (0, 0, 0, 0),
+        1.5,
     ],
 )
-def test_a_program_that_does_not_exist(programs: Any, told: str) -> None:
+def test_a_program_that_does_not_exist(programs: Any, messages: SnapshotAssertion) -> None:
     x = torch.zeros(64)
-    with pytest.raises(OptionError, match=told):
+    with pytest.raises(OptionError) as refused:
         kernellab.trace(traced.beyond, (4,), x, x.clone(), BLOCK=16, programs=programs)
+    assert refused.value == messages
 
 
 def test_programs_that_are_not_traced_run_before_and_after() -> None:
@@ -259,14 +255,14 @@ def test_programs_that_wait_for_each_other() -> None:
 # Steps of other kinds
 
 
-def test_operations_of_the_ir() -> None:
+def test_operations_of_the_ir(messages: SnapshotAssertion) -> None:
     x, y = torch.arange(32.0), torch.zeros(32)
     found = kernellab.trace(
         traced.accumulate, (2,), x, y, 16, 2, BLOCK=16, programs=0, operations=True
     )
     lines = kernellab.trace(traced.accumulate, (2,), x, y, 16, 2, BLOCK=16, programs=0)
     assert len(found) > len(lines)
-    assert repr(found).endswith("operations of program (0, 0, 0))")
+    assert repr(found) == messages
     loads = [step for step in found if step.operation == "tt.load"]
     assert [step.accesses[0].text() for step in loads] == [
         "load of x_ptr: elements 0 to 15 (16 of 16 lanes)",
@@ -552,19 +548,19 @@ def test_arguments_that_share_memory_share_it_in_a_trace() -> None:
     assert x.tolist() == list(range(64))
 
 
-def test_what_launches_refuse_traces_refuse() -> None:
+def test_what_launches_refuse_traces_refuse(messages: SnapshotAssertion) -> None:
     x = torch.zeros(64)
     with pytest.raises(ArgumentError, match="y_ptr"):
         kernellab.trace(traced.beyond, (4,), x, BLOCK=16)
     with pytest.raises(GridError):
         kernellab.trace(traced.beyond, (0,), x, x, BLOCK=16)
-    with pytest.raises(
-        OptionError, match="stage='ttgir' is not available: a trace follows the source's lines"
-    ):
+    with pytest.raises(OptionError, match="ttgir") as refused:
         kernellab.trace(traced.beyond, (4,), x, x, BLOCK=16, stage="ttgir")
+    assert refused.value == messages
     for size in (-1, "64K", True):
-        with pytest.raises(OptionError, match="exact_bytes must be a number of bytes"):
+        with pytest.raises(OptionError, match="exact_bytes") as refused:
             kernellab.trace(traced.beyond, (4,), x, x, BLOCK=16, exact_bytes=size)
+        assert refused.value == messages
     with pytest.raises(OptionError, match="opperations"):
         kernellab.trace(traced.beyond, (4,), x, x, BLOCK=16, opperations=True)
 
@@ -586,7 +582,7 @@ def test_a_trace_that_is_let_go_takes_its_values_with_it() -> None:
 
 
 def test_a_kernel_that_was_defined_anew_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
 ) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.syspath_prepend(tmp_path)
@@ -605,9 +601,9 @@ def test_a_kernel_that_was_defined_anew_is_told(
     file.write_text(source.format(22))
     importlib.reload(module)
     (notice,) = trace.notices_now()
-    assert notice.startswith("one has been defined anew since this trace was recorded")
+    assert notice == messages
     text = trace.show().text()
     assert notice in text
     assert "tl.store(x_ptr, 1)" in text
     monkeypatch.setattr(module, "one", None)
-    assert "has changed in" in trace.notices_now()[0]
+    assert trace.notices_now()[0] == messages

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArchiveError, NotRecorded, SourcePosition
@@ -99,18 +100,18 @@ def test_summaries_survive_where_values_were_not_kept(tmp_path: Path) -> None:
         _ = loaded.at(5).acc
 
 
-def test_the_fault_survives(events: Events, tmp_path: Path) -> None:
+def test_the_fault_survives(events: Events, tmp_path: Path, messages: SnapshotAssertion) -> None:
     fault = TracedFault("OutOfBounds", "load out of <bounds>", SourcePosition("k.py", 3, 7), 4)
     loaded = kernellab.load(events.trace(fault).save(tmp_path / "trace"))
     assert loaded.fault == fault
-    assert repr(loaded).endswith("18 steps of program (0, 0, 0), stopped by OutOfBounds)")
+    assert repr(loaded) == messages
 
 
-def test_an_empty_trace_survives(tmp_path: Path) -> None:
+def test_an_empty_trace_survives(tmp_path: Path, messages: SnapshotAssertion) -> None:
     loaded = kernellab.load(Events(tmp_path).trace().save(tmp_path / "trace"))
     assert (len(loaded), list(loaded.names())) == (0, [])
     assert loaded.find(lambda v: v.acc) is None
-    assert "there are no steps" in loaded.show().text()
+    assert loaded.show().text() == messages
 
 
 # Bad files
@@ -130,21 +131,27 @@ def test_a_source_that_has_changed_is_a_notice(events: Events, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kept", [0.02, 0.5, 0.9, 0.999])
-def test_a_file_that_is_cut_off(events: Events, tmp_path: Path, kept: float) -> None:
+def test_a_file_that_is_cut_off(
+    events: Events, tmp_path: Path, kept: float, messages: SnapshotAssertion
+) -> None:
     path = events.trace().save(tmp_path / "trace")
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * kept)])
-    with pytest.raises(ArchiveError, match="is cut off or damaged"):
+    with pytest.raises(ArchiveError) as refused:
         kernellab.load(path)
+    assert refused.value == messages
 
 
-def test_a_file_with_a_wrong_byte(events: Events, tmp_path: Path) -> None:
+def test_a_file_with_a_wrong_byte(
+    events: Events, tmp_path: Path, messages: SnapshotAssertion
+) -> None:
     path = events.trace().save(tmp_path / "trace")
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0x40
     path.write_bytes(content)
-    with pytest.raises(ArchiveError, match="is cut off or damaged"):
+    with pytest.raises(ArchiveError) as refused:
         kernellab.load(path)
+    assert refused.value == messages
 
 
 def rewritten(path: Path, **changes: object) -> Path:
@@ -158,10 +165,13 @@ def rewritten(path: Path, **changes: object) -> Path:
     return path
 
 
-def test_a_file_of_a_later_version(events: Events, tmp_path: Path) -> None:
+def test_a_file_of_a_later_version(
+    events: Events, tmp_path: Path, messages: SnapshotAssertion
+) -> None:
     path = rewritten(events.trace().save(tmp_path / "trace"), version=2, kernellab="9.1")
-    with pytest.raises(ArchiveError, match=r"is of version 2 .* reads version 1.\n.*KernelLab 9.1"):
+    with pytest.raises(ArchiveError) as refused:
         kernellab.load(path)
+    assert refused.value == messages
 
 
 @pytest.mark.parametrize(
@@ -183,15 +193,20 @@ def test_a_file_that_is_damaged_names_the_place(
         kernellab.load(path)
 
 
-def test_other_zip_files_and_no_file(tmp_path: Path) -> None:
+def test_other_zip_files_and_no_file(tmp_path: Path, messages: SnapshotAssertion) -> None:
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
         archive.writestr("readme", "x")
-    with pytest.raises(ArchiveError, match="no trace that KernelLab saved"):
+    with pytest.raises(ArchiveError) as refused:
         kernellab.load(tmp_path / "other.zip")
-    with pytest.raises(ArchiveError, match="There is no file"):
+    assert refused.value == messages
+    with pytest.raises(ArchiveError) as refused:
         kernellab.load(tmp_path / "none")
+    assert refused.value == messages
 
 
-def test_a_folder_that_is_not_there(events: Events, tmp_path: Path) -> None:
-    with pytest.raises(ArchiveError, match="There is no folder"):
+def test_a_folder_that_is_not_there(
+    events: Events, tmp_path: Path, messages: SnapshotAssertion
+) -> None:
+    with pytest.raises(ArchiveError) as refused:
         events.trace().save(tmp_path / "nowhere" / "trace")
+    assert refused.value == messages

@@ -15,6 +15,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from syrupy.assertion import SnapshotAssertion
 
 from kernellab.errors import ArgumentError, NotRecorded
 from kernellab.tracing.records import Trace
@@ -60,15 +61,17 @@ def test_a_line_of_a_helper_knows_the_line_that_called_it(trace: Trace) -> None:
     assert trace[0].calls == ()
 
 
-def test_turns_count_the_iterations_of_the_loops_around_a_line(trace: Trace) -> None:
+def test_turns_count_the_iterations_of_the_loops_around_a_line(
+    trace: Trace, messages: SnapshotAssertion
+) -> None:
     assert trace[0].turns == ()
     assert [
         (iteration.line, iteration.number) for iteration in trace[2 + 2 * STEPS_PER_ITERATION].turns
     ] == [(3, 2)]
-    assert trace[2].turns[0].header == "for k in range(n)"
+    assert trace[2].turns[0].header == messages
     end = trace[1 + 3 * STEPS_PER_ITERATION].turns[0]  # the header, asked once more
     assert (end.number, end.is_over) == (3, True)
-    assert end.text() == "for k in range(n): over after 3 turns"
+    assert end.text() == messages
     assert [iteration.is_over for iteration in trace[1].turns] == [False]
     assert [iteration.number for iteration in trace[3].turns] == [
         0
@@ -191,10 +194,12 @@ def test_diff_finds_the_first_value_that_differs(tmp_path: Path) -> None:
     assert not first.trace().diff(second.trace(), atol=100.0)
 
 
-def test_diff_of_equal_runs_is_false_and_says_what_was_compared(trace: Trace) -> None:
+def test_diff_of_equal_runs_is_false_and_says_what_was_compared(
+    trace: Trace, messages: SnapshotAssertion
+) -> None:
     found = trace.diff(trace)
     assert not found
-    assert repr(found) == "the runs agree in program (0, 0, 0)\n  13 values compared"
+    assert repr(found) == messages
     whole = Trace(
         dataclasses.replace(trace.facts, grid=(1, 1, 1)),
         trace.steps,
@@ -204,18 +209,17 @@ def test_diff_of_equal_runs_is_false_and_says_what_was_compared(trace: Trace) ->
         trace.checkpoints,
         trace.sources,
     )
-    assert repr(whole.diff(whole)).startswith("the runs agree\n")
+    assert repr(whole.diff(whole)) == messages
 
 
-def test_diff_says_where_nothing_could_be_compared(trace: Trace) -> None:
+def test_diff_says_where_nothing_could_be_compared(
+    trace: Trace, messages: SnapshotAssertion
+) -> None:
     found = trace.diff({"x_ptr": numpy.zeros(trace.arguments["x_ptr"].shape)})
-    assert repr(found).startswith(
-        "nothing could be compared: the traced programs wrote no element of x_ptr"
-    )
+    assert repr(found) == messages
     empty = Trace(trace.facts, (), (), trace.values, trace.arguments, trace.checkpoints, ())
     found = trace.diff(empty)
-    assert repr(found).startswith("nothing could be compared: no variable got a value in both runs")
-    assert "only one of the runs has acc" in repr(found)
+    assert repr(found) == messages
 
 
 def test_diff_tells_where_the_ways_part(tmp_path: Path) -> None:
@@ -250,32 +254,32 @@ def test_diff_with_what_another_launch_left(trace: Trace) -> None:
 
 
 @pytest.mark.parametrize("other", [5, torch.zeros(4)], ids=["a number", "a tensor"])
-def test_diff_says_what_it_takes(trace: Trace, other: Any) -> None:
-    with pytest.raises(
-        ArgumentError, match=r"another Trace, or \{argument name: tensor\}"
-    ) as caught:
+def test_diff_says_what_it_takes(trace: Trace, other: Any, messages: SnapshotAssertion) -> None:
+    with pytest.raises(ArgumentError) as caught:
         trace.diff(other)
+    assert caught.value == messages
     assert type(other).__name__ in caught.value.problem
 
 
 @pytest.mark.parametrize("step", ["a", None, 1.5])
-def test_what_is_no_step_is_refused(trace: Trace, step: Any) -> None:
-    with pytest.raises(ArgumentError, match="must be a Step or its number"):
+def test_what_is_no_step_is_refused(trace: Trace, step: Any, messages: SnapshotAssertion) -> None:
+    with pytest.raises(ArgumentError) as refused:
         trace.at(step)
-    with pytest.raises(ArgumentError, match="must be a Step or its number"):
+    assert refused.value == messages
+    with pytest.raises(ArgumentError) as refused:
         trace.find(lambda _: True, after=step)
+    assert refused.value == messages
 
 
-def test_a_condition_gives_one_truth_value(trace: Trace) -> None:
-    with pytest.raises(ArgumentError, match="takes a function of the variables, got 'x'"):
+def test_a_condition_gives_one_truth_value(trace: Trace, messages: SnapshotAssertion) -> None:
+    with pytest.raises(ArgumentError, match="'x'") as refused:
         trace.find("x")  # type: ignore[arg-type]
+    assert refused.value == messages
     conditions = [lambda v: v.x > 7, lambda v: bool(v.x > 7) and v.k > 0]
     for condition in conditions:
-        with pytest.raises(
-            ArgumentError, match="after step 2, the condition returned a tile"
-        ) as caught:
+        with pytest.raises(ArgumentError) as caught:
             trace.find(condition)
-        assert ".any() or (...).all()" in caught.value.advice
+        assert caught.value == messages
         assert caught.value.position == trace[2].position
     with pytest.raises(ArgumentError, match="the condition raised ValueError: mine") as caught:
         trace.find(_fails)
@@ -286,12 +290,13 @@ def _fails(_: State) -> bool:
     raise ValueError("mine")
 
 
-def test_diff_needs_a_program_in_common(tmp_path: Path) -> None:
+def test_diff_needs_a_program_in_common(tmp_path: Path, messages: SnapshotAssertion) -> None:
     first, second = Events(tmp_path), Events(tmp_path)
     first.run()
     second.run(program=(1, 0, 0))
-    with pytest.raises(ArgumentError, match=r"no program in common: \(0, 0, 0\) and \(1, 0, 0\)"):
+    with pytest.raises(ArgumentError) as refused:
         first.trace().diff(second.trace())
+    assert refused.value == messages
 
 
 # What was not kept
@@ -329,13 +334,16 @@ def test_what_is_too_large_is_computed_again(tmp_path: Path) -> None:
     assert len(asked) == 1  # values that follow come along
 
 
-def test_another_value_the_second_time_is_refused(tmp_path: Path) -> None:
+def test_another_value_the_second_time_is_refused(
+    tmp_path: Path, messages: SnapshotAssertion
+) -> None:
     events = Events(tmp_path, largest=16)
     events.run()
     wrong = {(STEPS_PER_ITERATION, "acc"): numpy.zeros(8, numpy.float32)}
     trace = events.trace(compute_again=lambda _: wrong)
-    with pytest.raises(NotRecorded, match="computed another value"):
+    with pytest.raises(NotRecorded) as refused:
         _ = trace.at(STEPS_PER_ITERATION).acc
+    assert refused.value == messages
 
 
 # Values

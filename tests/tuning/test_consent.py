@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.notebook_session import StartNotebook
+from tests.support.python_processes import python_path
 from tests.support.source_files import ROOT
 
 RECORDED = ROOT / "notebooks/recorded/tuning_h200_matmul.json"
@@ -102,7 +103,7 @@ def in_process(file: Path, *lines: str) -> subprocess.CompletedProcess[str]:
     """A script."""
     return subprocess.run(
         [sys.executable, "-c", SETUP.format(str(file)) + "\n".join(lines)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": python_path(ROOT)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -126,7 +127,7 @@ def test_a_script_is_told_what_runs_once(file: Path) -> None:
 def test_pythons_own_prompt_asks(file: Path) -> None:
     asked = subprocess.run(
         [sys.executable, "-i", "-q"],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHON_BASIC_REPL": "1"},
+        env={**os.environ, "PYTHONPATH": python_path(ROOT), "PYTHON_BASIC_REPL": "1"},
         input=SETUP.format(str(file)) + "known = loaded.with_kernel()\nn\nloaded.knows_kernel\n",
         capture_output=True,
         text=True,

@@ -9,6 +9,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
@@ -43,7 +44,7 @@ def doubled_rows(rows, z_ptr, n, ROWS: tl.constexpr, EVEN: tl.constexpr):
 
 @pytest.mark.slow
 def test_a_config_with_a_hook_a_descriptor_and_a_heuristic_is_the_same_from_a_file(
-    tmp_path,
+    tmp_path, messages: SnapshotAssertion
 ) -> None:
     x, z = torch.randn(80, 64), torch.zeros(80, 64)
     rows = TensorDescriptor.from_tensor(x, [1, 64])
@@ -68,8 +69,9 @@ def test_a_config_with_a_hook_a_descriptor_and_a_heuristic_is_the_same_from_a_fi
     assert torch.equal(z, 2 * x)
     assert rows.block_shape == [32, 64]
     plain = doubled_rows.fn.fn
-    with pytest.raises(ArgumentError, match="the hook 'set_block', which a file can only name"):
+    with pytest.raises(ArgumentError, match="set_block") as refused:
         kernellab.Tuning.load(tmp_path / "rows.json").apply(plain)
+    assert refused.value == messages
     both = again.merged(sweep)
     assert kinds_of(both.compilation(1))["rows"] == "tensordesc<fp32[32,64]>"
 
@@ -85,15 +87,18 @@ def half(x):
 
 
 @pytest.mark.slow
-def test_functions_among_constants_are_found_again_beside_the_kernel(tmp_path) -> None:
+def test_functions_among_constants_are_found_again_beside_the_kernel(
+    tmp_path, messages: SnapshotAssertion
+) -> None:
     kinds = ("*fp32:16", "*fp32:16", "i32")
     sweep = kernellab.tune(applies, None, *kinds, FUNCTION=half, space={"BLOCK": [64]}, workers=1)
     file = sweep.save(tmp_path / "half.json")
     again = kernellab.Tuning.load(file)
     assert repr(again.constants["FUNCTION"]) == repr(half)
     assert again.save(tmp_path / "again.json").read_text() == file.read_text()
-    with pytest.raises(ArgumentError, match="'FUNCTION' of this sweep of 'applies' was the function 'half'"):  # fmt: skip
+    with pytest.raises(ArgumentError, match="FUNCTION") as refused:  # fmt: skip
         again.compilation(0, kernel=applies)  # half is defined in another file than the kernel
+    assert refused.value == messages
     applies.fn.__globals__["half"] = half
     try:
         compiled = again.compilation(0, kernel=applies)
@@ -127,38 +132,30 @@ def saved(tmp_path, **changes):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    "text",
     [
-        (b"", "is not a saved sweep: it is empty"),
-        (b"\xff\xfe\x00", "is not a saved sweep: it is not a text file"),
-        (b"import triton\n", "is not a saved sweep: it does not contain JSON"),
-        (b'{"format":\n "kernel', "ends early or is invalid at line 2, column 2"),
-        (b"[1, 2]", "contains JSON, but not a sweep that KernelLab saved"),
-        (
-            b'{"format": "kernellab.tuning", "version": 0}',
-            "of version 0 of the format; this KernelLab reads version 1",
-        ),
-        (b'{"format": "kernellab.tuning", "version": 2}', "of version 2 of the format"),
-        (b'{"format": "kernellab.tuning", "version": 1}', "is damaged: 'tunings' is missing"),
-        (
-            b'{"format": "kernellab.tuning", "version": 1, "tunings": [{"kernel": "x"}]}',
-            "is damaged",
-        ),
-        (b'{"format": "kernellab.tuning", "version": 1, "tunings": 5}', "is damaged"),
-        (
-            b'{"format": "kernellab.tuning", "version": 1, "tunings": []}',
-            "must contain one sweep, but has 0",
-        ),
+        b"",
+        b"\xff\xfe\x00",
+        b"import triton\n",
+        b'{"format":\n "kernel',
+        b"[1, 2]",
+        b'{"format": "kernellab.tuning", "version": 0}',
+        b'{"format": "kernellab.tuning", "version": 2}',
+        b'{"format": "kernellab.tuning", "version": 1}',
+        b'{"format": "kernellab.tuning", "version": 1, "tunings": [{"kernel": "x"}]}',
+        b'{"format": "kernellab.tuning", "version": 1, "tunings": 5}',
+        b'{"format": "kernellab.tuning", "version": 1, "tunings": []}',
     ],
 )
-def test_a_file_that_is_no_sweep_is_refused(tmp_path, text, words) -> None:
+def test_a_file_that_is_no_sweep_is_refused(tmp_path, text, messages: SnapshotAssertion) -> None:
     file = tmp_path / "bad.json"
     file.write_bytes(text)
-    with pytest.raises(ArchiveError, match=words):
+    with pytest.raises(ArchiveError) as refused:
         kernellab.Tuning.load(file)
+    assert refused.value == messages
 
 
-def test_parts_that_are_none_are_named(tmp_path) -> None:
+def test_parts_that_are_none_are_named(tmp_path, messages: SnapshotAssertion) -> None:
     file = saved(tmp_path)
     data = json.loads(file.read_text())
     (one,) = data["tunings"]
@@ -171,10 +168,9 @@ def test_parts_that_are_none_are_named(tmp_path) -> None:
     one["source"]["modules"] = {}
     one["trials"][0]["constants"] = {"DTYPE": {"dtype": "fp17"}}
     file.write_text(json.dumps(data))
-    with pytest.raises(
-        ArchiveError, match=r"DTYPE\.dtype should be the name of a type of Triton's"
-    ):
+    with pytest.raises(ArchiveError, match="DTYPE") as refused:
         kernellab.Tuning.load(file)
+    assert refused.value == messages
 
 
 @pytest.mark.parametrize(
@@ -190,30 +186,31 @@ def test_times_of_no_clock_are_refused(tmp_path, time: float, words: str) -> Non
         kernellab.Tuning.load(file)
 
 
-def test_sweeps_of_two_kernels_are_not_put_together(tmp_path) -> None:
+def test_sweeps_of_two_kernels_are_not_put_together(tmp_path, messages: SnapshotAssertion) -> None:
     sweep = kernellab.Tuning.load(saved(tmp_path))
-    with pytest.raises(
-        ArgumentError, match=r"differ in their kernel(.|\n)*Only sweeps of one kernel"
-    ):
+    with pytest.raises(ArgumentError) as refused:
         sweep.merged(replace(sweep, kernel="other"))
+    assert refused.value == messages
 
 
-def test_places_that_cannot_be_read_or_written_are_named(tmp_path) -> None:
+def test_places_that_cannot_be_read_or_written_are_named(
+    tmp_path, messages: SnapshotAssertion
+) -> None:
     tuning = kernellab.Tuning.load(saved(tmp_path))
-    with pytest.raises(ArchiveError, match="is a folder, not a file"):
+    with pytest.raises(ArchiveError) as refused:
         kernellab.Tuning.load(tmp_path)
-    with pytest.raises(ArchiveError, match="There is no folder"):
+    assert refused.value == messages
+    with pytest.raises(ArchiveError) as refused:
         tuning.save(tmp_path / "nowhere" / "sweep.json")
+    assert refused.value == messages
 
 
-def test_a_kernel_that_the_file_is_not_of_is_refused(tmp_path) -> None:
+def test_a_kernel_that_the_file_is_not_of_is_refused(tmp_path, messages: SnapshotAssertion) -> None:
     tuning = kernellab.Tuning.load(saved(tmp_path))
-    with pytest.raises(
-        ArgumentError, match="this is a sweep of 'double', but the given kernel is 'applies'"
-    ):
+    with pytest.raises(ArgumentError, match="double") as refused:
         tuning.with_kernel(applies)
+    assert refused.value == messages
     older = replace(tuning, constants={"SCALE": 2})
-    with pytest.raises(
-        ArgumentError, match="with the parameter 'SCALE', which the given kernel does not have"
-    ):
+    with pytest.raises(ArgumentError, match="SCALE") as refused:
         older.with_kernel(double)
+    assert refused.value == messages

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import triton
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from benchmarks.kernels import attention
@@ -49,7 +50,7 @@ def ttgir(tuning: kernellab.Tuning, number: int) -> str:
 
 
 @pytest.mark.slow
-def test_a_saved_sweep_opens_its_configs_by_itself(tmp_path) -> None:
+def test_a_saved_sweep_opens_its_configs_by_itself(tmp_path, messages: SnapshotAssertion) -> None:
     sweep = swept(double, *TYPES)
     again = kernellab.Tuning.load(sweep.save(tmp_path / "sweep.json"))
     assert kept(again) == kept(sweep)
@@ -59,8 +60,9 @@ def test_a_saved_sweep_opens_its_configs_by_itself(tmp_path) -> None:
     )
     line = (ROOT / kept(again).file).read_text().splitlines()[kept(again).line - 1]
     assert line.startswith("def double(")
-    with pytest.raises(ArgumentError, match="which does not contain the kernel") as refused:
+    with pytest.raises(ArgumentError) as refused:
         again.compilation(1)
+    assert refused.value == messages
     assert "from tests.kernels.tuned import double; tuning.with_kernel(double)" in str(
         refused.value
     )
@@ -89,38 +91,41 @@ def test_a_function_among_the_constants_is_kept(tmp_path) -> None:
     assert ttgir(again, 0) == ttgir(sweep, 0)
 
 
-def test_a_file_without_a_source_says_so_and_what_to_do() -> None:
+def test_a_file_without_a_source_says_so_and_what_to_do(messages: SnapshotAssertion) -> None:
     old = json.loads(RECORDED.read_text())
     old["tunings"][0].pop("source", None)
     loaded = from_json(SavedData(old["tunings"][0]), kernellab.Tuning)
     assert loaded.source is None
-    with pytest.raises(ArgumentError, match="has no source to make the kernel from"):
+    with pytest.raises(ArgumentError) as refused:
         loaded.with_kernel()
+    assert refused.value == messages
     (sweep,) = sweeps_data("matmul", "times", [loaded], [], []).sweeps
-    assert "does not contain the kernel's source" in sweep.how_to_open
+    assert sweep.how_to_open == messages
     assert "tuning.with_kernel(matmul).show()" in sweep.how_to_open
     (sweep,) = sweeps_data("", "times", [loaded.with_kernel(matmul)], [], []).sweeps
     assert sweep.how_to_open == ""
 
 
-def test_another_source_than_the_swept_one_is_said(tmp_path) -> None:
+def test_another_source_than_the_swept_one_is_said(tmp_path, messages: SnapshotAssertion) -> None:
     sweep = swept(double, *TYPES)
     text = kept(sweep).text.replace("constexpr(2.0)", "constexpr(3.0)")
     changed = replace(sweep, source=replace(kept(sweep), text=text), live=None)
     assert differs(kept(sweep), kept(changed))
-    assert "differs from that of the kernel that was swept" in changed.with_kernel(double).notes[0]
+    assert changed.with_kernel(double).notes[0] == messages
     assert not replace(sweep, live=None).with_kernel(double).notes
-    assert "of two versions of 'double'" in sweep.merged(changed).notes[0]
+    assert "double" in sweep.merged(changed).notes[0]
+    assert sweep.merged(changed).notes[0] == messages
     comment = replace(
         kept(sweep), text=f"# so\n{kept(sweep).text}".replace("z = 2 x", "twice"), line=7
     )
     assert not differs(kept(sweep), comment)
 
 
-def test_a_damaged_source_is_refused() -> None:
+def test_a_damaged_source_is_refused(messages: SnapshotAssertion) -> None:
     source = kept(double)
     for text in ("def double(:", "double = 3", "import triton_nothing"):
-        with pytest.raises(ArchiveError, match="does not define the kernel here"):
+        with pytest.raises(ArchiveError) as refused:
             replace(source, text=text).kernel_again()
+        assert refused.value == messages
     # A text that Python gives up reading.
     assert differs(source, replace(source, text=f"x = {'-' * 100_000}1"))

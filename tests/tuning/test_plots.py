@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.common.text import percent
@@ -61,7 +62,7 @@ def test_every_kind_draws_what_its_data_says_and_the_data_is_json(kind) -> None:
         assert sorted(data["axes"]) == ["BLOCK", "num_warps"]
 
 
-def test_without_times_resources_are_drawn() -> None:
+def test_without_times_resources_are_drawn(messages: SnapshotAssertion) -> None:
     trials = tuple(trial(number, None, BLOCK=2**number) for number in (3, 1, 2))
     untimed = sweep(trials=(*trials, trial(4, None, Dropped("crash", "gone"), BLOCK=5)))
     drawn = untimed.plot()
@@ -72,7 +73,7 @@ def test_without_times_resources_are_drawn() -> None:
     assert [label.get_text() for label in axes.get_yticklabels()] == ["2", "4", "8"]
     assert list(axes.lines[0].get_xdata()) == [33, 34, 35]
     subtitle, *amounts = [one.get_text() for one in axes.texts]
-    assert "by registers of a thread, the lowest on top" in subtitle
+    assert subtitle == messages
     assert amounts == ["33", "34", "35"]
     assert untimed.plot("occupancy").png().startswith(b"\x89PNG")
     assert sweep().plot().data.kind == "times"
@@ -118,28 +119,30 @@ def test_types_and_functions_are_named_in_the_order_of_the_sweep(tmp_path) -> No
     assert str(loaded.best) == str(found.best)
 
 
-def test_a_lone_config_is_drawn_with_all_its_values() -> None:
+def test_a_lone_config_is_drawn_with_all_its_values(messages: SnapshotAssertion) -> None:
     (axes,) = sweep(trials=(trial(0, 20.0, BLOCK=64),)).plot("times").figure.axes
     assert [one.get_text() for one in axes.get_yticklabels()] == ["64, 4"]
     assert axes.get_ylabel() == "BLOCK, num_warps"
-    with pytest.raises(ArgumentError, match=r"need a parameter that varies, but .* none does"):
+    with pytest.raises(ArgumentError) as refused:
         sweep(trials=(trial(0, 20.0, BLOCK=64),)).plot("parallel")
+    assert refused.value == messages
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_where_every_config_failed_that_is_said(kind: str) -> None:
+def test_where_every_config_failed_that_is_said(kind: str, messages: SnapshotAssertion) -> None:
     trials = [trial(n, None, Dropped("compile error", "no"), BLOCK=n) for n in range(3)]
-    with pytest.raises(
-        ArgumentError, match="no config of this sweep of 'add' was timed or compiled"
-    ):
+    with pytest.raises(ArgumentError, match="add") as refused:
         sweep(trials=tuple(trials)).plot(kind)
+    assert refused.value == messages
 
 
 def in_a_row(us: float) -> Timing:
     return replace(timing(us), method="graph")
 
 
-def test_how_times_were_taken_is_said_in_table_card_plot_and_file(tmp_path) -> None:
+def test_how_times_were_taken_is_said_in_table_card_plot_and_file(
+    tmp_path, messages: SnapshotAssertion
+) -> None:
     warm = sweep(trials=tuple(with_timing(one, in_a_row(5.0)) for one in sweep().trials[:4]))
     assert set(sweep().table["timed by"]) == {
         "do_bench, cold L2",
@@ -147,7 +150,8 @@ def test_how_times_were_taken_is_said_in_table_card_plot_and_file(tmp_path) -> N
     }  # "": the config that was dropped
     assert set(warm.table["timed by"]) == {"CUDA graph, warm L2"}
     assert "Timed by do_bench, cold L2." in tuning_card(sweep()).text()
-    assert "Timed by CUDA graph, warm L2: the kernel is so short" in tuning_card(warm).text()
+    assert "CUDA" in tuning_card(warm).text()
+    assert tuning_card(warm).text() == messages
     assert sweep().plot().data.subtitle.endswith("; do_bench, cold L2")
     assert warm.plot().data.subtitle.endswith("; CUDA graph, warm L2")
     # torch's time beside it was taken in the other way.
@@ -224,58 +228,61 @@ def test_the_documented_plot_of_several_kernels_and_torch_over_sizes_runs(
     assert (tmp_path / "add.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_cannot_be_drawn_is_said() -> None:
+def test_what_cannot_be_drawn_is_said(messages: SnapshotAssertion) -> None:
     untimed = sweep(trials=(trial(0, None, BLOCK=64),))
-    for subject, kind, words in (
-        (sweep(), "heat", "Did you mean 'heatmap'"),
-        (untimed, "times", "no config of this sweep of 'add' was timed"),
-        (sweep(trials=(trial(0, None, Dropped("crash", "gone")),)), "spills", "timed or compiled"),
-        (sweep(trials=(trial(0, 1.0, BLOCK=64),)), "heatmap", "needs two parameters that vary"),
-        (kernellab.Tunings([sweep(key={})]), "sizes", "needs sweeps with one key"),
-        (kernellab.Tunings([sweep()]), "times", "several sweeps have no plot of kind 'times'"),
+    for subject, kind in (
+        (sweep(), "heat"),
+        (untimed, "times"),
+        (sweep(trials=(trial(0, None, Dropped("crash", "gone")),)), "spills"),
+        (sweep(trials=(trial(0, 1.0, BLOCK=64),)), "heatmap"),
+        (kernellab.Tunings([sweep(key={})]), "sizes"),
+        (kernellab.Tunings([sweep()]), "times"),
     ):
-        with pytest.raises(ArgumentError, match=words):
+        with pytest.raises(ArgumentError) as refused:
             subject.plot(kind)
+        assert refused.value == messages
 
 
-def test_the_card_says_the_fastest_the_tie_and_why_others_were_dropped() -> None:
+def test_the_card_says_the_fastest_the_tie_and_why_others_were_dropped(
+    messages: SnapshotAssertion,
+) -> None:
     card = tuning_card(sweep(notes=("interrupted: 3 configs were not tried",)))
     text = card.text()
     assert "add: 5 configs  for sm_90, NVIDIA H200" in text
-    assert "has the lowest median, 10 us, in a tie with 1 other config" in text
+    assert text == messages
     assert "1 × compile error" in text
-    assert "Interrupted: 3 configs were not tried." in text
     assert "&lt;b&gt;will&lt;/b&gt;" in card.html()
     alone = (trial(0, None, BLOCK=64),)
     nowhere = replace(MACHINE, gpu="")
-    assert (
-        "Nothing was timed, which needs a GPU"
-        in tuning_card(sweep(trials=alone, machine=nowhere)).text()
-    )
+    assert "GPU" in tuning_card(sweep(trials=alone, machine=nowhere)).text()
+    assert tuning_card(sweep(trials=alone, machine=nowhere)).text() == messages
     failed = tuning_card(sweep(trials=(trial(0, None, Dropped("crash", "gone"), BLOCK=64),))).text()
     assert "needs a GPU" not in failed  # there was one
-    assert "No config is valid." in failed
+    assert failed == messages
     assert "n=1000" in tunings_card(kernellab.Tunings([sweep()])).text()
 
 
-def test_sweeps_of_one_launch_are_put_together_and_other_gpus_refused() -> None:
+def test_sweeps_of_one_launch_are_put_together_and_other_gpus_refused(
+    messages: SnapshotAssertion,
+) -> None:
     left = sweep(trials=(trial(0, 20.0, BLOCK=64), trial(1, None, BLOCK=128)))
     right = sweep(trials=(trial(0, 10.0, BLOCK=128), trial(1, 30.0, BLOCK=256)))
     both = left.merged(right)
     assert [one.candidate.values["BLOCK"] for one in both.trials] == [64, 128, 256]
     assert [one.number for one in both.trials] == [0, 1, 2]
     assert both.best.candidate.values["BLOCK"] == 128
-    with pytest.raises(
-        ArgumentError, match="one sweep was timed on NVIDIA H200, the other on NVIDIA A100"
-    ):
+    with pytest.raises(ArgumentError, match="NVIDIA") as refused:
         left.merged(sweep(machine=replace(MACHINE, gpu="NVIDIA A100")))
+    assert refused.value == messages
     with pytest.raises(ArgumentError, match=r"differ in their key: \{'n': 1000\} and \{'n': 5\}"):
         left.merged(sweep(key={"n": 5}))
     newer = left.merged(sweep(machine=replace(MACHINE, triton="3.7.1")))
-    assert "merged from sweeps with" in newer.notes[0]
+    assert newer.notes[0] == messages
 
 
-def test_applied_tunings_choose_by_key_and_say_when_they_guess(capsys) -> None:
+def test_applied_tunings_choose_by_key_and_say_when_they_guess(
+    capsys, messages: SnapshotAssertion
+) -> None:
     from tests.kernels.tuned import double
 
     def of(n: int, block: int):
@@ -285,14 +292,17 @@ def test_applied_tunings_choose_by_key_and_say_when_they_guess(capsys) -> None:
     assert applied.choose({"n": 100}).values == {"BLOCK": 32, "num_warps": 4}
     assert capsys.readouterr().err == ""
     assert applied.choose({"n": 5000}).values["BLOCK"] == 128
-    assert capsys.readouterr().err == "double: not tuned for n=5000; uses the config for n=10000\n"
+    assert capsys.readouterr().err == messages
     applied.choose({"n": 5000})
     assert capsys.readouterr().err == ""
-    with pytest.raises(ArgumentError, match="which is missing from the launch"):
+    with pytest.raises(ArgumentError) as refused:
         applied.choose({})
+    assert refused.value == messages
 
 
-def test_the_last_sweep_of_a_key_counts_and_gpus_are_never_mixed() -> None:
+def test_the_last_sweep_of_a_key_counts_and_gpus_are_never_mixed(
+    messages: SnapshotAssertion,
+) -> None:
     from tests.kernels.tuned import double
 
     def of(n: int, block: int, **changes):
@@ -303,18 +313,18 @@ def test_the_last_sweep_of_a_key_counts_and_gpus_are_never_mixed() -> None:
     assert applied.choose({"n": 100}).values["BLOCK"] == 64
     assert [key for key, _ in applied.configs] == [{"n": 100}, {"n": 100}]
     other = of(200, 32, machine=replace(MACHINE, gpu="NVIDIA A100"))
-    with pytest.raises(ArgumentError, match="timed on different GPUs: NVIDIA A100, NVIDIA H200"):
+    with pytest.raises(ArgumentError, match="NVIDIA") as refused:
         kernellab.Tunings([of(100, 32), other]).apply(double)
+    assert refused.value == messages
     with pytest.raises(ArgumentError, match="no config of 'double' was timed"):
         kernellab.Tunings([untimed]).apply(double)
-    with pytest.raises(
-        ArgumentError, match="no config of 'double' was tried: the sweep was interrupted"
-    ):
+    with pytest.raises(ArgumentError, match="double") as refused:
         replace(untimed, trials=()).apply(double)
+    assert refused.value == messages
     assert "No config is valid" not in tuning_card(replace(untimed, trials=())).text()
 
 
-def test_an_applied_tuning_launches_the_kernel() -> None:
+def test_an_applied_tuning_launches_the_kernel(messages: SnapshotAssertion) -> None:
     import torch
 
     from tests.kernels.tuned import double
@@ -324,25 +334,29 @@ def test_an_applied_tuning_launches_the_kernel() -> None:
     run = kernellab.run(applied, (4,), x, z, 100)
     assert torch.equal(z, 2 * x)
     assert run.launch.options["num_warps"] == 4
-    with pytest.raises(ArgumentError, match="BLOCK is given twice: by the sweep and by the launch"):
+    with pytest.raises(ArgumentError, match="BLOCK") as refused:
         applied.run(x, z, 100, grid=(4,), BLOCK=64)
+    assert refused.value == messages
 
 
-def test_a_heat_map_of_one_parameter_twice_is_told_so() -> None:
+def test_a_heat_map_of_one_parameter_twice_is_told_so(messages: SnapshotAssertion) -> None:
     with pytest.raises(
         ArgumentError,
-        match=r"x and y are both 'BLOCK'\nThe other parameters that vary are num_warps\.",
-    ):
+        match="BLOCK",
+    ) as refused:
         sweep().plot("heatmap", x="BLOCK", y="BLOCK")
+    assert refused.value == messages
 
 
-def test_a_sweep_that_was_stopped_before_its_first_config_says_so() -> None:
+def test_a_sweep_that_was_stopped_before_its_first_config_says_so(
+    messages: SnapshotAssertion,
+) -> None:
     stopped = sweep(trials=(), notes=("interrupted: 4 of 4 configs were not tried",), baselines={})
     assert repr(stopped) == "Tuning('add' for sm_90: 0 configs, 0 dropped, interrupted, not timed)"
     assert list(stopped.table.columns) == list(sweep().table.columns)[-9:]
     assert not len(stopped.table)
     (data,) = stopped.show().data.sweeps
-    assert data.words == ("No config was tried.", "Interrupted: 4 of 4 configs were not tried.")
+    assert data.words == messages
 
 
 def test_occupancy_is_rounded_as_in_the_view() -> None:
@@ -358,12 +372,12 @@ def test_occupancy_is_rounded_as_in_the_view() -> None:
     assert {share: percent(share) for share in shares} == shares
 
 
-def test_a_card_says_how_to_explore_the_sweep_and_the_views_still_does_not() -> None:
+def test_a_card_says_how_to_explore_the_sweep_and_the_views_still_does_not(
+    messages: SnapshotAssertion,
+) -> None:
     tuning = sweep()
-    assert tuning_card(tuning).notes[-1].startswith(".show() opens the sweep")
-    assert (
-        tunings_card(kernellab.Tunings([tuning])).notes[-1].startswith(".show() opens the sweeps")
-    )
+    assert tuning_card(tuning).notes[-1] == messages
+    assert tunings_card(kernellab.Tunings([tuning])).notes[-1] == messages
     assert ".show() opens" not in tuning.show().still_html()
 
 
@@ -418,10 +432,12 @@ def test_letters_that_the_font_lacks_warn_of_nothing() -> None:
     assert sweep(trials=trials, kernel="核").plot().png()
 
 
-def test_without_times_configs_are_ranked_by_what_the_compiler_says() -> None:
+def test_without_times_configs_are_ranked_by_what_the_compiler_says(
+    messages: SnapshotAssertion,
+) -> None:
     untimed = sweep(trials=tuple(trial(number, None, BLOCK=2**number) for number in (3, 1, 2)))
     card = tuning_card(untimed)
-    assert "which is not an order of times" in card.tables[0].title
+    assert card.tables[0].title == messages
     assert [row[0] for row in card.tables[0].rows] == ["1", "2", "3"]
     ranks = {one.number: one.untimed_rank for one in untimed.show().data.configs}
     assert ranks == {1: 0, 2: 1, 3: 2}

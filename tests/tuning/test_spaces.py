@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import triton
+from syrupy.assertion import SnapshotAssertion
 
 from kernellab.errors import ArgumentError, OptionError
 from kernellab.records import Target
@@ -41,7 +42,7 @@ def test_without_a_space_the_autotuners_configs_count() -> None:
     assert [one.options["num_warps"] for one in found] == [2, 4]
 
 
-def test_an_autotuners_own_pruning_counts() -> None:
+def test_an_autotuners_own_pruning_counts(messages: SnapshotAssertion) -> None:
     @triton.autotune(
         [triton.Config({"BLOCK": size}) for size in (64, 128, 256)],
         key=["n"],
@@ -57,24 +58,26 @@ def test_an_autotuners_own_pruning_counts() -> None:
 
     found = candidates(pruned, None, SM_90, ("x", 128), {})
     assert [one.constants["BLOCK"] for one in found] == [64, 128]
-    with pytest.raises(ArgumentError, match="the list of configs for 'pruned' is empty"):
+    with pytest.raises(ArgumentError, match="pruned") as refused:
         candidates(pruned, None, SM_90, ("x", 1), {})
+    assert refused.value == messages
 
 
 @pytest.mark.parametrize(
-    ("space", "error", "words"),
+    ("space", "error"),
     [
-        ({}, ArgumentError, "the list of configs for 'double' is empty"),
-        ([], ArgumentError, "is empty"),
-        ({"BLOCK": []}, ArgumentError, "the space is empty: 'BLOCK' has no values"),
-        ({"BLOCK": 64}, ArgumentError, r'Write "BLOCK": \[64\]'),
-        ({"BLOC": [64]}, OptionError, "Did you mean 'BLOCK'"),
-        ({"num_warp": [4]}, OptionError, "Did you mean 'num_warps'"),
-        ({"n": [4]}, OptionError, "is given twice: by the launch and by the configs"),
-        ([64], ArgumentError, "a config must be a triton.Config or a dict, got 64"),
-        (None, ArgumentError, "has no @triton.autotune, and no space was given"),
+        ({}, ArgumentError),
+        ([], ArgumentError),
+        ({"BLOCK": []}, ArgumentError),
+        ({"BLOCK": 64}, ArgumentError),
+        ({"BLOC": [64]}, OptionError),
+        ({"num_warp": [4]}, OptionError),
+        ({"n": [4]}, OptionError),
+        ([64], ArgumentError),
+        (None, ArgumentError),
     ],
 )
-def test_what_cannot_be_tried_is_said(space, error, words) -> None:
-    with pytest.raises(error, match=words):
+def test_what_cannot_be_tried_is_said(space, error, messages: SnapshotAssertion) -> None:
+    with pytest.raises(error) as refused:
         candidates(double, space, SM_90, ("x", "z", 1000), {})
+    assert refused.value == messages

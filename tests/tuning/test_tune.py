@@ -6,6 +6,7 @@ import numpy
 import pytest
 import torch
 import triton
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArchiveError, ArgumentError
@@ -112,23 +113,24 @@ def test_what_the_autotuner_carries_is_swept_with_its_resets() -> None:
     assert (z == 7).all()
 
 
-def test_pruning_and_bad_options() -> None:
+def test_pruning_and_bad_options(messages: SnapshotAssertion) -> None:
     x, z = tensors()
     space = {"BLOCK": [64, 128, 256]}
     sweep = tuned(double, x, z, 1000, space=space, prune=lambda one: one["BLOCK"] * 10 > one["n"])
     assert list(sweep.table["BLOCK"]) == [64]
     assert sweep.pruned == 2
-    with pytest.raises(ArgumentError, match="prune leaves out all 3 configs"):
+    with pytest.raises(ArgumentError) as refused:
         tuned(double, x, z, 1000, space=space, prune=lambda one: True)
-    with pytest.raises(
-        ArgumentError, match=r"reference must name tensor arguments of .*, got 'q_ptr'"
-    ):
+    assert refused.value == messages
+    with pytest.raises(ArgumentError, match="q_ptr") as refused:
         tuned(double, x, z, 1000, space=space, reference={"q_ptr": x})
-    with pytest.raises(ArgumentError, match="gpus='all' needs tensors on a GPU"):
+    assert refused.value == messages
+    with pytest.raises(ArgumentError, match="all") as refused:
         tuned(double, x, z, 1000, space=space, gpus="all")
+    assert refused.value == messages
 
 
-def test_a_saved_sweep_is_the_same_elsewhere(tmp_path) -> None:
+def test_a_saved_sweep_is_the_same_elsewhere(tmp_path, messages: SnapshotAssertion) -> None:
     x, z = tensors()
     sweep = tuned(double, x, z, 1000, space={"BLOCK": [64, 128]}, key="n")
     again = kernellab.Tuning.load(sweep.save(tmp_path / "sweep.json"), kernel=double)
@@ -140,8 +142,9 @@ def test_a_saved_sweep_is_the_same_elsewhere(tmp_path) -> None:
     )
     assert sweep.compare(0, 1).names == ("BLOCK=64", "BLOCK=128")
     assert sweep.compare(1, 1).names == ("config 1", "config 1")
-    with pytest.raises(ArgumentError, match="read from a file, which does not contain the kernel"):
+    with pytest.raises(ArgumentError) as refused:
         kernellab.Tuning.load(tmp_path / "sweep.json").compilation(0)
+    assert refused.value == messages
     (tmp_path / "cut.json").write_text((tmp_path / "sweep.json").read_text()[:200])
     with pytest.raises(ArchiveError, match="is damaged"):
         kernellab.Tuning.load(tmp_path / "cut.json")

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.checker.records import Finding, Findings
@@ -55,12 +56,13 @@ def notes_of(origin: str, *evidence: Any) -> list[MarginNote]:
 # A check
 
 
-def test_findings_stand_on_their_lines_with_words_and_advice() -> None:
+def test_findings_stand_on_their_lines_with_words_and_advice(messages: SnapshotAssertion) -> None:
     (finding,) = case.checked()
     (note,) = notes_of("check", case.checked())
     assert note.line == case.line_of("# strided") == finding.line
     assert note.severity == "error"
-    assert note.words.startswith(f"out-of-bounds: {finding.message}")
+    assert finding.message in note.words
+    assert note.words == messages
     assert "program (3, 0, 0)" in note.words
     assert note.advice == finding.advice != ""
     assert note.origin == "check on sm_90, grid 4x1x1"
@@ -138,13 +140,14 @@ def test_each_operation_of_a_pipelined_loop_has_its_own_line() -> None:
     assert sum(wavefronts.values.values()) == counted.shared_wavefronts
 
 
-def test_what_accesses_find_stands_in_the_margin() -> None:
+def test_what_accesses_find_stands_in_the_margin(messages: SnapshotAssertion) -> None:
     notes = notes_of("run of the interpreter", case.counted())
     (finding,) = case.counted().findings
     (warning,) = [note for note in notes if note.severity == "warning"]
     assert (warning.words, warning.line) == (finding.what, case.line_of("# strided"))
     (together,) = [note for note in notes if note.line == 0]
-    assert f"{case.counted().dram_bytes_read:,} bytes from DRAM" in together.words
+    assert f"{case.counted().dram_bytes_read:,}" in together.words
+    assert together.words == messages
 
 
 def test_accesses_of_operations_that_are_not_found_stand_on_the_kernels_lines() -> None:
@@ -178,11 +181,11 @@ def test_a_profile_lines_up_with_the_machine_code() -> None:
     assert profile.origin == "measured on NVIDIA H200 by Nsight Compute"
 
 
-def test_the_gpu_and_what_warps_waited_for_are_said() -> None:
+def test_the_gpu_and_what_warps_waited_for_are_said(messages: SnapshotAssertion) -> None:
     (note,) = notes_of("measured", case.profiled())
     assert note.line == 0
     assert note.origin == "measured on NVIDIA H200 by Nsight Compute"
-    assert re.search(r"\d+% waiting for data from global or local memory", note.words)
+    assert note.words == messages
 
 
 def test_a_compilation_from_a_file_takes_evidence_too(tmp_path: Path) -> None:
@@ -206,15 +209,15 @@ def test_a_record_that_kept_no_lines_has_evidence_of_the_whole_kernel() -> None:
 # What is refused
 
 
-def test_evidence_of_another_kernel_is_refused() -> None:
+def test_evidence_of_another_kernel_is_refused(messages: SnapshotAssertion) -> None:
     other = compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, record="stages")
     for evidence in (case.checked(), case.counted()):
-        with pytest.raises(
-            ArgumentError, match="of the kernel 'thinned', and the compilation is of 'add'"
-        ):
+        with pytest.raises(ArgumentError, match="thinned") as refused:
             show(other, evidence)
-    with pytest.raises(ProfileError, match="of 'thinned', and the compilation of 'add'"):
+        assert refused.value == messages
+    with pytest.raises(ProfileError, match="thinned") as profile_error:
         show(other, case.profiled())
+    assert profile_error.value == messages
 
 
 def test_evidence_of_an_earlier_definition_is_refused() -> None:
@@ -240,27 +243,27 @@ def test_accesses_of_another_compilation_are_refused_and_what_differs_is_said() 
     assert side_of(wider, case.checked()).notes, "findings are of the kernel"
 
 
-def test_a_profile_of_other_machine_code_is_refused_where_it_parts() -> None:
+def test_a_profile_of_other_machine_code_is_refused_where_it_parts(
+    messages: SnapshotAssertion,
+) -> None:
     other = compiled(evidenced.thinned, **case.launch(step=2), record="stages")
-    with pytest.raises(
-        ProfileError, match=r"Instruction \d+ is '.+' in the profile, and '.+' here"
-    ):
+    with pytest.raises(ProfileError) as refused:
         show(other, case.profiled())
+    assert refused.value == messages
     shorter = dataclasses.replace(case.profiled(), instructions=case.profiled().instructions[:9])
-    with pytest.raises(ProfileError, match="9 instructions were profiled") as caught:
+    with pytest.raises(ProfileError) as caught:
         show(case.compilation(), shorter)
+    assert caught.value == messages
     assert "Instruction 10 is 'no more' in the profile" in caught.value.problem
     amd = compiled(evidenced.thinned, **case.launch(), target="gfx942", record="stages")
     with pytest.raises(ProfileError):
         show(amd, case.profiled())
 
 
-def test_what_is_no_evidence_is_refused() -> None:
-    with pytest.raises(
-        ArgumentError, match="The explorer cannot show a value of type int"
-    ) as caught:
+def test_what_is_no_evidence_is_refused(messages: SnapshotAssertion) -> None:
+    with pytest.raises(ArgumentError) as caught:
         show(case.compilation(), 3)
-    assert "Findings, Accesses, Profile, SampledCode" in caught.value.advice
+    assert caught.value == messages
     with pytest.raises(ArgumentError, match="The view of RegisterLayout takes no evidence"):
         show(
             kernellab.Layout.blocked(

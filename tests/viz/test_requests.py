@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from kernellab.errors import ArgumentError
 from kernellab.viz.explorer import compilation_view
@@ -45,12 +46,12 @@ def test_a_request_is_heard_and_answered_by_its_own_handler(told) -> None:
     assert buffers == [bytes(4)]
 
 
-def test_a_text_that_was_left_out_is_sent(told) -> None:
+def test_a_text_that_was_left_out_is_sent(told, messages: SnapshotAssertion) -> None:
     view = compilation_view(of_corpus("vector_add", "sm_90")).data
     _, (content, _) = told({"kind": "text", "request": 1, "side": 0, "text": 1})
     assert content["text"] == view.sides[0].texts[1].content
     _, (content, _) = told({"kind": "text", "request": 2, "side": 3, "text": 1})
-    assert content["problem"] == "the view has no such text"
+    assert content["problem"] == messages
 
 
 def test_the_bundle_is_sent_where_a_front_end_has_no_model_of_it(told) -> None:

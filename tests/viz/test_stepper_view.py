@@ -12,6 +12,7 @@ import numpy
 import pytest
 import torch
 from playwright.sync_api import Browser, Page, expect
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.tracing.differences import last_writers
@@ -63,7 +64,9 @@ def test_every_value_and_all_memory_are_there_exactly(trace: Trace) -> None:
     assert json.loads(json.dumps(as_json(view)))["steps"][7]["line"] == 4
 
 
-def test_a_window_begins_with_what_was_there_before(tmp_path: Path) -> None:
+def test_a_window_begins_with_what_was_there_before(
+    tmp_path: Path, messages: SnapshotAssertion
+) -> None:
     events = Events(tmp_path)
     events.x = events.x.repeat(100)
     events.run(turns=200)
@@ -77,7 +80,7 @@ def test_a_window_begins_with_what_was_there_before(tmp_path: Path) -> None:
     assert {name: view.values[number].words for name, number in frame.given.items()} == {
         name: words for name, words in before.items() if name not in ("x_ptr", "z_ptr")
     }
-    assert "Shown are steps 980 to 999; the last is 1,002." in view.notes[0]
+    assert view.notes[0] == messages
 
 
 def test_a_widget_gets_small_pictures_of_what_is_large(tmp_path: Path) -> None:
@@ -226,7 +229,9 @@ def test_what_a_widget_leaves_out_follows_the_steps_and_is_sent_when_asked() -> 
         numpy.testing.assert_array_equal(memory.reshape(300, 200), trace.memory("z_ptr", number))
 
 
-def test_requests_that_cannot_be_answered_say_why(large: Trace) -> None:
+def test_requests_that_cannot_be_answered_say_why(
+    large: Trace, messages: SnapshotAssertion
+) -> None:
     view = large.show().data
     refused = answer(step_handlers(view), {"kind": "tensor", "tensor": 0})
     assert refused is not None
@@ -234,7 +239,7 @@ def test_requests_that_cannot_be_answered_say_why(large: Trace) -> None:
     for asked in ({"value": 10**6}, {"value": None}, {}):
         refused = answer(step_handlers(view), {"kind": "value", **asked})
         assert refused is not None
-        assert refused.content["problem"] == "This view has no such part."
+        assert refused.content["problem"] == messages
 
 
 # Pages

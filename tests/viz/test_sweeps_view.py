@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from matplotlib.colors import LogNorm, to_hex
 from playwright.sync_api import Browser, Locator, Page, expect
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.cli.demo.kernels import matmul
@@ -133,11 +134,11 @@ def test_sizes_are_the_plots_lines_and_know_their_configs() -> None:
     assert all(point.config is None for point in view.sizes[0].lines[1].points)
 
 
-def test_sweeps_that_have_no_common_axis_are_shown_one_by_one() -> None:
+def test_sweeps_that_have_no_common_axis_are_shown_one_by_one(messages: SnapshotAssertion) -> None:
     view = data_of(kernellab.Tunings([sweep(key={}), sweep(key={})]))
     assert view.sizes == ()
     assert view.plot == "times"
-    assert "needs sweeps with one key" in view.notes[0]
+    assert view.notes[0] == messages
     other = kernellab.Tunings([sweep(kernel="other", key={"n": 5})])
     both = data_of(kernellab.Tunings([sweep()]), others=[other])
     assert [one.name for one in both.sweeps] == ["add, n=1000", "other, n=5"]
@@ -206,33 +207,40 @@ def test_a_config_that_does_not_compile_opens_up_to_where_it_failed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tuning", "options", "words"),
+    ("tuning", "options"),
     [
-        (small(), {"plot": "time"}, "Did you mean 'times'"),
-        (small(), {"compilations": [9]}, "has no config 9"),
-        (sweep(), {"compilations": [1]}, r"tuning\.with_kernel\(add\) opens every config"),
-        (kernellab.Tunings([]), {}, "there is no sweep to show"),
-        (kernellab.Tunings([small()]), {"compilations": [(3, 1)]}, "there is no sweep 3"),
+        (small(), {"plot": "time"}),
+        (small(), {"compilations": [9]}),
+        (sweep(), {"compilations": [1]}),
+        (kernellab.Tunings([]), {}),
+        (kernellab.Tunings([small()]), {"compilations": [(3, 1)]}),
     ],
 )
-def test_what_cannot_be_shown_is_said(tuning: Any, options: dict[str, Any], words: str) -> None:
-    with pytest.raises(ArgumentError, match=words):
+def test_what_cannot_be_shown_is_said(
+    tuning: Any, options: dict[str, Any], messages: SnapshotAssertion
+) -> None:
+    with pytest.raises(ArgumentError) as refused:
         tuning.show(**options)
+    assert refused.value == messages
 
 
 # Doors
 
 
-def test_load_recognizes_sweeps_and_says_what_else_a_file_is(tmp_path: Path) -> None:
+def test_load_recognizes_sweeps_and_says_what_else_a_file_is(
+    tmp_path: Path, messages: SnapshotAssertion
+) -> None:
     assert repr(kernellab.load(RECORDED)).startswith("Tuning('matmul' for sm_90: 48 configs")
     assert isinstance(kernellab.load(SIZES), kernellab.Tunings)
     assert kernellab.show(kernellab.load(RECORDED)).data.title == "matmul"
     cut = tmp_path / "cut.json"
     cut.write_text(RECORDED.read_text()[:5000])
-    with pytest.raises(ArchiveError, match="its JSON ends early or is invalid at line"):
+    with pytest.raises(ArchiveError, match="JSON") as refused:
         kernellab.load(cut)
-    with pytest.raises(ArchiveError, match="not a compilation that KernelLab saved"):
+    assert refused.value == messages
+    with pytest.raises(ArchiveError) as refused:
         kernellab.load(SWEEPS / "memory_h200.json")
+    assert refused.value == messages
 
 
 def test_the_still_is_the_card_and_the_plot() -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from kernellab.workshop.exercise import Draw, Exercise
+from kernellab.workshop.exercise import Exercise
+from kernellab.workshop.launches import Draw
 from tests.workshop import solutions
 from tests.workshop.attempts import cell
 from tests.workshop.rewrites import Names, rewritten

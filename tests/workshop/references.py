@@ -11,8 +11,8 @@ from torch.nn import functional
 
 import kernellab
 from kernellab.records import BoundLaunch
-from kernellab.workshop.chapters import exercise_named
-from kernellab.workshop.exercise import Draw
+from kernellab.workshop.exercise import exercise_named
+from kernellab.workshop.launches import Draw
 from tests.workshop import solutions
 
 

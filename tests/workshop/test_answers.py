@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.common import upcalls
@@ -59,10 +60,12 @@ def test_each_has_its_own_answer(
     assert kind in str(answer)
 
 
-def test_other_parameters_are_fixed_by_the_stubs_own_first_line() -> None:
+def test_other_parameters_are_fixed_by_the_stubs_own_first_line(
+    messages: SnapshotAssertion,
+) -> None:
     (said,) = kernellab.exercise("add", solutions.clamp).diagnostics
     assert said.advice is not None
-    assert said.advice.endswith("def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):")
+    assert said.advice == messages
 
 
 def test_a_kernel_that_an_installed_package_has_is_nobodys_answer(
@@ -116,9 +119,11 @@ def test_what_takes_too_long_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> No
     assert answer.diagnostics[0].kind == "no-end"
 
 
-def test_lanes_that_take_turns_at_an_element_are_told_to_combine() -> None:
+def test_lanes_that_take_turns_at_an_element_are_told_to_combine(
+    messages: SnapshotAssertion,
+) -> None:
     (said,) = kernellab.exercise("dot_product", wrong.dot_product_by_lanes).diagnostics
-    assert "combine their values first" in said.advice
+    assert said.advice == messages
     assert "atomic of z_ptr" in said.why
 
 
@@ -172,12 +177,14 @@ def test_hints_go_step_by_step() -> None:
     assert all("tl.store" not in hint or "add" not in hint for hint in answer.hints)
 
 
-def test_bad_names_and_seeds_are_told() -> None:
-    with pytest.raises(ArgumentError, match="There is no exercise 'sofmax'") as error:
+def test_bad_names_and_seeds_are_told(messages: SnapshotAssertion) -> None:
+    with pytest.raises(ArgumentError, match="sofmax") as error:
         kernellab.exercise("sofmax", solutions.softmax)
+    assert error.value == messages
     assert "softmax" in error.value.advice
-    with pytest.raises(ArgumentError, match="must be the name of an exercise"):
+    with pytest.raises(ArgumentError) as refused:
         kernellab.exercise(solutions.softmax, "softmax")
+    assert refused.value == messages
     with pytest.raises(OptionError, match="seed"):
         kernellab.exercise("add", solutions.add, seed="now")  # type: ignore[arg-type]
 

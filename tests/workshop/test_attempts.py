@@ -10,7 +10,7 @@ import pytest
 
 from kernellab.judging.code import Part, Texts
 from kernellab.judging.submissions import wait_for_worker
-from kernellab.workshop.chapters import exercise_named
+from kernellab.workshop.exercise import exercise_named
 from kernellab.workshop.grader import answered
 from tests.workshop.attempts import ATTEMPTS, Attempt
 

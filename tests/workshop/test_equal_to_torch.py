@@ -9,8 +9,8 @@ import pytest
 
 import kernellab
 from kernellab.errors import KernelLabError
-from kernellab.workshop.chapters import EXERCISES, exercise_named
-from kernellab.workshop.exercise import Draw
+from kernellab.workshop.exercise import EXERCISES, exercise_named
+from kernellab.workshop.launches import Draw
 from tests.workshop.mutants import wrong_kernels
 from tests.workshop.references import NOT_DECIDED, REFERENCES, bound, solution
 from tests.workshop.trials import Launches, trials_of

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from kernellab.checker.fixes import Tries
 from kernellab.errors import Diagnostic
 from kernellab.judging.code import Part, Texts
 from kernellab.judging.submissions import wait_for_worker
 from kernellab.workshop import feedback
-from kernellab.workshop.chapters import exercise_named
-from kernellab.workshop.exercise import Answer
+from kernellab.workshop.exercise import Answer, exercise_named
 from kernellab.workshop.grader import answered
 from tests.workshop.mistakes import MEASURED, MISTAKES, UNFIXED, Mistake
 
@@ -56,12 +56,14 @@ def by_speed(names: list[str]) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", by_speed(MEASURED))
-def test_a_fix_makes_the_answer_right_when_it_is_followed(name: str) -> None:
+def test_a_fix_makes_the_answer_right_when_it_is_followed(
+    name: str, messages: SnapshotAssertion
+) -> None:
     mistake = NAMED[name]
     answer = answer_to(mistake, mistake.cell, 5)
     assert not answer.is_right
     fixed = next(each for each in answer.diagnostics if each.verified)
-    assert "launches are right:" in fixed.advice
+    assert fixed.advice == messages
     again = answer_to(mistake, followed(mistake.cell, fixed), 77)
     assert again.is_right, str(again)
 

@@ -9,8 +9,7 @@ import pytest
 
 from kernellab.judging.code import Part, Texts
 from kernellab.judging.submissions import wait_for_worker
-from kernellab.workshop.chapters import EXERCISES, exercise_named
-from kernellab.workshop.exercise import Exercise
+from kernellab.workshop.exercise import EXERCISES, Exercise, exercise_named
 from kernellab.workshop.grader import answered
 from tests.workshop import mutants
 from tests.workshop.attempts import cell

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from kernellab.launch.differences import Within
-from kernellab.workshop.exercise import Rounded, exact, moments, softmax, unrounded
+from kernellab.workshop.references import Rounded, exact, moments, softmax, unrounded
 
 TABLE = torch.randn(20, 300, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 X = (TABLE * 3 - 2).float()

@@ -8,8 +8,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from kernellab.workshop.chapters import EXERCISES, exercise_named
 from kernellab.workshop.course import StudentCell, cells_of, write_folder
+from kernellab.workshop.exercise import EXERCISES, exercise_named
 from kernellab.workshop.grader import answered, code_of
 from tests.workshop import solutions
 from tools import solutions_notebook

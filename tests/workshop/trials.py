@@ -21,9 +21,9 @@ import torch
 import kernellab
 from kernellab.errors import CompileError, KernelLabError
 from kernellab.launch.differences import Within
-from kernellab.workshop.chapters import EXERCISES, exercise_named
-from kernellab.workshop.exercise import Case, Draw, Exercise
+from kernellab.workshop.exercise import EXERCISES, Exercise, exercise_named
 from kernellab.workshop.grader import _Answering
+from kernellab.workshop.launches import Case, Draw
 from tests.workshop.mutants import Mutant, wrong_kernels
 
 

@@ -9,12 +9,13 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from kernellab import triton_api
+from kernellab.common.data_files import read_data_file
 from kernellab.common.system import temporary_folder
 from kernellab.compiler.machine_code.cubin import Section, sections
-from kernellab.compiler.machine_code.opcode_classes import access_width, category_of
 from kernellab.errors import CompileError, MachineError
 from kernellab.records import Compilation, ControlCodes, Instruction, SourceMap
 
@@ -570,3 +571,125 @@ def _amd_instructions(text: str, source_map: SourceMap) -> Iterator[Instruction]
                 chains=source_map.chain("amdgcn", number),
                 ttgir_line=_ttgir_line(source_map, "amdgcn", number),
             )
+
+
+# The class of each machine opcode, in opcodes.toml, and the bytes that it moves.
+
+
+@dataclass(frozen=True)
+class Opcodes:
+    """The tables in opcodes.toml.
+
+    Attributes:
+        classes: every class.
+        nvidia: by class, the opcodes without their modifiers.
+        amd: patterns for the beginning of a mnemonic, each with its class; the first that fits
+            counts.
+    """
+
+    classes: tuple[str, ...]
+    nvidia: Mapping[str, tuple[str, ...]]
+    amd: tuple[tuple[str, str], ...]
+
+
+OPCODES: Opcodes = read_data_file(Path(__file__).with_name("opcodes.toml"), Opcodes)
+_NVIDIA_CLASSES = {root: name for name, roots in OPCODES.nvidia.items() for root in roots}
+_AMD_CLASSES = tuple((re.compile(pattern), name) for pattern, name in OPCODES.amd)
+
+
+def category_of(opcode: str) -> str:
+    """The class of an opcode of either vendor, with or without its modifiers;
+    "other" for an unknown one.
+    """
+    root = opcode.split(".")[0]
+    if root.islower() or (root[:2] in ("v_", "s_") and not root.isupper()):
+        for pattern, category in _AMD_CLASSES:
+            if pattern.match(root):
+                return category
+        return "other"
+    return _NVIDIA_CLASSES.get(root, "other")
+
+
+_MEMORY = tuple(
+    f"{space} {kind}"
+    for space in ("global", "shared", "local", "constant", "tensor memory")
+    for kind in ("load", "store", "atomic")
+)
+
+_NVIDIA_SIZES = {
+    "U8": 1, "S8": 1, "U16": 2, "S16": 2, "F16": 2, "BF16": 2,
+    "64": 8, "128": 16, "256": 32, "F64": 8, "S64": 8, "U64": 8, "F16x2": 4, "BF16x2": 4,
+}  # fmt: skip
+
+_AMD_SIZES = (
+    (re.compile(r"_dwordx(\d+)"), 4),
+    (re.compile(r"_b(\d+)(?:_|$)"), 1 / 8),
+    (re.compile(r"_[uif](\d+)(?:_|$)"), 1 / 8),
+    (re.compile(r"_x(2)(?:_|$)"), 4),
+)
+"""A size in the mnemonic, and the bytes of its unit."""
+
+_AMD_SIZE_WORDS = {
+    "byte": 1,
+    "ubyte": 1,
+    "sbyte": 1,
+    "short": 2,
+    "ushort": 2,
+    "sshort": 2,
+    "dword": 4,
+}
+
+
+def access_width(opcode: str) -> int | None:
+    """Bytes that each thread moves with an access to memory; None for every other opcode.
+
+    A matrix load (LDSM, STSM) and an access to tensor memory count what arrives
+    in the thread's own registers, or leaves them.
+    """
+    category = category_of(opcode)
+    if category not in _MEMORY and opcode.split(".")[0] != "LDGSTS":
+        return None
+    return _amd_width(opcode) if opcode.islower() else _nvidia_width(opcode)
+
+
+def _nvidia_width(opcode: str) -> int | None:
+    root, *modifiers = opcode.split(".")
+    if root in ("LDSM", "STSM"):
+        return 4 * _repeats(modifiers)
+    if root in ("LDTM", "STTM"):
+        return 4 * _tensor_memory_registers(modifiers)
+    if root == "UTCCP":
+        return None  # The whole copy is one instruction's, not a thread's.
+    for modifier in modifiers:
+        if modifier in _NVIDIA_SIZES:
+            return _NVIDIA_SIZES[modifier]
+    return 4
+
+
+def _repeats(modifiers: list[str]) -> int:
+    """The 8 by 8 matrices that one LDSM moves: "M88.4" is four, "M88" one."""
+    return int(modifiers[-1]) if modifiers[-1].isdigit() else 1
+
+
+def _tensor_memory_registers(modifiers: list[str]) -> int:
+    """Registers per thread: "x32" repeats a shape of 32 bits per lane,
+    or of two or four times that.
+
+    PTX ISA 8.7, `tcgen05.ld`: shapes 32x32b, 16x64b and 16x32bx2 take one register
+    for each repetition, 16x128b two, 16x256b four.
+    """
+    shape = next((modifier for modifier in modifiers if "dp" in modifier), "32dp32bit")
+    factor = {"128bit": 2, "256bit": 4}.get(shape.partition("dp")[2].split("_")[0], 1)
+    times = next((int(m[1:]) for m in modifiers if re.fullmatch(r"x\d+", m)), 1)
+    return factor * times
+
+
+def _amd_width(opcode: str) -> int | None:
+    times = 2 if re.search(r"_2addr|(read|write)2", opcode) else 1
+    for word in opcode.split("_"):
+        if word in _AMD_SIZE_WORDS:
+            return times * _AMD_SIZE_WORDS[word]
+    for pattern, unit in _AMD_SIZES:
+        if match := pattern.search(opcode):
+            return int(times * unit * int(match[1]))
+    return 4 if "atomic" in opcode else None

@@ -13,7 +13,7 @@ from typing import Literal
 
 from xdsl.ir import Block, Operation
 
-from kernellab.compiler.machine_code.opcode_classes import category_of
+from kernellab.compiler.machine_code.instructions import category_of
 from kernellab.compiler.modules import kind, loops_around, parents
 from kernellab.ir.operations import DotLike, has
 from kernellab.records import Instruction

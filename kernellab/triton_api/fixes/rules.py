@@ -10,12 +10,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import triton.language as tl
 from triton.compiler.code_generator import CodeGenerator
 
+from kernellab.common.data_files import Prose, read_data_file
 from kernellab.common.text import shown
 from kernellab.errors import Change, changes_between
 from kernellab.triton_api.functions import definition_of
@@ -217,6 +219,51 @@ def scalar_of(value: Any) -> Any:
 def is_pointer(value: Any) -> bool:
     scalar = scalar_of(value)
     return scalar is not None and bool(scalar.is_ptr())
+
+
+# The rules that need no Python, in fixes.toml.
+
+
+@dataclass(frozen=True)
+class WordedRule:
+    """A rule that is a pattern and words. In these, {0} stands for the first group of the pattern
+    that is part of the message.
+    """
+
+    pattern: str
+    reason: Prose = ""
+    advice: Prose = ""
+
+
+@dataclass(frozen=True)
+class Construct:
+    """A statement, an expression or an operator that a kernel cannot have."""
+
+    name: str
+    advice: Prose
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The contents of fixes.toml.
+
+    Attributes:
+        rule: rules for messages that contain all that a fix needs.
+        constant: rules for values that the compiler has to know.
+        statement, operator: what a kernel cannot have, by the class of its node.
+        python: advice for Python's functions, by name.
+        function: what a kernel writes for functions of torch, NumPy and math, by name.
+    """
+
+    rule: tuple[WordedRule, ...]
+    constant: tuple[WordedRule, ...]
+    statement: Mapping[str, Construct]
+    operator: Mapping[str, Construct]
+    python: Mapping[str, Prose]
+    function: Mapping[str, str]
+
+
+TABLES: Tables = read_data_file(Path(__file__).with_name("fixes.toml"), Tables)
 
 
 # The registry of rules: which of them answers a message of the front end's.

@@ -6,49 +6,25 @@ import ast
 import re
 from dataclasses import replace
 
-from kernellab.triton_api.fixes.rules import Fix, Refusal, is_pointer, is_tile, kind_of, rule
-from kernellab.triton_api.fixes.shapes import element_of_tile
+from kernellab.triton_api.fixes.rules import (
+    TABLES,
+    Construct,
+    Fix,
+    Refusal,
+    is_pointer,
+    is_tile,
+    kind_of,
+    rule,
+)
+from kernellab.triton_api.fixes.types import element_of_tile
 
 
 @rule(r"unsupported AST node type: (\w+)")
 def _statement(_: Refusal, match: re.Match[str]) -> Fix | None:
-    what, advice = _STATEMENTS.get(match[1], ("", ""))
-    if not what:
+    statement = TABLES.statement.get(match[1])
+    if statement is None:
         return None
-    return Fix(f"a kernel cannot have {what}.", advice)
-
-
-_OWN_VALUES = "Use one variable a value, or a tuple."
-_STATEMENTS = {
-    "Break": (
-        "break",
-        "Put the condition into the loop's own: while (k < n) & (found == 0), or let further "
-        "turns change nothing, by tl.where or a mask.",
-    ),
-    "Continue": ("continue", "Put what follows it under an if with the opposite condition."),
-    "Try": (
-        "try: nothing is raised in it",
-        "Look at the values before the launch; tl.device_assert checks them in the kernel.",
-    ),
-    "Raise": ("raise", "Use tl.device_assert(condition, message), or tl.static_assert."),
-    "Lambda": ("lambda", "Write a separate function with @triton.jit above it, and call that."),
-    "Dict": ("a dict", _OWN_VALUES),
-    "DictComp": ("a dict", _OWN_VALUES),
-    "Set": ("a set", _OWN_VALUES),
-    "SetComp": ("a set", _OWN_VALUES),
-    "GeneratorExp": ("a generator", "Write a loop, for k in range(n)."),
-    "ClassDef": ("a class in it", "Put it at the top of the module."),
-    "Global": ("global", "Return the value, or store it: a kernel changes no variables outside."),
-    "Nonlocal": ("nonlocal", "Return the value: a kernel changes no variables outside."),
-    "Import": ("an import in it", "Put it at the top of the module."),
-    "ImportFrom": ("an import in it", "Put it at the top of the module."),
-    "Delete": ("del", "Leave it out: registers are the compiler's to free."),
-    "Yield": ("yield", "Store the values, or return a tuple."),
-    "Match": ("match", "Write if and elif."),
-    "NamedExpr": (":=", "Assign on a separate line."),
-    "Starred": ("a starred expression here", "Write the values one by one."),
-    "AsyncFor": ("async", "The compiler makes a kernel's loads asynchronous."),
-}
+    return Fix(f"a kernel cannot have {statement.name}.", statement.advice)
 
 
 @rule(r"Boolean value of Tensor with more than one value is ambiguous")
@@ -279,11 +255,7 @@ def _iterator(refused: Refusal, _: re.Match[str]) -> Fix | None:
 @rule(r"^AttributeError: '(MatMult|In|NotIn|Pow)' object has no attribute '__name__'")
 def _operator(_: Refusal, match: re.Match[str]) -> Fix:
     # Triton 3.6 to 3.8 fail over the name of the operator.
-    words = {
-        "Pow": ("**", "Write products (x * x)."),
-        "MatMult": ("@", "Write tl.dot(a, b)."),
-        "In": ("in", "Compare with ==, joined by |."),
-        "NotIn": ("not in", "Compare with !=, joined by &."),
-    }
-    sign, advice = words.get(match[1], (match[1], "Write it by +, -, *, /, //, %, &, | and ^."))
-    return Fix(f"a kernel has no operator {sign}.", advice, replaces=True)
+    operator = TABLES.operator.get(match[1])
+    if operator is None:
+        operator = Construct(match[1], "Write it by +, -, *, /, //, %, &, | and ^.")
+    return Fix(f"a kernel has no operator {operator.name}.", operator.advice, replaces=True)

@@ -18,106 +18,22 @@ import triton.language as tl
 from kernellab.common.text import shown
 from kernellab.errors.exceptions import nearest
 from kernellab.triton_api.fixes.constants import computed_constant
-from kernellab.triton_api.fixes.rules import Fix, Refusal, is_pointer, is_tile, kind_of, rule
+from kernellab.triton_api.fixes.rules import (
+    TABLES,
+    Fix,
+    Refusal,
+    WordedRule,
+    is_pointer,
+    is_tile,
+    kind_of,
+    rule,
+)
 from kernellab.triton_api.functions import named_outside, scope_of
 
 # Functions of torch, NumPy and Python in a kernel, and what a kernel says instead.
 
 
 _NUMBERS = {"inf": 'float("inf")', "nan": 'float("nan")', "pi": repr(3.141592653589793)}
-
-INSTEAD = {
-    "relu": "tl.maximum({0}, 0)",
-    "gelu": "0.5 * {0} * (1 + tl.erf({0} * 0.7071067811865476))",
-    "silu": "{0} * tl.sigmoid({0})",
-    "sigmoid": "tl.sigmoid({0})",
-    "tanh": "2 * tl.sigmoid(2 * {0}) - 1",
-    "softplus": "tl.log(1 + tl.exp({0}))",
-    "leaky_relu": "tl.where({0} > 0, {0}, 0.01 * {0})",
-    "relu6": "tl.minimum(tl.maximum({0}, 0), 6)",
-    "softmax": "tl.softmax({0})",
-    "log_softmax": "tl.log(tl.softmax({0}))",
-    "exp": "tl.exp({0})",
-    "exp2": "tl.exp2({0})",
-    "expm1": "tl.exp({0}) - 1",
-    "log": "tl.log({0})",
-    "log2": "tl.log2({0})",
-    "log10": "tl.log({0}) * 0.4342944819032518",
-    "log1p": "tl.log(1 + {0})",
-    "sqrt": "tl.sqrt({0})",
-    "rsqrt": "tl.rsqrt({0})",
-    "sin": "tl.sin({0})",
-    "cos": "tl.cos({0})",
-    "tan": "tl.sin({0}) / tl.cos({0})",
-    "erf": "tl.erf({0})",
-    "abs": "tl.abs({0})",
-    "absolute": "tl.abs({0})",
-    "fabs": "tl.abs({0})",
-    "floor": "tl.floor({0})",
-    "ceil": "tl.ceil({0})",
-    "square": "{0} * {0}",
-    "reciprocal": "1 / {0}",
-    "neg": "-{0}",
-    "negative": "-{0}",
-    "sign": "tl.where({0} > 0, 1.0, tl.where({0} < 0, -1.0, 0.0))",
-    "isnan": "{0} != {0}",
-    "isinf": 'tl.abs({0}) == float("inf")',
-    "clamp": "tl.clamp({0}, {1}, {2})",
-    "clip": "tl.clamp({0}, {1}, {2})",
-    "where": "tl.where({0}, {1}, {2})",
-    "maximum": "tl.maximum({0}, {1})",
-    "fmax": "tl.maximum({0}, {1})",
-    "minimum": "tl.minimum({0}, {1})",
-    "fmin": "tl.minimum({0}, {1})",
-    "add": "{0} + {1}",
-    "sub": "{0} - {1}",
-    "subtract": "{0} - {1}",
-    "mul": "{0} * {1}",
-    "multiply": "{0} * {1}",
-    "div": "{0} / {1}",
-    "divide": "{0} / {1}",
-    "true_divide": "{0} / {1}",
-    "fma": "tl.fma({0}, {1}, {2})",
-    "logical_and": "({0} != 0) & ({1} != 0)",
-    "logical_or": "({0} != 0) | ({1} != 0)",
-    "logical_not": "{0} == 0",
-    "sum": "tl.sum({0}, axis=0)",
-    "mean": "tl.sum({0}, axis=0) / {0}.shape[0]",
-    "max": "tl.max({0}, axis=0)",
-    "amax": "tl.max({0}, axis=0)",
-    "min": "tl.min({0}, axis=0)",
-    "amin": "tl.min({0}, axis=0)",
-    "argmax": "tl.argmax({0}, axis=0)",
-    "argmin": "tl.argmin({0}, axis=0)",
-    "cumsum": "tl.cumsum({0}, axis=0)",
-    "cumprod": "tl.cumprod({0}, axis=0)",
-    "sort": "tl.sort({0})",
-    "flip": "tl.flip({0}, 0)",
-    "zeros_like": "tl.zeros_like({0})",
-    "ones_like": "tl.full({0}.shape, 1, {0}.dtype)",
-    "ravel": "tl.ravel({0})",
-    "flatten": "tl.ravel({0})",
-    "matmul": "tl.dot({0}, {1})",
-    "mm": "tl.dot({0}, {1})",
-    "bmm": "tl.dot({0}, {1})",
-    "dot": "tl.dot({0}, {1})",
-    "transpose": "tl.trans({0})",
-    "zeros": "tl.zeros((BLOCK,), tl.float32)",
-    "empty": "tl.zeros((BLOCK,), tl.float32)",
-    "ones": "tl.full((BLOCK,), 1, tl.float32)",
-    "full": "tl.full((BLOCK,), value, tl.float32)",
-    "arange": "tl.arange(0, BLOCK)",
-    "rand": "tl.rand(seed, offsets)",
-    "randn": "tl.randn(seed, offsets)",
-    "randint": "tl.randint(seed, offsets)",
-    "float": "{0}.to(tl.float32)",
-    "int": "{0}.to(tl.int32)",
-    "bool": "{0} != 0",
-    "pow": "tl.exp2({1} * tl.log2({0}))",
-    "power": "tl.exp2({1} * tl.log2({0}))",
-}
-"""By the last part of a function's name, what a kernel writes instead; {0} is its first
-argument. What names BLOCK, value, seed or offsets is a form, to be filled in."""
 
 _FORMS = ("BLOCK", "value", "seed", "offsets")
 
@@ -150,7 +66,7 @@ def instead_of(name: str, arguments: tuple[str, ...] = ("x",)) -> str:
         return _NUMBERS[name]
     if name in _DTYPES:
         return f"tl.{name}"
-    if (form := INSTEAD.get(name)) is None:
+    if (form := TABLES.function.get(name)) is None:
         return ""
     short = [text if _is_short(text) else letter for text, letter in zip(arguments, "xyz")]
     return form.format(*short, *"xyz"[len(short) :])
@@ -330,34 +246,14 @@ def _no_number(refused: Refusal, _: re.Match[str]) -> Fix | None:
 @rule(r"^NameError: (\w+) is not defined")
 def _undefined_name(refused: Refusal, match: re.Match[str]) -> Fix:
     name = match[1]
-    if name in _PYTHONS:
-        return Fix("", _PYTHONS[name])
+    if name in TABLES.python:
+        return Fix("", TABLES.python[name])
     known = [*refused.scope, *refused.function.arg_names, *scope_of(refused.function.fn)]
     guess = nearest(name, [candidate for candidate in known if not candidate.startswith("_")])
     if hasattr(builtins, name):
         guess = guess or _ONLY_TL
     here = ", ".join(dict.fromkeys([*refused.function.arg_names, *refused.scope]))
     return Fix("", guess or f"Known here are {here}.")
-
-
-_PYTHONS = {
-    "enumerate": "Count yourself: for k in range(n), and compute the value from k.",
-    "zip": "Loop over an index, for k in range(n), and compute both values from it.",
-    "sum": "Write tl.sum(x, axis=0) for the sum of a tile.",
-    "any": "Write tl.max(x.to(tl.int32), axis=0) != 0.",
-    "all": "Write tl.min(x.to(tl.int32), axis=0) != 0.",
-    "round": "Write tl.floor(x + 0.5).",
-    "pow": "Write products (x * x), or tl.exp2(p * tl.log2(x)) for x above 0.",
-    "open": "A kernel cannot read files: load before the launch, and pass a tensor.",
-    "input": "A kernel cannot read input: pass what it needs as an argument.",
-    "sorted": "Write tl.sort(x).",
-    "reversed": "Write tl.flip(x, 0) for a tile, or count down: for k in range(n - 1, -1, -1).",
-    "map": "Operations on a tile act on every element: write them on the tile.",
-    "str": "A kernel has no texts: print values with print(x) or tl.device_print.",
-    "type": "Write x.dtype for the type of a tile's elements.",
-    "dict": "Use one variable a value: a kernel has no dict.",
-    "set": "Use one variable a value: a kernel has no set.",
-}
 
 
 @rule(r"Cannot access global variable (\w+) from within @jit'ed")
@@ -371,8 +267,9 @@ def _global_variable(refused: Refusal, match: re.Match[str]) -> Fix:
     )
 
 
-def _must_be_constant(refused: Refusal, _: re.Match[str], why: str, otherwise: str) -> Fix:
+def _must_be_constant(refused: Refusal, _: re.Match[str], worded: WordedRule) -> Fix:
     """A value that the compiler has to know, and the parameter that should be a constexpr."""
+    why, otherwise = worded.reason, f" {worded.advice}".rstrip()
     part = refused.node.iter if isinstance(refused.node, ast.For) else None
     for name in refused.names(part):
         value = refused.scope.get(name)
@@ -406,30 +303,8 @@ def _must_be_constant(refused: Refusal, _: re.Match[str], why: str, otherwise: s
     )
 
 
-_CONSTANTS = (
-    (
-        r"arange's arguments must be of type tl\.constexpr",
-        "tl.arange needs bounds that are known while compiling",
-        "",
-    ),
-    (
-        r"Shape element \d+ must have type `constexpr|^AttributeError: 'tensor' object .*'value'",
-        "the shape of a tile has to be known while compiling",
-        "",
-    ),
-    (
-        r"used as tl\.static_range (?:start|end|step) value is not a constexpr",
-        "tl.static_range unrolls its loop, so its bounds have to be known while compiling",
-        " Or loop with range, whose bounds may be arguments.",
-    ),
-    (
-        r"Assertion condition could not be determined at compile-time",
-        "tl.static_assert needs a condition that is known while compiling",
-        " Or use tl.device_assert, which looks at values.",
-    ),
-)
-for _pattern, _why, _otherwise in _CONSTANTS:
-    rule(_pattern)(partial(_must_be_constant, why=_why, otherwise=_otherwise))
+for _worded in TABLES.constant:
+    rule(_worded.pattern)(partial(_must_be_constant, worded=_worded))
 
 
 def _sources_of(refused: Refusal, name: str) -> list[str]:

@@ -1,0 +1,873 @@
+"""The hidden launches of the exercises: random numbers and tensors, and functions that make the
+launches from them. The files of `chapters/` name those without an underscore.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+
+class Draw:
+    """Random numbers and tensors for the launches of one answer, which depend only on a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def size(self, least: int, most: int) -> int:
+        """Return an integer from `least` to `most`, both included."""
+        return self._random.randint(least, most)
+
+    def uneven(self, least: int, most: int, *blocks: int) -> int:
+        """Return an integer from `least` to `most` that is not a multiple of any of the blocks."""
+        while True:
+            number = self.size(least, most)
+            if all(number % block for block in blocks):
+                return number
+
+    def large(self, least: int, most: int) -> int:
+        """Return an integer from `least` to `most`, each order of magnitude as often."""
+        return int(least * math.pow(most / least, self._random.random()))
+
+    def of(self, choices: Sequence[Any]) -> Any:
+        """Return one of the choices."""
+        return self._random.choice(choices)
+
+    def normal(self, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        """Return normally distributed numbers of that shape, the same on every processor.
+
+        In single precision the last digit would depend on the processor's vector instructions.
+        """
+        exact = torch.randn(shape, generator=self._generator, dtype=torch.float64)
+        return exact.to(dtype)
+
+    def whole(
+        self, least: int, most: int, *shape: int, dtype: torch.dtype = torch.int32
+    ) -> torch.Tensor:
+        """Return integers from `least` up to `most`, which is excluded."""
+        return torch.randint(least, most, shape, generator=self._generator, dtype=dtype)
+
+    def permutation(self, count: int) -> torch.Tensor:
+        """Return the numbers from 0 to `count` - 1 in random order, int32."""
+        return torch.randperm(count, generator=self._generator).to(torch.int32)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One launch of a student's kernel.
+
+    Attributes:
+        grid: the number of programs along x, y, z.
+        arguments: tensors and numbers by parameter.
+        outputs: the parameters of which the kernel must write all elements; their contents before
+            the launch count as uninitialized.
+        constants: the kernel's constexprs.
+    """
+
+    grid: tuple[int, ...]
+    arguments: Mapping[str, Any]
+    outputs: tuple[str, ...]
+    constants: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """All arguments by name, constexprs too."""
+        return {**self.arguments, **self.constants}
+
+    def __str__(self) -> str:
+        """Return "n = 1000, BLOCK = 128, x_ptr: float32 (1000,)", which identifies the case."""
+        numbers = [
+            f"{name} = {value}"
+            for name, value in self.keywords.items()
+            if not isinstance(value, torch.Tensor)
+        ]
+        tensors = [
+            f"{name}: {str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
+            for name, value in self.arguments.items()
+            if isinstance(value, torch.Tensor)
+        ]
+        return ", ".join((*numbers, *tensors[:1]))
+
+
+# First kernels: one program, many programs, masks, other orders of elements.
+
+
+def _vectors(draw: Draw, n: int, block: int, *inputs: str, **numbers: Any) -> Case:
+    """Return a launch over `n` elements in blocks."""
+    tensors = {name: draw.normal(n) for name in inputs}
+    return Case(
+        (-(-n // block),),
+        {**tensors, "z_ptr": torch.zeros(n), **numbers, "n": n},
+        ("z_ptr",),
+        {"BLOCK": block},
+    )
+
+
+def _usual(draw: Draw, *inputs: str, **numbers: Any) -> Iterator[Case]:
+    """Yield launches with whole blocks, a remainder, few elements, a remainder of one element,
+    other block sizes, and many more elements.
+    """
+    yield _vectors(draw, 4 * 128, 128, *inputs, **numbers)
+    yield _vectors(draw, draw.uneven(513, 1023, 128), 128, *inputs, **numbers)
+    yield _vectors(draw, draw.size(1, 20), 64, *inputs, **numbers)
+    n = 1024 * draw.size(2, 3) + 1
+    yield _vectors(draw, n, 256, *inputs, **numbers)
+    yield _vectors(draw, n, 1024, *inputs, **numbers)
+    block = draw.of((8, 16, 32))
+    yield _vectors(draw, draw.uneven(40, 400, block), block, *inputs, **numbers)
+    yield _vectors(draw, draw.large(20_000, 200_000), draw.of((512, 2048)), *inputs, **numbers)
+
+
+def one_block(draw: Draw) -> Iterator[Case]:
+    """Yield launches of one program."""
+    for block in (128, 64, draw.of((256, 512)), draw.of((2, 8, 16, 32)), draw.of((2048, 4096))):
+        yield Case(
+            (1,), {"x_ptr": draw.normal(block), "z_ptr": torch.zeros(block)}, ("z_ptr",),
+            {"BLOCK": block},
+        )  # fmt: skip
+
+
+def one_vector(draw: Draw) -> Iterator[Case]:
+    """Return the usual launches with one input."""
+    return _usual(draw, "x_ptr")
+
+
+def two_vectors(draw: Draw) -> Iterator[Case]:
+    """Return the usual launches with two inputs."""
+    return _usual(draw, "x_ptr", "y_ptr")
+
+
+def scaled_vector(draw: Draw) -> Iterator[Case]:
+    """Return the usual launches with a factor and an offset."""
+    return _usual(draw, "x_ptr", a=draw.size(1, 45) / 4 + 1 / 8, b=-draw.size(1, 45) / 4)
+
+
+def limited_vector(draw: Draw) -> Iterator[Case]:
+    """Return the usual launches with two limits."""
+    return _usual(draw, "x_ptr", low=draw.size(-4, -1) / 4 + 1 / 8, high=draw.size(1, 4) / 4)
+
+
+def every_other(draw: Draw) -> Iterator[Case]:
+    """Yield launches whose input is twice as long as the output."""
+    for n, block in (
+        (512, 128),
+        (draw.uneven(513, 999, 128), 128),
+        (256 * draw.size(6, 9) + 1, 256),
+        (draw.size(1, 300), draw.of((8, 16, 32, 64))),
+        (draw.large(20_000, 100_000), draw.of((512, 1024, 2048))),
+    ):
+        yield Case(
+            (-(-n // block),),
+            {"x_ptr": draw.normal(2 * n), "z_ptr": torch.zeros(n), "n": n},
+            ("z_ptr",),
+            {"BLOCK": block},
+        )
+
+
+def few_programs(draw: Draw) -> Iterator[Case]:
+    """Yield launches with fewer programs than blocks."""
+    for n, block, programs in (
+        (1024, 128, 4),
+        (draw.uneven(1025, 2047, 128), 128, 4),
+        (draw.size(1, 63), 64, 3),
+        (256 * draw.size(12, 19) + 1, 256, draw.size(1, 5)),
+        (draw.uneven(100, 900, 8), draw.of((8, 16, 32)), draw.size(6, 13)),
+        (draw.large(20_000, 100_000), draw.of((512, 2048)), draw.size(2, 40)),
+    ):
+        yield Case(
+            (programs,),
+            {"x_ptr": draw.normal(n), "z_ptr": torch.zeros(n), "n": n},
+            ("z_ptr",),
+            {"BLOCK": block},
+        )
+
+
+def gated_vectors(draw: Draw) -> Iterator[Case]:
+    """Yield the usual launches; in the second, exp(x) and exp(-x) overflow."""
+    for number, case in enumerate(_usual(draw, "x_ptr", "y_ptr")):
+        if number == 1:
+            case.arguments["x_ptr"].mul_(100)
+        yield case
+
+
+# Two dimensions: rows, columns, tiles, and indices that are loaded from memory.
+
+
+def _grid(rows: int, columns: int, tile_rows: int, tile_columns: int) -> tuple[int, int]:
+    return -(-rows // tile_rows), -(-columns // tile_columns)
+
+
+def _table_sizes(draw: Draw) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the sizes of a table and of a tile: whole tiles, remainders, one row, other tiles, a
+    large table. The grids of the first two are not square.
+    """
+    yield 64, 192, 32, 64
+    yield draw.size(35, 60), draw.size(131, 180), 32, 64
+    yield 1, draw.size(2, 13), 16, 16
+    yield draw.uneven(40, 70, 16), draw.uneven(40, 70, 32), 16, 32
+    yield draw.uneven(20, 60, 2), draw.uneven(10, 40, 8), draw.of((2, 4, 8)), draw.of((8, 64, 128))
+    yield (
+        draw.uneven(150, 300, 64),
+        draw.uneven(200, 400, 32),
+        draw.of((64, 128)),
+        draw.of((32, 128)),
+    )
+
+
+def _tables(draw: Draw, make: Any) -> Iterator[Case]:
+    for rows, columns, tile_rows, tile_columns in _table_sizes(draw):
+        arguments = make(draw, rows, columns)
+        yield Case(
+            _grid(rows, columns, tile_rows, tile_columns),
+            {**arguments, "rows": rows, "columns": columns},
+            ("z_ptr",),
+            {"ROWS": tile_rows, "COLUMNS": tile_columns},
+        )
+
+
+def outer_sum(draw: Draw) -> Iterator[Case]:
+    """Return launches with the elements of a column and of a row."""
+
+    def make(draw: Draw, rows: int, columns: int) -> dict[str, Any]:
+        return {
+            "x_ptr": draw.normal(rows), "y_ptr": draw.normal(columns),
+            "z_ptr": torch.zeros(rows, columns),
+        }  # fmt: skip
+
+    return _tables(draw, make)
+
+
+def scaled_rows(draw: Draw) -> Iterator[Case]:
+    """Return launches with a table and a factor for each row."""
+
+    def make(draw: Draw, rows: int, columns: int) -> dict[str, Any]:
+        return {
+            "x_ptr": draw.normal(rows, columns), "scale_ptr": draw.normal(rows),
+            "z_ptr": torch.zeros(rows, columns),
+        }  # fmt: skip
+
+    return _tables(draw, make)
+
+
+def table(draw: Draw) -> Iterator[Case]:
+    """Return launches with a table and an output of the same shape."""
+
+    def make(draw: Draw, rows: int, columns: int) -> dict[str, Any]:
+        return {"x_ptr": draw.normal(rows, columns), "z_ptr": torch.zeros(rows, columns)}
+
+    return _tables(draw, make)
+
+
+def _turned(draw: Draw, rows: int, columns: int) -> dict[str, Any]:
+    return {"x_ptr": draw.normal(rows, columns), "z_ptr": torch.zeros(columns, rows)}
+
+
+def transposed_table(draw: Draw) -> Iterator[Case]:
+    """Return launches with a table and an output of the transposed shape."""
+    return _tables(draw, _turned)
+
+
+def large_transposed_table(draw: Draw) -> Case:
+    """Return a launch with a large table."""
+    return Case(
+        (4, 4),
+        {**_turned(draw, 256, 256), "rows": 256, "columns": 256},
+        ("z_ptr",),
+        {"ROWS": 64, "COLUMNS": 64},
+    )
+
+
+def padded_table(draw: Draw) -> Iterator[Case]:
+    """Yield launches whose output has a border of one element."""
+    for rows, columns, tile_rows, tile_columns in _table_sizes(draw):  # of `z`
+        rows, columns = max(rows - 2, 1), max(columns - 2, 1)
+        yield Case(
+            _grid(rows + 2, columns + 2, tile_rows, tile_columns),
+            {
+                "x_ptr": draw.normal(rows, columns),
+                "z_ptr": torch.zeros(rows + 2, columns + 2),
+                "rows": rows,
+                "columns": columns,
+            },
+            ("z_ptr",),
+            {"ROWS": tile_rows, "COLUMNS": tile_columns},
+        )
+
+
+def gathered_rows(draw: Draw) -> Iterator[Case]:
+    """Yield launches with one row of a table for each index."""
+    for count, vocabulary, width, block in (
+        (8, 16, 64, 64),
+        (draw.size(5, 20), draw.size(20, 90), draw.size(33, 63), 64),
+        (draw.size(20, 40), draw.size(5, 9), draw.size(65, 120), 128),
+        (draw.size(1, 9), draw.size(2, 9), draw.size(1, 16), draw.of((16, 32))),
+        (draw.size(150, 300), draw.size(1000, 3000), draw.size(129, 256), draw.of((256, 512))),
+    ):
+        yield Case(
+            (count,),
+            {
+                "ids_ptr": draw.whole(0, vocabulary, count),
+                "table_ptr": draw.normal(vocabulary, width),
+                "z_ptr": torch.zeros(count, width),
+                "width": width,
+            },
+            ("z_ptr",),
+            {"BLOCK": block},
+        )
+
+
+# Reductions: sums of rows and columns, running sums, atomics.
+
+
+def _rows(draw: Draw, rows: int, columns: int, block: int, **outputs: torch.Tensor) -> Case:
+    """Return a launch with one program per row of a table whose numbers are mostly negative, in the
+    first row all of them. The maximum is at the end of the first row, at the start of the second,
+    and twice in the last one.
+    """
+    x = draw.normal(rows, columns) - 3
+    x[0] = -1 - x[0].abs()
+    x[0, -1] = -0.5
+    x[1:2, 0] = 4
+    if columns > 1:
+        x[-1, (int(x[-1].argmax()) + draw.size(1, columns - 1)) % columns] = x[-1].max()
+    return Case(
+        (rows,),
+        {"x_ptr": x, **outputs, "columns": columns},
+        tuple(outputs),
+        {"BLOCK": block},
+    )
+
+
+_Outputs = Callable[[int, int], dict[str, torch.Tensor]]
+"""Makes the outputs for a number of rows and columns."""
+
+
+def _short_rows(draw: Draw, outputs: _Outputs) -> Iterator[Case]:
+    """Yield launches with rows that fit in one block."""
+    for rows, columns, block in (
+        (4, 128, 128),
+        (draw.size(3, 9), draw.size(65, 127), 128),
+        (draw.size(1, 5), draw.size(2, 30), 64),
+        (draw.size(2, 6), draw.size(513, 1000), 1024),
+        (draw.size(10, 30), draw.size(1, 16), draw.of((16, 32))),
+        (draw.size(30, 60), draw.size(1025, 2048), 2048),
+    ):
+        yield _rows(draw, rows, columns, block, **outputs(rows, columns))
+
+
+def _long_rows(draw: Draw, outputs: _Outputs) -> Iterator[Case]:
+    """Yield launches with rows longer than a block."""
+    for rows, columns, block in (
+        (4, 512, 128),
+        (draw.size(3, 6), draw.uneven(513, 900, 128), 128),
+        (draw.size(1, 4), draw.size(5, 40), 64),
+        (draw.size(2, 4), 256 * draw.size(6, 9) + 1, 256),
+        (draw.size(5, 20), draw.uneven(50, 200, 8), draw.of((8, 16, 32))),
+        (draw.size(1, 8), draw.large(5000, 20_000), draw.of((512, 2048))),
+    ):
+        yield _rows(draw, rows, columns, block, **outputs(rows, columns))
+
+
+def short_rows(draw: Draw) -> Iterator[Case]:
+    """Return launches with short rows and one number for each."""
+    return _short_rows(draw, lambda rows, _: {"z_ptr": torch.zeros(rows)})
+
+
+def short_rows_with_index(draw: Draw) -> Iterator[Case]:
+    """Return launches with short rows and one index for each."""
+    return _short_rows(draw, lambda rows, _: {"z_ptr": torch.zeros(rows, dtype=torch.int32)})
+
+
+def short_rows_with_moments(draw: Draw) -> Iterator[Case]:
+    """Return launches with short rows and two numbers for each."""
+    return _short_rows(
+        draw, lambda rows, _: {"mean_ptr": torch.zeros(rows), "variance_ptr": torch.zeros(rows)}
+    )
+
+
+def long_rows(draw: Draw) -> Iterator[Case]:
+    """Return launches with long rows and one number for each."""
+    return _long_rows(draw, lambda rows, _: {"z_ptr": torch.zeros(rows)})
+
+
+def long_rows_to_rows(draw: Draw) -> Iterator[Case]:
+    """Return launches with long rows and an output of the same shape."""
+    return _long_rows(draw, lambda rows, columns: {"z_ptr": torch.zeros(rows, columns)})
+
+
+def columns_of_table(draw: Draw) -> Iterator[Case]:
+    """Yield launches with one program for a group of columns."""
+    for rows, columns, tile_rows, tile_columns in (
+        (64, 128, 16, 64),
+        (draw.uneven(33, 70, 16), draw.size(131, 180), 16, 64),
+        (draw.size(1, 5), draw.size(2, 20), 8, 32),
+        (32 * draw.size(2, 4) + 1, draw.uneven(100, 200, 32), 32, 32),
+        (draw.uneven(10, 40, 2), draw.uneven(10, 40, 4), draw.of((2, 4)), draw.of((4, 8, 16))),
+        (
+            draw.uneven(200, 500, 64),
+            draw.uneven(200, 500, 16),
+            draw.of((64, 128)),
+            draw.of((16, 128)),
+        ),
+    ):
+        yield Case(
+            (-(-columns // tile_columns),),
+            {
+                "x_ptr": draw.normal(rows, columns), "z_ptr": torch.zeros(columns),
+                "rows": rows, "columns": columns,
+            },
+            ("z_ptr",),
+            {"ROWS": tile_rows, "COLUMNS": tile_columns},
+        )  # fmt: skip
+
+
+def dot_product(draw: Draw) -> Iterator[Case]:
+    """Yield launches whose programs add to one number."""
+    for n, block in (
+        (512, 128),
+        (draw.uneven(513, 1000, 128), 128),
+        (draw.size(1, 50), 64),
+        (8 * draw.size(8, 40) + 1, draw.of((8, 16, 32))),
+        (draw.large(20_000, 100_000), draw.of((512, 2048))),
+    ):
+        yield Case(
+            (-(-n // block),),
+            {
+                "x_ptr": draw.normal(n), "y_ptr": draw.normal(n), "z_ptr": torch.zeros(1), "n": n,
+            },
+            (),
+            {"BLOCK": block},
+        )  # fmt: skip
+
+
+def histogram(draw: Draw) -> Iterator[Case]:
+    """Yield launches whose programs count in shared bins."""
+    for n, block, bins in (
+        (512, 128, 16),
+        (draw.uneven(513, 1000, 128), 128, draw.size(3, 20)),
+        (draw.size(1, 50), 64, 8),
+        (8 * draw.size(8, 40) + 1, draw.of((8, 16, 32)), draw.size(30, 200)),
+        (draw.large(10_000, 30_000), draw.of((512, 2048)), draw.size(3, 400)),
+    ):
+        yield Case(
+            (-(-n // block),),
+            {
+                "x_ptr": draw.whole(0, bins, n), "z_ptr": torch.zeros(bins, dtype=torch.int32),
+                "n": n,
+            },
+            (),
+            {"BLOCK": block},
+        )  # fmt: skip
+
+
+# Softmax, losses and norms: several steps over a row, fused in one kernel.
+
+
+_SHORT = ((4, 128, 128), (0, 100, 128), (1, 20, 64), (2, 700, 1024), (9, 32, 32), (4, 2048, 2048))
+_LONG = ((4, 512, 128), (0, 600, 128), (1, 20, 64), (2, 2000, 256), (9, 90, 16), (3, 9000, 2048))
+
+
+def _row_sizes(
+    draw: Draw, sizes: tuple[tuple[int, int, int], ...]
+) -> Iterator[tuple[int, int, int]]:
+    """Yield rows, columns and block; all but the first are random, without whole blocks only."""
+    yield sizes[0]
+    for rows, columns, block in sizes[1:]:
+        columns = draw.uneven(columns - columns // 4, columns - 1, block)
+        yield rows + draw.size(1, 4), columns, block
+
+
+def _values(draw: Draw, rows: int, columns: int, spread: float) -> torch.Tensor:
+    """Return a table of mostly negative numbers; every other row has a mean of about 0. Of several
+    rows, the first is mostly positive, its first number being the largest by far, and the last one
+    is tiny.
+    """
+    x = (draw.normal(rows, columns) - 5) * spread
+    x[1::2] += 5 * spread
+    if rows > 1:
+        x[0] = -x[0]
+        x[0, 0] = 15 * spread
+        x[-1] *= 1e-3 / spread
+    return x
+
+
+def _table_rows(
+    draw: Draw,
+    sizes: tuple[tuple[int, int, int], ...],
+    weights: tuple[str, ...] = (),
+    spread: float = 1.0,
+    **numbers: float,
+) -> Iterator[Case]:
+    """Yield launches with one program per row."""
+    for rows, columns, block in _row_sizes(draw, sizes):
+        yield Case(
+            (rows,),
+            {
+                "x_ptr": _values(draw, rows, columns, spread),
+                **{name: draw.normal(columns) for name in weights},
+                "z_ptr": torch.zeros(rows, columns),
+                "columns": columns,
+                **numbers,
+            },
+            ("z_ptr",),
+            {"BLOCK": block},
+        )
+
+
+def softmax_rows(draw: Draw) -> Iterator[Case]:
+    """Return launches with large numbers in short rows."""
+    return _table_rows(draw, _SHORT, spread=40.0)
+
+
+def long_softmax_rows(draw: Draw) -> Iterator[Case]:
+    """Return launches with large numbers in long rows."""
+    return _table_rows(draw, _LONG, spread=40.0)
+
+
+def softmax_gradient(draw: Draw) -> Iterator[Case]:
+    """Yield launches with results of a softmax and gradients."""
+    for rows, columns, block in _row_sizes(draw, _SHORT):
+        yield Case(
+            (rows,),
+            {
+                "y_ptr": draw.normal(rows, columns).softmax(1),
+                "dy_ptr": draw.normal(rows, columns),
+                "dx_ptr": torch.zeros(rows, columns),
+                "columns": columns,
+            },
+            ("dx_ptr",),
+            {"BLOCK": block},
+        )
+
+
+def losses(draw: Draw) -> Iterator[Case]:
+    """Yield launches with large numbers and a target for each row."""
+    for rows, columns, block in _row_sizes(draw, _SHORT):
+        yield Case(
+            (rows,),
+            {
+                "x_ptr": _values(draw, rows, columns, 40.0),
+                "target_ptr": draw.whole(0, columns, rows),
+                "z_ptr": torch.zeros(rows),
+                "columns": columns,
+            },
+            ("z_ptr",),
+            {"BLOCK": block},
+        )
+
+
+def weighted_rows(draw: Draw) -> Iterator[Case]:
+    """Return launches with rows and a weight for each column."""
+    return _table_rows(draw, _SHORT, ("weight_ptr",), eps=draw.size(11, 90) * 1e-6)
+
+
+def weighted_and_biased_rows(draw: Draw) -> Iterator[Case]:
+    """Return launches with rows, and a weight and a bias for each column."""
+    return _table_rows(draw, _SHORT, ("weight_ptr", "bias_ptr"), eps=draw.size(11, 90) * 1e-6)
+
+
+def rotated_rows(draw: Draw) -> Iterator[Case]:
+    """Yield launches with two halves of rows and their angles."""
+    for rows, half, block in (
+        (4, 128, 128),
+        (draw.size(3, 9), draw.size(17, 31), 32),
+        (draw.size(1, 6), draw.size(33, 60), 64),
+        (draw.size(9, 20), draw.size(1, 15), draw.of((32, 128))),
+        (draw.size(30, 60), draw.size(257, 511), 512),
+    ):
+        angles = draw.normal(rows, half) * 3
+        yield Case(
+            (rows,),
+            {
+                "x_ptr": draw.normal(rows, 2 * half),
+                "cos_ptr": angles.cos(), "sin_ptr": angles.sin(),
+                "z_ptr": torch.zeros(rows, 2 * half),
+                "half": half,
+            },
+            ("z_ptr",),
+            {"BLOCK": block},
+        )  # fmt: skip
+
+
+# Matmuls: from a matrix and a vector to tiles on the tensor cores.
+
+
+def _tiles(size: int, tile: int) -> int:
+    return -(-size // tile)
+
+
+def matrix_and_vector(draw: Draw) -> Iterator[Case]:
+    """Yield launches with one program for a group of rows."""
+    for rows, columns, tile_rows, tile_columns in (
+        (32, 128, 16, 64),
+        (draw.uneven(17, 40, 16), draw.size(65, 120), 16, 64),
+        (draw.size(1, 5), draw.size(2, 30), 8, 32),
+        (
+            draw.uneven(100, 200, 32),
+            draw.uneven(300, 600, 16),
+            draw.of((32, 64)),
+            draw.of((16, 128)),
+        ),
+    ):
+        yield Case(
+            (_tiles(rows, tile_rows),),
+            {
+                "a_ptr": draw.normal(rows, columns), "x_ptr": draw.normal(columns),
+                "z_ptr": torch.zeros(rows), "rows": rows, "columns": columns,
+            },
+            ("z_ptr",),
+            {"ROWS": tile_rows, "COLUMNS": tile_columns},
+        )  # fmt: skip
+
+
+def one_tile(draw: Draw) -> Iterator[Case]:
+    """Yield launches of one program with two square matrices."""
+    for size in (16, 32, draw.of((32, 64))):
+        yield Case(
+            (1,),
+            {
+                "a_ptr": draw.normal(size, size, dtype=torch.float16),
+                "b_ptr": draw.normal(size, size, dtype=torch.float16),
+                "c_ptr": torch.zeros(size, size),
+            },
+            ("c_ptr",),
+            {"SIZE": size},
+        )
+
+
+def _matmul(
+    draw: Draw, m: int, n: int, k: int, tile: tuple[int, int, int], extra: bool = False
+) -> Case:
+    bias = {"bias_ptr": draw.normal(n)} if extra else {}
+    return Case(
+        (_tiles(m, tile[0]), _tiles(n, tile[1])),
+        {
+            "a_ptr": draw.normal(m, k, dtype=torch.float16),
+            "b_ptr": draw.normal(k, n, dtype=torch.float16),
+            **bias,
+            "c_ptr": torch.zeros(m, n),
+            "M": m, "N": n, "K": k,
+        },
+        ("c_ptr",),
+        _blocks(tile),
+    )  # fmt: skip
+
+
+def _blocks(tile: tuple[int, int, int]) -> dict[str, int]:
+    return dict(zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), tile))
+
+
+def _other_tile(draw: Draw) -> tuple[int, int, int]:
+    """Return a tile that is not the usual one of 32 by 32 by 32."""
+    return draw.of((16, 64)), draw.of((16, 32, 64)), draw.of((16, 64))
+
+
+def _uneven_tile(draw: Draw) -> tuple[int, int, int]:
+    """Return a tile that is as large along no two axes."""
+    m, n, k = draw.of(((16, 32, 64), (16, 64, 32), (32, 16, 64), (32, 64, 16)))
+    return m, n, k
+
+
+def _matmuls(draw: Draw, extra: bool) -> Iterator[Case]:
+    yield _matmul(draw, 64, 64, 64, (32, 32, 32), extra)
+    m, n, k = draw.uneven(33, 63, 16), draw.size(65, 95), draw.uneven(34, 62, 16)
+    yield _matmul(draw, m, n, k + (k == m), (32, 32, 32), extra)
+    yield _matmul(draw, m, n, k + (k == m), (16, 64, 32), extra)
+    yield _matmul(
+        draw, draw.size(1, 9), draw.uneven(18, 40, 16), draw.size(1, 9), (16, 16, 16), extra
+    )
+    m, n, k = (draw.uneven(91, 160, 16) for _ in range(3))
+    yield _matmul(draw, m, n, k, _other_tile(draw), extra)
+
+
+def matrices(draw: Draw) -> Iterator[Case]:
+    """Return launches with two matrices."""
+    return _matmuls(draw, False)
+
+
+def large_matrices(draw: Draw) -> Case:
+    """Return a launch with two large matrices."""
+    return _matmul(draw, 256, 256, 256, (64, 64, 32))
+
+
+def layer(draw: Draw) -> Iterator[Case]:
+    """Return launches with two matrices and a bias."""
+    return _matmuls(draw, True)
+
+
+def large_layer(draw: Draw) -> Case:
+    """Return a launch with two large matrices and a bias."""
+    return _matmul(draw, 256, 256, 256, (64, 64, 32), True)
+
+
+def batched_matrices(draw: Draw) -> Iterator[Case]:
+    """Yield launches with several pairs of matrices."""
+    for (batch, m, n, k), tile in (
+        ((2, 32, 32, 32), (32, 32, 32)),
+        (
+            (draw.size(2, 4), draw.size(33, 60), draw.size(65, 90), draw.size(17, 31)),
+            (32, 32, 32),
+        ),
+        (
+            (draw.size(2, 4), *(draw.uneven(65, 99, 16) for _ in range(3))),
+            _uneven_tile(draw),
+        ),
+    ):
+        yield Case(
+            (_tiles(m, tile[0]), _tiles(n, tile[1]), batch),
+            {
+                "a_ptr": draw.normal(batch, m, k, dtype=torch.float16),
+                "b_ptr": draw.normal(batch, k, n, dtype=torch.float16),
+                "c_ptr": torch.zeros(batch, m, n),
+                "M": m, "N": n, "K": k,
+            },
+            ("c_ptr",),
+            _blocks(tile),
+        )  # fmt: skip
+
+
+def quantized_matrices(draw: Draw) -> Iterator[Case]:
+    """Yield launches with a matrix of 8-bit integers and its scales."""
+    for (m, n, k), tile in (
+        ((32, 32, 64), (32, 32, 32)),
+        ((draw.size(33, 60), draw.size(65, 90), draw.size(17, 31)), (32, 32, 32)),
+        (
+            (draw.uneven(33, 120, 16), draw.uneven(65, 150, 16), draw.size(1, 150)),
+            _uneven_tile(draw),
+        ),
+    ):
+        yield Case(
+            (_tiles(m, tile[0]), _tiles(n, tile[1])),
+            {
+                "a_ptr": draw.normal(m, k, dtype=torch.float16),
+                "b_ptr": draw.whole(-127, 128, k, n, dtype=torch.int8),
+                "scale_ptr": draw.normal(n).abs() / 64,
+                "c_ptr": torch.zeros(m, n),
+                "M": m, "N": n, "K": k,
+            },
+            ("c_ptr",),
+            _blocks(tile),
+        )  # fmt: skip
+
+
+# Attention, and other kernels that combine several ideas.
+
+
+def convolution(draw: Draw) -> Iterator[Case]:
+    """Yield launches with a vector and a filter."""
+    for n, taps, block in (
+        (256, 4, 64),
+        (draw.uneven(257, 500, 64), draw.size(3, 9), 64),
+        (draw.size(9, 30), draw.size(2, 8), 128),
+        (8 * draw.size(8, 25) + 1, 1, draw.of((8, 16, 32))),
+        (draw.large(10_000, 50_000), draw.size(10, 20), draw.of((512, 1024))),
+    ):
+        yield Case(
+            (-(-n // block),),
+            {
+                "x_ptr": draw.normal(n), "w_ptr": draw.normal(taps), "z_ptr": torch.zeros(n),
+                "n": n, "taps": taps,
+            },
+            ("z_ptr",),
+            {"BLOCK": block},
+        )  # fmt: skip
+
+
+def sorted_rows(draw: Draw) -> Iterator[Case]:
+    """Yield launches with rows that fit in one block."""
+    for rows, columns, block in (
+        (4, 64, 64),
+        (draw.size(2, 6), draw.size(33, 63), 64),
+        (draw.size(1, 4), draw.size(65, 127), 128),
+        (draw.size(9, 40), draw.size(1, 16), draw.of((16, 32))),
+    ):
+        yield Case(
+            (rows,),
+            {
+                "x_ptr": draw.normal(rows, columns), "z_ptr": torch.zeros(rows, columns),
+                "columns": columns,
+            },
+            ("z_ptr",),
+            {"BLOCK": block},
+        )  # fmt: skip
+
+
+def weight_gradient(draw: Draw) -> Iterator[Case]:
+    """Yield launches whose programs add to the same columns."""
+    for rows, columns, tile_rows, tile_columns in (
+        (64, 64, 16, 32),
+        (draw.uneven(65, 90, 16), draw.size(33, 60), 16, 32),
+        (draw.size(1, 9), draw.size(2, 15), 16, 16),
+        (draw.uneven(100, 300, 4), draw.uneven(100, 300, 8), draw.of((4, 64)), draw.of((8, 64))),
+    ):
+        yield Case(
+            (-(-rows // tile_rows), -(-columns // tile_columns)),
+            {
+                "x_ptr": draw.normal(rows, columns), "dy_ptr": draw.normal(rows, columns),
+                "dw_ptr": torch.zeros(columns), "rows": rows, "columns": columns,
+            },
+            (),
+            {"ROWS": tile_rows, "COLUMNS": tile_columns},
+        )  # fmt: skip
+
+
+def _attention(
+    draw: Draw, queries: int, keys: int, width: int, *, large: bool = False, **blocks: int
+) -> Case:
+    """Return a launch in which all scores of the first query are very negative. With `large`, the
+    last two queries have scores whose exponentials overflow: one has its largest score at the last
+    key, one at the first.
+    """
+    q, k, v = (draw.normal(count, width, dtype=torch.float16) for count in (queries, keys, keys))
+    q[0] = -2
+    k += 1
+    if large:
+        q[-1], q[-2] = 64 * k[-1], 64 * k[0]
+    rows = blocks.get("BLOCK_Q", queries)
+    return Case(
+        (-(-queries // rows),),
+        {
+            "q_ptr": q, "k_ptr": k, "v_ptr": v,
+            "z_ptr": torch.zeros(queries, width, dtype=torch.float16),
+            "queries": queries, "keys": keys, "scale": width**-0.5,
+        },
+        ("z_ptr",),
+        {**blocks, "WIDTH": width},
+    )  # fmt: skip
+
+
+def attention(draw: Draw) -> Iterator[Case]:
+    """Yield launches whose keys fit in one block."""
+    yield _attention(draw, 16, 32, 32, BLOCK_Q=16, BLOCK_K=32)
+    yield _attention(draw, draw.size(3, 15), draw.size(17, 31), 16, BLOCK_Q=16, BLOCK_K=32)
+    queries, keys = draw.size(33, 60), draw.size(33, 63)
+    yield _attention(draw, queries, keys, 64, large=True, BLOCK_Q=32, BLOCK_K=64)
+    queries, keys = draw.uneven(100, 200, 64), draw.size(65, 127)
+    yield _attention(draw, queries, keys, 32, BLOCK_Q=64, BLOCK_K=128)
+
+
+def flash_attention(draw: Draw) -> Iterator[Case]:
+    """Yield launches with several blocks of keys."""
+    yield _attention(draw, 32, 64, 32, BLOCK_Q=16, BLOCK_K=32)
+    queries, keys = draw.uneven(17, 60, 16), draw.uneven(65, 150, 16)
+    yield _attention(draw, queries, keys, 32, BLOCK_Q=16, BLOCK_K=32)
+    yield _attention(draw, queries, keys, 64, large=True, BLOCK_Q=32, BLOCK_K=16)
+    queries, keys = draw.uneven(1, 99, 64), draw.uneven(300, 500, 64)
+    yield _attention(draw, queries, keys, 16, BLOCK_Q=64, BLOCK_K=64)
+
+
+def causal_attention(draw: Draw) -> Iterator[Case]:
+    """Yield launches with as many keys as queries."""
+    for length, width, rows, columns, large in (
+        (64, 32, 16, 32, False),
+        (draw.uneven(33, 100, 16), 16, 32, 32, False),
+        (draw.size(3, 15), 16, 16, 16, False),
+        (draw.uneven(133, 180, 32), 64, 128, draw.of((32, 64)), True),
+    ):
+        yield _attention(draw, length, length, width, large=large, BLOCK_Q=rows, BLOCK_K=columns)

@@ -1,0 +1,67 @@
+"""The files of chapters: each exercise names functions that make its launches and right results."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from kernellab.common.data_files import DataFileError
+from kernellab.workshop import exercise, launches, references
+from kernellab.workshop.exercise import EXERCISES
+
+FOLDER = Path(exercise.__file__).with_name("chapters")
+
+
+def functions_of(module: ModuleType) -> set[str]:
+    """The functions of a module that a chapter can name."""
+    return {
+        name
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == module.__name__
+        if not name.startswith("_")
+    }
+
+
+def test_every_exercise_has_a_name_that_no_other_has() -> None:
+    names = [one.name for one in EXERCISES]
+    assert len(set(names)) == len(names) == 43
+    assert all(f"def {one.name}(" in one.stub for one in EXERCISES)
+
+
+def test_every_function_is_named_by_an_exercise() -> None:
+    arithmetic = {"exact", "unrounded", "softmax", "moments"}
+    makers = {one.cases.__name__ for one in EXERCISES}
+    makers |= {one.priced.__name__ for one in EXERCISES if one.priced is not None}
+    assert makers == functions_of(launches)
+    assert {one.reference.__name__ for one in EXERCISES} == functions_of(references) - arithmetic
+
+
+@pytest.mark.parametrize(
+    ("valid", "wrong", "message"),
+    [
+        (
+            'cases = "two_vectors"',
+            'cases = "_usual"',
+            "exercise[1].cases should be the name of a function in kernellab.workshop.launches",
+        ),
+        (
+            'reference = "sum_of_vectors"',
+            'reference = "vectors"',
+            "exercise[1].reference should be the name of a function in "
+            "kernellab.workshop.references",
+        ),
+        ("traffic = 1.1", 'traffic = "1.1"', "exercise[1].budget.traffic should be a number"),
+        ('name = "add"\n', "", "exercise[1].name is missing"),
+    ],
+)
+def test_an_error_names_the_field(valid: str, wrong: str, message: str, tmp_path: Path) -> None:
+    text = (FOLDER / "1_vectors.toml").read_text()
+    assert valid in text
+    file = tmp_path / "wrong.toml"
+    file.write_text(text.replace(valid, wrong, 1))
+    with pytest.raises(DataFileError, match=re.escape(message)):
+        list(exercise._exercises_in(file))
