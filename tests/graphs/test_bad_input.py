@@ -11,7 +11,6 @@ import pytest
 import torch
 
 import kernellab
-from kernellab.errors import ArgumentError
 from kernellab.graphs.report import GraphReport
 
 seen: list[int] = []
@@ -100,18 +99,6 @@ def test_an_operation_without_decomposition_is_a_call_of_torchs() -> None:
     (graph,) = report.graphs
     assert graph.error == ""
     assert any("eigvals" in name for name in graph.launches.name) or graph.kernels
-
-
-class There(torch.Tensor):
-    """As a tensor of a GPU answers."""
-
-    device = property(lambda _tensor: torch.device("cuda", 0))
-
-
-def test_tensors_of_a_gpu_are_named() -> None:
-    there = torch.rand(4).as_subclass(There)
-    with pytest.raises(ArgumentError, match=r"argument 1 must be on the CPU.* is on cuda:0"):
-        kernellab.graph(torch.sin, there)
 
 
 @pytest.mark.slow
