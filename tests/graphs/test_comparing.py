@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 - as everyone writes it
+from torch.nn.attention.flex_attention import flex_attention
+from torch.utils.checkpoint import checkpoint
 
 import kernellab
 from kernellab.errors import ArgumentError, NotRecorded, OptionError
@@ -152,3 +154,41 @@ def test_bad_input_is_named(report: GraphReport) -> None:
         report.compare(decompositions={"aten.gelux.default": wrong_gelu})
     with pytest.raises(NotRecorded, match="does not contain it"):
         GraphReport(report.capture).compare()
+
+
+def _attend(q: torch.Tensor) -> torch.Tensor:
+    return F.scaled_dot_product_attention(q, q, q)
+
+
+def _attend_twice(q: torch.Tensor) -> torch.Tensor:
+    return _attend(_attend(q))
+
+
+def _attend_again_in_backward(q: torch.Tensor) -> torch.Tensor:
+    result: torch.Tensor = checkpoint(_attend, q, use_reentrant=False)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "backward"),
+    [
+        (_attend_twice, torch.float32, False),
+        (_attend_twice, torch.float32, True),
+        (_attend_twice, torch.bfloat16, True),
+        (_attend_again_in_backward, torch.float32, True),
+    ],
+)
+def test_attention_is_compared_whole(function: Any, dtype: torch.dtype, backward: bool) -> None:
+    q = torch.randn(1, 2, 40, 32, dtype=dtype, requires_grad=backward)
+    report = kernellab.graph(function, q, backward=backward, levels=False)
+    assert report.error == ""
+    found = report.compare()
+    assert [one.obstacle for one in found.graphs] == [""] * (1 + backward)
+    assert not found.differences
+
+
+def test_gradients_of_flex_attention_are_captured() -> None:
+    q = torch.randn(1, 1, 128, 16, requires_grad=True)
+    report = kernellab.graph(lambda q: flex_attention(q, q, q), q, backward=True, levels=False)
+    assert report.error == ""
+    assert [len(graph.kernels) > 1 for graph in report.graphs] == [True, True]
