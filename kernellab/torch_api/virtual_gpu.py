@@ -507,7 +507,7 @@ def _run_efficient(
 
 
 def _padded(sums: torch.Tensor) -> torch.Tensor:
-    """Sums, padded to a multiple of 32 as the memory-efficient kernel stores them (attention.cu)."""
+    """Sums as the memory-efficient kernel stores them: a multiple of 32 (attention.cu)."""
     return torch.nn.functional.pad(sums, (0, -sums.shape[-1] % 32), value=math.inf)
 
 

@@ -192,3 +192,29 @@ def test_gradients_of_flex_attention_are_captured() -> None:
     report = kernellab.graph(lambda q: flex_attention(q, q, q), q, backward=True, levels=False)
     assert report.error == ""
     assert [len(graph.kernels) > 1 for graph in report.graphs] == [True, True]
+
+
+class Averaging(nn.Module):
+    """Keeps a running mean."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.ones(16))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.mean.mul_(0.9).add_(x.mean(0) * 0.1)
+        return x * 2
+
+
+def test_a_wrong_store_to_a_buffer_of_the_module_is_found() -> None:
+    model, x = Averaging(), torch.randn(4, 16)
+    report = kernellab.graph(model, x, levels=False)
+    right = report.compare()
+    assert [one.buffers for one in right.graphs] == [2]
+    assert not right.differences
+    kernel = next(kernel for kernel in report.kernels if "0.9" in kernel.source)
+    found = report.compare(kernels={kernel.name: kernel.source.replace("0.9", "9.0")})
+    (difference,) = found.differences
+    assert (difference.level, difference.kernel) == ("kernel", kernel.name)
+    assert difference.wrong == 16
+    assert torch.equal(model.mean, torch.ones(16))
