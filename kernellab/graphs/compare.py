@@ -311,6 +311,8 @@ class _Kept(torch.fx.Interpreter):
         if isinstance(result, torch.Tensor) and n.op not in ("placeholder", "output"):
             self._values[self._number, "value", n.name] = result.detach().clone()
         if isinstance(result, torch.Tensor) and result.requires_grad:
+            if n.op == "placeholder" and result.is_leaf and torch.is_grad_enabled():
+                result = result.view_as(result)  # whose gradient is that of this graph alone
             key = (self._number, "gradient", n.name)
             on_gradient(result, lambda gradient: self._keep(key, gradient))
         return result

@@ -218,3 +218,17 @@ def test_a_wrong_store_to_a_buffer_of_the_module_is_found() -> None:
     assert (difference.level, difference.kernel) == ("kernel", kernel.name)
     assert difference.wrong == 16
     assert torch.equal(model.mean, torch.ones(16))
+
+
+def test_a_layer_that_several_graphs_use_is_right() -> None:
+    layer = nn.Linear(16, 16)
+
+    def repeated(x: torch.Tensor) -> torch.Tensor:
+        x = layer(x).relu()
+        torch._dynamo.graph_break()
+        result: torch.Tensor = layer(x)
+        return result
+
+    found = kernellab.graph(repeated, torch.randn(4, 16), backward=True, levels=False).compare()
+    assert len(found.graphs) == 4
+    assert not found.differences
