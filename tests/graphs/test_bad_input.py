@@ -94,6 +94,14 @@ def test_values_and_effects_break_a_graph_with_their_lines() -> None:
     assert seen == []
 
 
+def test_a_break_names_the_exception_that_stopped_dynamo() -> None:
+    def aligned(x: torch.Tensor) -> torch.Tensor:
+        return x.clone() if x.data_ptr() % 16 else x + 1
+
+    (one,) = opened(aligned, torch.rand(4)).breaks
+    assert one.reason != "Observed exception"
+
+
 def test_an_operation_without_decomposition_is_a_call_of_torchs() -> None:
     report = opened(without_decomposition, torch.rand(4, 4))
     (graph,) = report.graphs
