@@ -197,6 +197,8 @@ def test_gradients_of_flex_attention_are_captured() -> None:
 class Averaging(nn.Module):
     """Keeps a running mean."""
 
+    mean: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("mean", torch.ones(16))
