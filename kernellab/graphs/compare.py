@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from kernellab.torch_api.fx_graphs import (
     move_graph,
     node_of,
     operation_named,
+    target_name,
     tensors_restored,
 )
 from kernellab.torch_api.generated_code import (
@@ -301,6 +302,8 @@ class _Kept(torch.fx.Interpreter):
         if isinstance(result, torch.Tensor) and n.op not in ("placeholder", "output"):
             self._values[self._number, "value", n.name] = result.detach().clone()
         if isinstance(result, torch.Tensor) and result.requires_grad:
+            if n.op == "placeholder" and result.is_leaf and torch.is_grad_enabled():
+                result = result.view_as(result)  # whose gradient is that of this graph alone
             key = (self._number, "gradient", n.name)
             on_gradient(result, lambda gradient: self._keep(key, gradient))
         return result
@@ -471,7 +474,8 @@ class _OfGraph:
     def code(
         self, module: torch.fx.GraphModule, args: list[Any], kernels: Mapping[str, str]
     ) -> None:
-        """Run the generated code, and compare each buffer with the node whose value it holds.
+        """Run the generated code, and compare each buffer with the node whose value it holds, and
+        each input that the call writes to.
 
         The nodes between two buffers are computed in a row, as a kernel does, without replacing
         their values.
@@ -486,7 +490,8 @@ class _OfGraph:
         text, statements, names = watched(lowering.wrapper, kernels, parameters)
         stored = {lowering.values[name] for name in names if name in lowering.values}
         run = NodeRun(module, functools.partial(self._right_in, stored))
-        run.run(*_copied(args))
+        inputs, given_inputs = _copied(args), _copied(args)
+        run.run(*inputs)
         far: list[_FarBuffer] = []
         last: list[Any] = []
 
@@ -510,7 +515,12 @@ class _OfGraph:
                         far.append(_FarBuffer(name, node, kept, computed, called, [*last]))
                 value.copy_(run.values[node.name])
 
-        callable_in(text, launching, {SEEN: note})(_copied(args))
+        callable_in(text, launching, {SEEN: note})([*given_inputs])
+        for source, place in _stores_to_inputs(module):
+            value, right = given_inputs[place], inputs[place]
+            self.counts["kernel"] += 1
+            if not _is_drawn(source) and distance(value, right) is not None:
+                far.append(_FarBuffer("", source, value, right, None, []))
         noise = noises(module, _copied(args), run, stored) if far else {}
         for buffer in far:
             excess = distance(buffer.value, buffer.right, noise.get(buffer.node.name, 0.0))
@@ -531,7 +541,8 @@ class _OfGraph:
         name, names = far.called or ("", ())
         code = codes.get(name)
         if code is None:
-            self._note_node(excess, "kernel", far.node, far.right, None)
+            made_in = None if far.buffer else self._kernel_with(far.node.name)
+            self._note_node(excess, "kernel", far.node, far.right, made_in)
             return
         parameter = _parameters_of(code.source, name)[names.index(far.buffer)]
         line, text = _storing_line(code.source, name, parameter)
@@ -589,7 +600,9 @@ class _OfGraph:
 
 @dataclass(frozen=True, eq=False)
 class _FarBuffer:
-    """A buffer with a wrong value, and the statement that computed it."""
+    """A buffer with a wrong value, and the statement that computed it. An input that was written to
+    has the name "", and no statement.
+    """
 
     buffer: str
     node: torch.fx.Node
@@ -597,6 +610,18 @@ class _FarBuffer:
     right: torch.Tensor
     called: tuple[str, tuple[str, ...]] | None
     arguments: list[Any]
+
+
+def _placeholders(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    return [node for node in module.graph.nodes if node.op == "placeholder"]
+
+
+def _stores_to_inputs(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, int]]:
+    """What a graph writes to its inputs, and the numbers of those."""
+    places = {node: place for place, node in enumerate(_placeholders(module))}
+    for node in module.graph.nodes:
+        if target_name(node) == "aten.copy_.default" and node.args[0] in places:
+            yield node.args[1], places[node.args[0]]
 
 
 def _parameters_of(source: str, kernel: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -67,8 +67,9 @@ def graph(
 
     Args:
         function: a function of tensors, or a module.
-        args, keywords: its arguments, with tensors on the CPU, or on the meta device or fake, which
-            are taken as a GPU's: then the call computes no values and takes no memory for them.
+        args, keywords: its arguments. Tensors and parameters of a GPU are copied to the CPU; those
+            on the meta device, or fake, are taken as a GPU's: then the call computes no values and
+            takes no memory for them.
         gpu: "h200", "h100", "a100", "l40s", "b200", "mi300x", or a target such as "sm_90".
         backward: whether to compute the gradient of everything in the result that has one.
         dynamic, fullgraph: as for torch.compile.
@@ -119,7 +120,6 @@ def graph_call(
         check_flags(dynamic=options.dynamic)
     if options.mode is not None:
         check_choice("mode", options.mode, MODES)
-    check_tensors(function, args, keywords)
     name = name_of(function)
     backend = _backend(options.backend)
     if backend is None:
@@ -168,37 +168,6 @@ def check_options(options: Mapping[str, Any], own: Sequence[str] = ()) -> None:
             )
 
 
-def check_tensors(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-    """Raise ArgumentError if a tensor or a parameter with values is on a GPU."""
-    import torch
-
-    from kernellab.torch_api.fx_graphs import is_empty
-
-    for place, value in _places(args, keywords):
-        if not isinstance(value, torch.Tensor) or is_empty(value):
-            continue
-        if value.device.type != "cpu":
-            raise ArgumentError(
-                f"{place} must be on the CPU, where graph captures for any GPU, but it is on "
-                f"{value.device}",
-                advice=f"Pass {place}.cpu().",
-            )
-    if isinstance(function, torch.nn.Module):
-        for name, parameter in [*function.named_parameters(), *function.named_buffers()]:
-            if not is_empty(parameter) and parameter.device.type != "cpu":
-                raise ArgumentError(
-                    f"parameter {name!r} must be on the CPU, where graph captures for any GPU, but "
-                    f"it is on {parameter.device}",
-                    advice="Pass a copy of the module: copy.deepcopy(module).cpu().",
-                )
-
-
-def _places(args: Any, keywords: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for number, value in enumerate(args):
-        yield f"argument {number + 1}", value
-    yield from keywords.items()
-
-
 # `kernellab.tracers`: compare what each of torch's tracers captures of a function.
 
 
@@ -230,8 +199,8 @@ def tracers(
         programs, operations, says.
 
     Raises:
-        ArgumentError: the function cannot be sent to another process, a tensor is not on the CPU,
-            or the function itself fails with these arguments.
+        ArgumentError: the function cannot be sent to another process, or fails itself with these
+            arguments.
         WorkerError: the process died, or took longer than five minutes.
     """
     import pandas
@@ -247,8 +216,6 @@ def tracers(
             advice="Write tracers(f, x, again=(y,)).",
         )
     calls = [tuple(args)] if again is None else [tuple(args), tuple(again)]
-    for call_args in calls:
-        check_tensors(function, call_args, keywords)
     sent = shipped([function], (function, calls, keywords), name_of(function))
     rows = _process().call("kernellab.graphs.jobs:traced", sent, seconds=SECONDS)
     return pandas.DataFrame([vars(row) for row in rows])

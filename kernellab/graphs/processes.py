@@ -117,8 +117,11 @@ MOST_CELLS = 1_000_000
 """Characters of cells that are included, the latest cells first."""
 
 
-def shipped(functions: Sequence[Any], things: Any, what: str) -> Sent:
+def shipped(
+    functions: Sequence[Any], things: Any, what: str, *, keep_devices: bool = False
+) -> Sent:
     """Return pickled objects. The user's modules are pickled by value, as they are in this process.
+    Tensors of a GPU arrive on the CPU.
 
     The source of a notebook's cells is included, because it is in no file and torch reads it.
 
@@ -126,6 +129,7 @@ def shipped(functions: Sequence[Any], things: Any, what: str) -> Sent:
         functions: the functions whose modules are pickled by value unless they are installed.
         things: the objects to pickle.
         what: the name of the function in error messages.
+        keep_devices: whether tensors of a GPU stay on it.
 
     Raises:
         ArgumentError: an object cannot be pickled.
@@ -134,14 +138,14 @@ def shipped(functions: Sequence[Any], things: Any, what: str) -> Sent:
 
     try:
         with own_modules_by_value(*functions):
-            return pickling.send(_WithCells(things))
+            return pickling.send(_WithCells(things), keep_devices=keep_devices)
     except Exception as error:  # anything may be raised by what is pickled
         raise ArgumentError(
             f"{what!r} cannot be sent to the process that captures: "
             f"{type(error).__name__}: {error}",
             advice=(
-                "It, its arguments and what it refers to have to be picklable: no open files, "
-                "locks, or tensors of a GPU."
+                "It, its arguments and what it refers to have to be picklable: no open files or "
+                "locks."
             ),
         ) from error
 
@@ -189,7 +193,7 @@ def own_modules_by_value(*functions: Any) -> Iterator[None]:
     process may not find them, or find them edited.
     """
     with ExitStack() as stack:
-        for function in functions:
+        for function in _with_submodules(functions):
             name = getattr(function, "__module__", None) or type(function).__module__
             module = sys.modules.get(name)
             known = cloudpickle.list_registry_pickle_by_value()
@@ -197,6 +201,15 @@ def own_modules_by_value(*functions: Any) -> Iterator[None]:
                 cloudpickle.register_pickle_by_value(module)
                 stack.callback(cloudpickle.unregister_pickle_by_value, module)
         yield
+
+
+def _with_submodules(functions: Sequence[Any]) -> Iterator[Any]:
+    import torch
+
+    for function in functions:
+        yield function
+        if isinstance(function, torch.nn.Module):
+            yield from function.modules()
 
 
 def _is_the_users(module: ModuleType) -> bool:

@@ -90,9 +90,10 @@ class CapturedCall(GivenCall):
             return call_in_copy(function, self, *more)
         return self._ship(compiler_process(), function, *more)
 
-    def _ship(self, process: Worker, function: str, *more: Any) -> Any:
+    def _ship(self, process: Worker, function: str, *more: Any, keep_devices: bool = False) -> Any:
         functions = self.function, self.request.get("backend")
-        sent = shipped(functions, (self, *more), self.request["name"])
+        name = self.request["name"]
+        sent = shipped(functions, (self, *more), name, keep_devices=keep_devices)
         return process.call("kernellab.graphs.processes:call", function, sent, seconds=SECONDS)
 
     def compare(
@@ -155,7 +156,7 @@ class CapturedCall(GivenCall):
         return self._timed("kernellab.graphs.jobs:speedups_of_call", rounds)
 
     def _timed(self, function: str, rounds: int) -> Speedups:
-        times: Speedups = self._ship(gpu_process(), function, rounds)
+        times: Speedups = self._ship(gpu_process(), function, rounds, keep_devices=True)
         return times
 
 

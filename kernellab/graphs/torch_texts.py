@@ -222,6 +222,7 @@ _HINT = re.compile(r"^\s*Hint: (?P<hint>.+?)(?=\n\s*Hint:|\n\n|\Z)", re.S | re.M
 _EXPLANATION = re.compile(
     r"^\s*Explanation: (?P<text>.+?)(?=\n\s*Hint:|\n\n\s*Developer|\Z)", re.S | re.M
 )
+_RAISED = re.compile(r"^\s*Developer debug context: raised exception (?P<exception>.+)$", re.M)
 _GUARD = re.compile(r"^(?:\| )*\+- (?P<kind>[A-Z][A-Z0-9_]+): (?P<condition>.*)$")
 _MANAGER = re.compile(r"source=(?P<source>[^,\n]+)")
 
@@ -267,8 +268,10 @@ def _break(text: str) -> GraphBreak:
     cause = said[cast(re.Match[str], _HEADLINE.match(said)).end() :]
     reason, explanation = _REASON.search(cause), _EXPLANATION.search(cause)
     hints = (_on_one_line(hint["hint"]) for hint in _HINT.finditer(cause))
+    headline = reason["reason"] if reason else cause.partition("\n")[0]
+    raised = _RAISED.search(cause)  # which the headline "Observed exception" leaves out
     return GraphBreak(
-        reason=_on_one_line(reason["reason"] if reason else cause.partition("\n")[0]),
+        reason=_on_one_line(f"{headline}: {raised['exception']}" if raised else headline),
         explanation=_on_one_line(explanation["text"]) if explanation else text.strip(),
         hints=tuple(dict.fromkeys(hints)),
         position=position,

@@ -31,7 +31,7 @@ from kernellab.errors import ArgumentError, CompileError, KernelLabError, Unsupp
 from kernellab.interpreter.execution import program
 from kernellab.interpreter.execution.grid import check_has_length, grid_to_run
 from kernellab.interpreter.execution.inspection import attached_debugger
-from kernellab.interpreter.execution.program import key_of, program_code
+from kernellab.interpreter.execution.program import key_of, program_code, told_of_nesting
 from kernellab.launch.preparation import Grid
 from kernellab.records import Launch, Run, Specialization, Target
 from kernellab.records.launches import DEFAULT, RunOptions
@@ -161,6 +161,7 @@ _kept: weakref.WeakKeyDictionary[triton_api.MadeOf, dict[Hashable, CompileError 
 """The results, by the kernel's contents and by specialization; None for a kernel that fits."""
 
 
+@told_of_nesting
 def check_fits(kernel: JITFunction, call: BoundCall, target: Target) -> None:
     """Check once per specialization that one program fits on the GPU.
 

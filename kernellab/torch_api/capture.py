@@ -514,7 +514,7 @@ def capture(
     After `seconds` it is stopped: what was captured until then is there.
     """
     captured = backend.captured
-    with backend.listening(), _operations_unchecked(), limited(seconds):
+    with backend.listening(), _functorch_options(), limited(seconds):
         captured.error = call_once(
             function,
             args,
@@ -527,14 +527,16 @@ def capture(
     return captured
 
 
-def _operations_unchecked() -> AbstractContextManager[None]:
-    """While active, torch does not look whether custom operations give a part of what they take:
-    that takes longer than the call, and its warning would reach no one.
-    """
-    name = "check_custom_op_aliasing"
-    if not hasattr(_functorch, name):
-        return nullcontext()
-    patched: AbstractContextManager[None] = _functorch.patch({name: False})
+_FUNCTORCH = {"check_custom_op_aliasing": False, "graphsafe_rng_functionalization": False}
+"""Torch does not look whether custom operations give a part of what they take: that takes longer
+than the call, and its warning would reach no one. States of random numbers are tensors, as a GPU's
+generator is only where a GPU is.
+"""
+
+
+def _functorch_options() -> AbstractContextManager[None]:
+    known = {name: value for name, value in _FUNCTORCH.items() if hasattr(_functorch, name)}
+    patched: AbstractContextManager[None] = _functorch.patch(known)
     return patched
 
 

@@ -176,7 +176,21 @@ def is_random(node: torch.fx.Node) -> bool:
     """Whether a node's value is drawn."""
     if node.target is operator.getitem and isinstance(node.args[0], torch.fx.Node):
         return is_random(node.args[0])
-    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    return any(
+        torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
+        for target in called_by(node)
+    )
+
+
+def called_by(node: torch.fx.Node) -> Iterator[Any]:
+    """What a node calls: its target, and the operations and graphs that it hands to its target."""
+    yield node.target
+    yield from (argument for argument in node.args if isinstance(argument, torch._ops.OpOverload))
+    owner: Any = node.graph.owning_module
+    for given in node.all_input_nodes:
+        part = getattr(owner, str(given.target), None) if given.op == "get_attr" else None
+        if isinstance(part, torch.fx.GraphModule):
+            yield from (inner.target for inner in part.graph.nodes)
 
 
 def is_unset(node: torch.fx.Node) -> bool:

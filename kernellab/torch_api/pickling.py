@@ -6,10 +6,11 @@ import functools
 import io
 import operator
 import pickle
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from types import MethodType
+from types import MethodType, ModuleType
 from typing import Any
 
 import cloudpickle
@@ -43,9 +44,12 @@ class Sent:
 
     @contextmanager
     def settings_hold(self) -> Iterator[None]:
-        """While active, the sender's settings hold."""
+        """While active, the sender's settings hold, and modules that arrive take the place of this
+        process's own.
+        """
         before = torch.get_default_dtype()
         with ExitStack() as stack:
+            stack.callback(_restore_modules)
             for name, config in _configurations().items():
                 stack.enter_context(config.patch(self.settings[name]))
             stack.callback(torch.set_default_dtype, before)
@@ -53,8 +57,12 @@ class Sent:
             yield
 
 
-def send(things: Any) -> Sent:
+def send(things: Any, *, keep_devices: bool = False) -> Sent:
     """Return pickled objects.
+
+    Args:
+        things: the objects to pickle.
+        keep_devices: whether tensors of a GPU arrive on the GPU; otherwise they arrive on the CPU.
 
     Raises:
         Exception: an object cannot be pickled; whatever its own methods raise.
@@ -63,7 +71,7 @@ def send(things: Any) -> Sent:
         name: config.get_serializable_config_copy() for name, config in _configurations().items()
     }
     with io.BytesIO() as content:
-        _Pickler(content).dump(things)
+        _Pickler(content, keep_devices).dump(things)
         return Sent(content.getvalue(), settings, torch.get_default_dtype())
 
 
@@ -76,13 +84,27 @@ def _configurations() -> dict[str, Any]:
 
 
 class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
-    """Pickles kernels, `torch.ops`, and parametrized modules too, which refuse it."""
+    """Pickles kernels, `torch.ops`, and parametrized modules too, which refuse it, tensors of a GPU
+    as tensors of the CPU, and functions with the module whose variables they read.
+    """
+
+    def __init__(self, file: io.BytesIO, keep_devices: bool) -> None:
+        super().__init__(file)
+        self._keep_devices = keep_devices
+        for name in ("__main__", *cloudpickle.list_registry_pickle_by_value()):
+            variables = vars(sys.modules[name])
+            self.globals_ref[id(variables)] = _Variables(variables, __name__=name)
 
     def reducer_override(self, value: Any) -> Any:
         """Return how the value is made again, as `copyreg` describes it."""
         if isinstance(value, triton_api.JITFunction):
             kind: Any = type(value)
             return functools.partial(kind, **jit_settings(value)), (value.fn,)
+        if isinstance(value, _Variables):
+            return _variables_of, (value.of_module(),)
+        if isinstance(value, torch.storage.TypedStorage) and not self._keep_devices:
+            made: Any = value.__reduce__()  # type: ignore[no-untyped-call]
+            return _storage_on_cpu, made[1]
         if value is torch.ops:
             return operator.attrgetter("ops"), (torch,)
         if isinstance(value, MethodType) and _is_found_by_name(value):
@@ -94,6 +116,52 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         if isinstance(value, torch.Tensor):
             return _reduce_tensor(value)
         return super().reducer_override(value)
+
+
+class _Variables(dict[str, Any]):
+    """Stands for the variables of a module whose functions and classes are pickled by value.
+
+    Dynamo looks up what a function reads in the module that is imported by the function's
+    `__module__`, not in the function's `__globals__`, unless it is the function that was called. So
+    both have to be the same variables where the function arrives.
+    """
+
+    _PLACE = ("__name__", "__package__", "__path__", "__file__")
+
+    def of_module(self) -> dict[str, Any]:
+        """Return what the module has before any function adds a variable."""
+        return {name: self[name] for name in self._PLACE if name in self}
+
+
+_arrived: dict[str, ModuleType] = {}
+"""Modules whose functions arrived. Each stays the same object, as Dynamo remembers its imports."""
+
+_replaced: dict[str, ModuleType | None] = {}
+"""Modules of this process whose place those have taken."""
+
+
+def _variables_of(place: dict[str, Any]) -> dict[str, Any]:
+    """Return the variables of an empty module, which takes the place of the one of its name."""
+    name = place["__name__"]
+    _replaced.setdefault(name, sys.modules.get(name))
+    sys.modules[name] = _arrived.setdefault(name, ModuleType(name))
+    variables = vars(sys.modules[name])
+    variables.clear()
+    variables.update(place)
+    return variables
+
+
+def _restore_modules() -> None:
+    for name, module in _replaced.items():
+        if module is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = module
+    _replaced.clear()
+
+
+def _storage_on_cpu(content: bytes) -> Any:
+    return torch.load(io.BytesIO(content), map_location="cpu", weights_only=False)
 
 
 def _reduce_tensor(tensor: torch.Tensor) -> Any:

@@ -21,11 +21,13 @@ import torch._meta_registrations
 import torch._subclasses.fake_tensor
 import torch.fx
 import torch.fx.experimental.proxy_tensor
+import torch.nn.attention.flex_attention
 import torch.utils._triton
 
 from kernellab.common.patches import Replacement, all_replaced, replaced
 from kernellab.torch_api.autocast_kernels import follow_autocast
 from kernellab.torch_api.emulation import OF_C, OF_CUDA, let_operations_be_traced
+from kernellab.torch_api.fx_graphs import called_by
 
 _interfaces: Any = torch._dynamo.device_interface
 _cuda: Any = torch.cuda
@@ -67,8 +69,8 @@ def _replacements(properties: Any, hip_version: str | None) -> Iterator[Replacem
     yield torch.cuda, "_get_device_properties", lambda _index: properties
     yield from ((torch.cuda, name, function) for name, function in OF_CUDA.items())
     yield from ((torch._C, name, function) for name, function in OF_C.items())
-    state = torch.zeros(16, dtype=torch.uint8, device="cpu")
-    yield torch.cuda, "get_rng_state", lambda _device=None: state.clone()
+    state = torch.get_rng_state()  # the CPU's, as the call runs there
+    yield torch.cuda, "get_rng_state", lambda _device=None: state
     yield torch.cuda, "set_rng_state", lambda _state, _device=None: None
 
 
@@ -123,6 +125,7 @@ def _clear_caches(module: ModuleType) -> None:
 
 _copy: Any = torch.ops.aten._to_copy.default
 _fakes: Any = torch._subclasses.fake_tensor
+_flex: Any = torch.nn.attention.flex_attention
 
 _places: list[torch.device | None] = [None]
 """Where what is made on the GPU lies; None for there. The last one counts."""
@@ -175,6 +178,7 @@ def calls_on_gpu() -> Iterator[None]:
     with (
         replaced(_fakes.FakeTensorMode, __torch_dispatch__=_elsewhere(dispatch)),
         replaced(torch, set_autocast_enabled=_following(torch.set_autocast_enabled)),
+        replaced(_flex, _validate_device=lambda *_: None),  # refuses gradients on the CPU
     ):
         follow_autocast(torch.is_autocast_enabled(DEVICE.type), _counts)
         try:
@@ -322,6 +326,7 @@ _flash: Any = _aten._scaled_dot_product_flash_attention.default
 _flash_backward: Any = _aten._scaled_dot_product_flash_attention_backward.default
 _efficient: Any = _aten._scaled_dot_product_efficient_attention.default
 _efficient_backward: Any = _aten._scaled_dot_product_efficient_attention_backward.default
+_Overload: Any = torch._ops.OpOverload
 _KEY: Any = torch._C.DispatchKey.CompositeImplicitAutograd
 
 _WIDEST_FLASH = 256
@@ -394,18 +399,35 @@ def _bias(mask: torch.Tensor | None, query: torch.Tensor, key: torch.Tensor) -> 
 
 def written_out(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Have a graph, in place, call what the CPU has instead of a GPU's fused attention."""
-    for node in module.graph.nodes:
-        if node.op == "call_function" and node.target in ON_CPU:
-            node.target = ON_CPU[node.target]
-    module.recompile()
+    for part in module.modules():  # torch's `control_deps` calls graphs
+        if isinstance(part, torch.fx.GraphModule):
+            for node in part.graph.nodes:
+                node.target = _on_cpu(node.target)
+                if any(_on_cpu(argument) is not argument for argument in node.args):
+                    node.target = _calling_on_cpu(node.target)
+            part.recompile()
     return module
+
+
+def _on_cpu(value: Any) -> Any:
+    return ON_CPU.get(value, value) if isinstance(value, _Overload) else value
+
+
+@functools.cache
+def _calling_on_cpu(operation: Callable[..., Any]) -> Callable[..., Any]:
+    """An operation that calls another one, such as torch's `run_and_save_rng_state`."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return operation(*map(_on_cpu, args), **kwargs)
+
+    return called
 
 
 def is_seed(node: torch.fx.Node) -> bool:
     """Whether a node's value is a seed, or another number, that fused attention hands on."""
     source, value = node.args[0] if node.args else None, node.meta.get("val")
     fused = {*ON_CPU, *ON_CPU.values()}
-    is_of_fused = isinstance(source, torch.fx.Node) and source.target in fused
+    is_of_fused = isinstance(source, torch.fx.Node) and not fused.isdisjoint(called_by(source))
     return is_of_fused and isinstance(value, torch.Tensor) and not value.is_floating_point()
 
 
@@ -480,8 +502,13 @@ def _run_efficient(
 ) -> tuple[Any, ...]:
     seed = _new_seed(dropout_p, query)
     result, sums = _weighted(query, key, value, bias, dropout_p, is_causal, scale, seed)
-    sums = sums if compute_log_sumexp else sums[..., :0]
+    sums = _padded(sums) if compute_log_sumexp else sums[..., :0]
     return _laid_out(result, query), sums, seed, torch.zeros_like(seed)
+
+
+def _padded(sums: torch.Tensor) -> torch.Tensor:
+    """Sums as the memory-efficient kernel stores them: a multiple of 32 (attention.cu)."""
+    return torch.nn.functional.pad(sums, (0, -sums.shape[-1] % 32), value=math.inf)
 
 
 def _run_efficient_backward(
@@ -523,7 +550,7 @@ def _run_flash(
     state = torch.stack([seed, torch.zeros_like(seed)]).to(torch.uint64)
     nothing = query.new_empty(0)
     lengths = query.shape[-2], key.shape[-2]
-    unused = torch.empty((), dtype=torch.uint64, device=query.device)
+    unused = torch.zeros((), dtype=torch.uint64, device=query.device)
     made = torch.empty_like(query).copy_(result)
     return made, sums, None, None, *lengths, state, unused, nothing
 

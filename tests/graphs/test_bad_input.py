@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
-from kernellab.errors import ArgumentError
 from kernellab.graphs.report import GraphReport
 
 seen: list[int] = []
@@ -96,24 +94,19 @@ def test_values_and_effects_break_a_graph_with_their_lines() -> None:
     assert seen == []
 
 
+def test_a_break_names_the_exception_that_stopped_dynamo() -> None:
+    def aligned(x: torch.Tensor) -> torch.Tensor:
+        return x.clone() if x.data_ptr() % 16 else x + 1
+
+    (one,) = opened(aligned, torch.rand(4)).breaks
+    assert one.reason != "Observed exception"
+
+
 def test_an_operation_without_decomposition_is_a_call_of_torchs() -> None:
     report = opened(without_decomposition, torch.rand(4, 4))
     (graph,) = report.graphs
     assert graph.error == ""
     assert any("eigvals" in name for name in graph.launches.name) or graph.kernels
-
-
-class There(torch.Tensor):
-    """As a tensor of a GPU answers."""
-
-    device = property(lambda _tensor: torch.device("cuda", 0))
-
-
-def test_tensors_of_a_gpu_are_named(messages: SnapshotAssertion) -> None:
-    there = torch.rand(4).as_subclass(There)
-    with pytest.raises(ArgumentError, match="CPU") as refused:
-        kernellab.graph(torch.sin, there)
-    assert refused.value == messages
 
 
 @pytest.mark.slow

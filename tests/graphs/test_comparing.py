@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 - as everyone writes it
+from torch.nn.attention.flex_attention import flex_attention
+from torch.utils.checkpoint import checkpoint
 
 import kernellab
 from kernellab.errors import ArgumentError, NotRecorded, OptionError
@@ -152,3 +154,83 @@ def test_bad_input_is_named(report: GraphReport) -> None:
         report.compare(decompositions={"aten.gelux.default": wrong_gelu})
     with pytest.raises(NotRecorded, match="does not contain it"):
         GraphReport(report.capture).compare()
+
+
+def _attend(q: torch.Tensor) -> torch.Tensor:
+    return F.scaled_dot_product_attention(q, q, q)
+
+
+def _attend_twice(q: torch.Tensor) -> torch.Tensor:
+    return _attend(_attend(q))
+
+
+def _attend_again_in_backward(q: torch.Tensor) -> torch.Tensor:
+    result: torch.Tensor = checkpoint(_attend, q, use_reentrant=False)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "backward"),
+    [
+        (_attend_twice, torch.float32, False),
+        (_attend_twice, torch.float32, True),
+        (_attend_twice, torch.bfloat16, True),
+        (_attend_again_in_backward, torch.float32, True),
+    ],
+)
+def test_attention_is_compared_whole(function: Any, dtype: torch.dtype, backward: bool) -> None:
+    q = torch.randn(1, 2, 40, 32, dtype=dtype, requires_grad=backward)
+    report = kernellab.graph(function, q, backward=backward, levels=False)
+    assert report.error == ""
+    found = report.compare()
+    assert [one.obstacle for one in found.graphs] == [""] * (1 + backward)
+    assert not found.differences
+
+
+def test_gradients_of_flex_attention_are_captured() -> None:
+    q = torch.randn(1, 1, 128, 16, requires_grad=True)
+    report = kernellab.graph(lambda q: flex_attention(q, q, q), q, backward=True, levels=False)
+    assert report.error == ""
+    assert [len(graph.kernels) > 1 for graph in report.graphs] == [True, True]
+
+
+class Averaging(nn.Module):
+    """Keeps a running mean."""
+
+    mean: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.ones(16))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.mean.mul_(0.9).add_(x.mean(0) * 0.1)
+        return x * 2
+
+
+def test_a_wrong_store_to_a_buffer_of_the_module_is_found() -> None:
+    model, x = Averaging(), torch.randn(4, 16)
+    report = kernellab.graph(model, x, levels=False)
+    right = report.compare()
+    assert [one.buffers for one in right.graphs] == [2]
+    assert not right.differences
+    kernel = next(kernel for kernel in report.kernels if "0.9" in kernel.source)
+    found = report.compare(kernels={kernel.name: kernel.source.replace("0.9", "9.0")})
+    (difference,) = found.differences
+    assert (difference.level, difference.kernel) == ("kernel", kernel.name)
+    assert difference.wrong == 16
+    assert torch.equal(model.mean, torch.ones(16))
+
+
+def test_a_layer_that_several_graphs_use_is_right() -> None:
+    layer = nn.Linear(16, 16)
+
+    def repeated(x: torch.Tensor) -> torch.Tensor:
+        x = layer(x).relu()
+        torch._dynamo.graph_break()
+        result: torch.Tensor = layer(x)
+        return result
+
+    found = kernellab.graph(repeated, torch.randn(4, 16), backward=True, levels=False).compare()
+    assert len(found.graphs) == 4
+    assert not found.differences

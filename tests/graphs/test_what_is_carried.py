@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -51,6 +53,85 @@ def opened(function: Any, *args: Any, **options: Any) -> GraphReport:
 
 def test_a_tensor_that_the_function_makes_of_a_number() -> None:
     assert opened(lambda x: x * torch.tensor(2.0), torch.rand(4)).kernels
+
+
+_CELL = """
+import torch
+from torch import nn
+
+SCALE = {scale}
+
+
+def helper(x):
+    return torch.erf(x) * SCALE
+
+
+class Squared(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return 2 * x * gradient
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return Squared.apply(helper(torch.relu(self.fc(x))))
+
+
+model = nn.Sequential(Block(), nn.ModuleDict({{"in": Block()}})["in"])
+model[0].register_forward_hook(lambda module, args, out: out + SCALE)
+"""
+
+
+@pytest.mark.usefixtures("carried")
+def test_containers_of_modules_of_a_notebook_read_its_variables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for scale in (2.0, 3.0):
+        main = ModuleType("__main__")
+        exec(_CELL.format(scale=scale), vars(main))  # noqa: S102 - as a notebook runs a cell
+        monkeypatch.setitem(sys.modules, "__main__", main)
+        report = opened(main.model, torch.rand(4, 8), backward=True)
+        assert not report.breaks
+        assert f", {scale})" in report.graphs[0].aten.text
+
+
+def _trained(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    return F.mse_loss(model(x), torch.ones(4, 8, device=x.device))
+
+
+def _check_calls_of_tensors_of_a_gpu(place: str) -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU())
+    x = torch.rand(4, 8)
+    expected = [kernel.source for kernel in opened(_trained, model, x, backward=True).kernels]
+    model, x = model.to(place), x.to(place)
+    given = opened(_trained, model, x, backward=True)
+    held = opened(lambda x: _trained(model, x), x, backward=True)
+    for report in (given, held):
+        assert [kernel.source for kernel in report.kernels] == expected
+    assert x.device.type == "cuda"
+    assert not given.compare().differences
+    traced = kernellab.tracers(lambda x: x.sin(), x).set_index("tracer")
+    assert traced.outcome["compile"] == "whole"
+
+
+def test_tensors_of_an_emulated_gpu_are_copied() -> None:
+    with kernellab.interpreted(answers="gpu"):
+        _check_calls_of_tensors_of_a_gpu("cuda")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_tensors_of_a_gpu_are_copied() -> None:
+    _check_calls_of_tensors_of_a_gpu("cuda")
 
 
 @pytest.mark.usefixtures("copied")
