@@ -150,7 +150,7 @@ def last_report() -> GraphReport:
         )
     last = _sessions[-1]
     capture = capture_of(last.backend.captured, "torch.compile", last.gpu, 0.0)
-    return GraphReport(with_sources(capture))
+    return GraphReport(with_sources(capture), is_captured_here=True)
 
 
 hear_from_now_on(_hear)  # torch loads this module when the backend is named, before it compiles

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernellab.common.arguments import check_choice, check_mapping, check_whole
+from kernellab.common.consent import trust
 from kernellab.common.saved_files import (
     BadFile,
     Misfit,
@@ -356,10 +357,19 @@ class GraphReport(PrintsAsCard):
             backend left.
     """
 
-    def __init__(self, capture: GraphCapture, call: CapturedCall | None = None) -> None:
-        """The report of a record."""
+    def __init__(
+        self,
+        capture: GraphCapture,
+        call: CapturedCall | None = None,
+        *,
+        is_captured_here: bool = False,
+    ) -> None:
+        """The report of a record. Kernels of one that was not captured in this process run with
+        consent only.
+        """
         self.capture = capture
         self.call = call
+        self._is_captured_here = is_captured_here or call is not None
 
     @functools.cached_property
     def graphs(self) -> tuple[ReportGraph, ...]:
@@ -370,11 +380,12 @@ class GraphReport(PrintsAsCard):
         for lowered in self.capture.lowered:
             frame = frames.get(lowered.number)
             kernels = tuple(
-                GeneratedKernel(kernel_code, self.capture.target) for kernel_code in lowered.kernels
+                GeneratedKernel(kernel_code, self.capture.target, self._is_captured_here)
+                for kernel_code in lowered.kernels
             )
             fx = frame.fx if frame is not None else nothing
             joint = frame.joint if frame is not None else None
-            templates = candidate_kernels(lowered, self.capture.target)
+            templates = candidate_kernels(lowered, self.capture.target, self._is_captured_here)
             graphs.append(ReportGraph(lowered, fx, joint, kernels, templates))
         return tuple(graphs)
 
@@ -407,6 +418,12 @@ class GraphReport(PrintsAsCard):
     def error(self) -> str:
         """What ended the capture before its end; "" where nothing did."""
         return self.capture.error
+
+    def trust(self) -> None:
+        """Let the modules of the report run in this process, without a question."""
+        for graph in self.graphs:
+            for kernel in (*graph.kernels, *graph.candidate_kernels):
+                trust(kernel.source)
 
     def compare(
         self,

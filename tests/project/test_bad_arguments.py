@@ -244,7 +244,10 @@ TABLE: dict[str, tuple[Callable[..., Any], dict[str, list[Any]]]] = {
         lambda **v: kernellab.on_launch(**v).remove(),
         {name: [*(one for one in NOTHING if one is not int), 5, "x"] for name in ("enter", "exit")},
     ),
-    "load": (kernellab.load, {"path": NO_PATH}),
+    "load": (
+        lambda **v: kernellab.load(**{"path": __file__, **v}),
+        {"path": NO_PATH, "trust": NO_FLAG},
+    ),
     "graph": (
         lambda **v: kernellab.graph(v.pop("function", torch.sin), torch.ones(2), **v),
         {
