@@ -254,8 +254,11 @@ def _ttir_lines_of_ttgir(
     """For each line of TTGIR the lines of TTIR that it was made from;
     None where that cannot be known for sure.
     """
+    usable = {
+        name: value for name, value in options.items() if triton_api.may_be_of_file(name, value)
+    }
     try:
-        counted, again = query(triton_api.ttgir_naming_ttir_lines, ttir, target, options)
+        counted, again = query(triton_api.ttgir_naming_ttir_lines, ttir, target, usable)
     except (
         Exception
     ):  # Other passes made this TTGIR than the stage's own: there is nothing to compare it with.
