@@ -563,31 +563,41 @@ class NotJson(BadFile):
 # --------------------------------------------------------------------------------------------------
 
 
-def file_bytes(file: Path, refused: type[KernelLabError], most: int = MOST_BYTES) -> bytes:
+def file_bytes(
+    file: Path, refused: type[KernelLabError], most: int = MOST_BYTES, *, is_named: bool = True
+) -> bytes:
     """What a regular file holds.
+
+    Args:
+        file: its path.
+        refused: the class of errors to raise.
+        most: the most bytes that it may have.
+        is_named: whether the user named it, not only its folder. What a folder of someone else
+            contains may be a symbolic link to any file of the user's, which is not followed.
 
     Raises:
         KernelLabError: of the class `refused`: it cannot be read, is a folder, a pipe, a device, or
             has more than `most` bytes.
     """
     try:
-        return regular_bytes(file, most)
+        return regular_bytes(file, most, is_named=is_named)
     except OSError as error:
         raise refused(why_unreadable(file, error)) from error
     except BadFile as error:
         raise refused(f"{str(file)!r} {error}.") from error
 
 
-def regular_bytes(file: Path, most: int = MOST_BYTES) -> bytes:
-    """What a regular file holds.
+def regular_bytes(file: Path, most: int = MOST_BYTES, *, is_named: bool = True) -> bytes:
+    """What a regular file holds; `is_named` as for `file_bytes`.
 
     Raises:
         OSError: it cannot be read.
         BadFile: it is a folder, a pipe, a device, or has more than `most` bytes.
     """
-    _check_regular(os.stat(file), most)
+    _check_regular(os.stat(file, follow_symlinks=is_named), most)
     # Another file may be there by now: opening a pipe must not wait for its other end.
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    follow = 0 if is_named else os.O_NOFOLLOW
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | follow)
     with open(descriptor, "rb") as opened:
         _check_regular(os.fstat(descriptor), most)
         # Not by the limit: so much memory would be asked for first.
@@ -602,6 +612,8 @@ def regular_bytes(file: Path, most: int = MOST_BYTES) -> bytes:
 def _check_regular(status: os.stat_result, most: int) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if stat.S_ISLNK(status.st_mode):
+        raise BadFile("is a symbolic link, which is not followed")
     if not stat.S_ISREG(status.st_mode):
         raise BadFile("is not a regular file, but a pipe, a socket or a device")
     if status.st_size > most:
