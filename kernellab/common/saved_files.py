@@ -11,6 +11,7 @@ import json
 import math
 import os
 import re
+import secrets
 import stat
 import sys
 import types
@@ -275,9 +276,12 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
     target = file.resolve()
     # Its name is no longer than a file's may be, whatever the target's is.
     name = os.fsdecode(os.fsencode(target.name)[:_NAME_BYTES])
-    unfinished = target.with_name(f"{name}.{os.getpid()}.part")
+    unfinished = target.with_name(f"{name}.{secrets.token_hex(8)}.part")
+    # In a folder that others can write in, a link of that name could be anyone's.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        unfinished.write_bytes(content)
+        with open(os.open(unfinished, flags, 0o666), "wb") as opened:
+            opened.write(content)
         unfinished.replace(target)
     except BaseException:
         unfinished.unlink(missing_ok=True)

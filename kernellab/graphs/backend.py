@@ -117,7 +117,9 @@ def _callers() -> Iterator[Any]:
 def _backend(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> Backend:
     from kernellab.graphs.kernels import run_code
     from kernellab.torch_api.capture import Backend, option_names, run_aten
+    from kernellab.torch_api.generated_code import check_cache_folder
 
+    check_cache_folder()
     known = option_names()
     for name in config:
         if name not in known:

@@ -85,7 +85,9 @@ class CapturedCall(GivenCall):
     def send(self, function: str, *more: Any) -> Any:
         """Call "module:function" with this call in another process, and return its result."""
         from kernellab.torch_api.capture import prepare
+        from kernellab.torch_api.generated_code import check_cache_folder
 
+        check_cache_folder()
         prepare()
         if can_copy_this_process():
             return call_in_copy(function, self, *more)
@@ -156,6 +158,9 @@ class CapturedCall(GivenCall):
         return self._timed("kernellab.graphs.jobs:speedups_of_call", rounds)
 
     def _timed(self, function: str, rounds: int) -> Speedups:
+        from kernellab.torch_api.generated_code import check_cache_folder
+
+        check_cache_folder()
         times: Speedups = self._ship(gpu_process(), function, rounds)
         return times
 
