@@ -534,6 +534,9 @@ MOST_RATIO = 32
 """Beyond that, how many bytes each byte of the file may unpack to. Saved compilations have about
 10, traces up to 20."""
 
+MOST_MEMBERS = 100
+"""Of a gzip file; those that are saved have one. What follows each is copied."""
+
 ALWAYS_PARTS = 2_000_000
 """Commas and brackets of a JSON text, in a file of any size: each may be a value in memory."""
 
@@ -642,7 +645,11 @@ def gunzipped(content: bytes) -> bytes:
     """
     most = inflated_limit(len(content))
     parts = bytearray()
+    members = 0
     while content:
+        members += 1
+        if members > MOST_MEMBERS:
+            raise BadFile(f"is not a valid file: it has more than {MOST_MEMBERS} gzip members")
         unpacking = zlib.decompressobj(wbits=31)
         try:
             parts += unpacking.decompress(content, most + 1 - len(parts))

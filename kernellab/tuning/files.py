@@ -228,7 +228,7 @@ def _own_from_json(data: SavedData) -> Any:
         return _dtype(data["dtype"])
     if data.has("layout"):
         # A layout that this Triton does not have is read as a Named.
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, TypeError):  # of a field that cannot be hashed
             layout = triton_api.layout_of_parts(
                 data["layout"].text(), values_from_json(data["fields"])
             )

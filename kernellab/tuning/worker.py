@@ -348,7 +348,7 @@ def _summary(compilation: Compilation, seconds: float) -> Compiled:
 
 
 _PTX_MATRIX = re.compile(r"\b((?:wgmma\.mma_async|mma\.sync|tcgen05\.mma)[\w.:]*)")
-_AMD_MATRIX = re.compile(r"^\s*(v_mfma\w*|v_smfmac\w*|v_wmma\w*|v_swmmac\w*)", re.M)
+_AMD_MATRIX = re.compile(r"^[ \t]*(v_mfma\w*|v_smfmac\w*|v_wmma\w*|v_swmmac\w*)", re.M)
 _MODIFIERS = re.compile(r"\.(?:sync|aligned|row|col)\b")
 
 

@@ -133,7 +133,7 @@ def failed_source(position: SourcePosition | None) -> KernelSource:
     ]
     around = spans[0] if spans else (max(1, position.line - 5), min(len(lines), position.line + 5))
     cut = _cut(lines, [around])
-    name = re.search(r"^\s*def (\w+)", cut.content, re.M)
+    name = re.search(r"^[ \t]*def (\w+)", cut.content, re.M)
     return KernelSource(cut.content, cut.skipped, name[1] if name else "")
 
 
