@@ -77,7 +77,8 @@ class KernelSource:
 
     def numbered(self) -> Iterator[tuple[int, str]]:
         """Each line with its number in the file."""
-        numbers = (n for n in itertools.count(1) if n not in self.skipped)
+        skipped = frozenset(self.skipped)
+        numbers = (n for n in itertools.count(1) if n not in skipped)
         return zip(numbers, self.content.split("\n"))
 
 

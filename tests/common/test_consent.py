@@ -8,6 +8,7 @@ import builtins
 import json
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from kernellab.graphs.report import GraphReport
 from kernellab.records.graphs import Candidate
 from kernellab.viz.graphs import GraphTabs
 from kernellab.viz.sweeps import Configs
+from tests.support import fuzzed_files
 from tests.support.source_files import ROOT
 
 REPORT = ROOT / "tests/viz/two_blocks.klgraph"
@@ -101,7 +103,7 @@ def test_a_reports_kernels_do_not_run_where_no_one_is_asked(
 
 
 def view(opened: Any) -> Any:
-    return opened.explore() if isinstance(opened, GraphReport) else opened.show()
+    return opened.explore() if hasattr(opened, "explore") else opened.show()
 
 
 SHOWN: dict[str, Callable[[Any, Path], Any]] = {
@@ -191,3 +193,72 @@ def test_a_trusted_report_runs_its_modules(report: Path, marker: Path) -> None:
     with pytest.raises(SystemExit):
         _ = opened.kernels[0].tuner
     assert marker.exists()
+
+
+# The table of docs/security.md
+
+
+def table() -> dict[tuple[str, str], str]:
+    """(file, way of opening) -> "runs nothing" or "asks"."""
+    page = (ROOT / "docs/security.md").read_text()
+    _, _, section = page.partition("## Other people's files")
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in section.partition("\n## ")[0].splitlines()
+        if line.startswith("|") and not line.startswith("|-")
+    ]
+    (_, *ways), *files = rows
+    return {
+        (file, way): said
+        for file, *cells in files
+        for way, said in zip(ways, cells, strict=True)
+        if said
+    }
+
+
+WAYS: dict[str, Callable[[Any, Path], Any]] = {
+    "open": lambda opened, _: opened,
+    "print": SHOWN["print"],
+    "show": SHOWN["card"],
+    "page": SHOWN["page"],
+    "kernel": lambda opened, _: (
+        opened.kernels[0].tuner if isinstance(opened, GraphReport) else opened.with_kernel()
+    ),
+}
+
+
+def with_code(kind: str, folder: Path, marker: Path) -> Path:
+    """A file of a kind; every text of it that is Python begins with code that writes the marker."""
+    file = folder / "file"
+    if kind == "log":
+        line = f"\t{writes(marker).strip()}"
+        log = (ROOT / "tests/graphs/trace_of_h200.log").read_text()
+        file.write_text(log.replace("\timport triton\n", f"{line}\n\timport triton\n"))
+    else:
+        file.write_bytes(fuzzed_files.KINDS[kind].content())
+    return file
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "way"), list(table()))
+def test_each_way_does_what_the_table_says(
+    request: pytest.FixtureRequest, tmp_path: Path, marker: Path, kind: str, way: str
+) -> None:
+    own = kind in ("report", "sweep")
+    file = request.getfixturevalue(kind) if own else with_code(kind, tmp_path, marker)
+    opened = kernellab.load(file)
+    if table()[kind, way] == "asks":
+        with pytest.raises(ArgumentError):
+            WAYS[way](opened, tmp_path)
+        trusted = kernellab.load(file, trust=True)
+        with suppress(ArchiveError, SystemExit):
+            WAYS[way](trusted, tmp_path)
+        assert own is marker.exists() or kind == "log"
+    else:
+        assert table()[kind, way] == "runs nothing"
+        WAYS[way](opened, tmp_path)
+        assert not marker.exists()
+
+
+def test_the_table_has_every_way() -> None:
+    assert {way for _, way in table()} == set(WAYS)

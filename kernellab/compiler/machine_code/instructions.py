@@ -16,7 +16,7 @@ from kernellab import triton_api
 from kernellab.common.data_files import read_data_file
 from kernellab.common.system import temporary_folder
 from kernellab.compiler.machine_code.cubin import Section, sections
-from kernellab.errors import CompileError, MachineError
+from kernellab.errors import CompileError, MachineError, NotRecorded
 from kernellab.records import Compilation, ControlCodes, Instruction, SourceMap
 
 # NVIDIA's machine code as text, and the matrix instructions in machine code of both vendors.
@@ -424,6 +424,8 @@ def decode(compilation: Compilation) -> tuple[Instruction, ...]:
     if "sass" in stages:
         cubin = stages["cubin"].content
         assert isinstance(cubin, bytes)
+        if "sass" not in compilation.source_map.stages:
+            raise NotRecorded(f"the source map of {compilation.kernel!r} has no lines for its SASS")
         return tuple(_sass_instructions(stages["sass"].text, cubin, compilation.source_map))
     if "amdgcn" not in stages and (why := stages.failed.get("sass")) is not None:
         raise why
