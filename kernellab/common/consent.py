@@ -1,5 +1,5 @@
-"""Consent to run code that a file contains: the reader is asked once for each text, and where no
-one can answer, nothing runs.
+"""Consent to run code that a file contains: the reader sees each text once, with a question, and
+where no one can answer, nothing runs.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ def is_trusted(*texts: str) -> bool:
     return _digest(texts) in _trusted
 
 
-def not_asked(name: str, call: str, advice: str) -> ArgumentError:
-    """Return the error for a place where no question can be asked, such as a view."""
+def cannot_request(name: str, call: str, advice: str) -> ArgumentError:
+    """Return the error for a place where no question can be put, such as a view."""
     return ArgumentError(
-        f"{call} needs your consent to run the source of {visible(name)!r} in the file, and it "
-        "cannot ask for it here",
+        f"{call} needs your consent to run the source of {visible(name)!r} in the file, which "
+        "cannot be given here",
         advice=advice,
     )
 
 
-def ask_to_run(
+def request_consent(
     texts: tuple[str, ...], shown: str, *, name: str, call: str, trusting: str, otherwise: str = ""
 ) -> None:
     """Request consent to run texts of a file, once for each.
@@ -62,7 +62,7 @@ def ask_to_run(
     # Python's own prompt, IPython and notebooks set `ps1`. Everything else counts as a process
     # without a reader: a script, but also the kernels of other notebooks.
     if not hasattr(sys, "ps1"):
-        raise not_asked(name, call, trusting)
+        raise cannot_request(name, call, trusting)
     excerpt = visible(shown[:_MOST_PRINTED])
     if len(shown) > _MOST_PRINTED:
         excerpt += f"\n... and {len(shown) - _MOST_PRINTED:,} more characters"
@@ -76,7 +76,7 @@ def ask_to_run(
     except EOFError:
         agreed = False
     except NotImplementedError as error:  # A notebook that runs unattended, such as nbconvert's.
-        raise not_asked(name, call, trusting) from error
+        raise cannot_request(name, call, trusting) from error
     if not agreed:
         raise ArgumentError(
             f"the source of {visible(name)!r} in the file was not run, because the answer was no",

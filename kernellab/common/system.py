@@ -264,7 +264,7 @@ def own_folder(path: str | os.PathLike[str]) -> Path:
             folder.mkdir(mode=0o700)
         status = folder.lstat()
         _check_owner(folder, status, stat.S_ISDIR, "a folder")
-        if status.st_mode & stat.S_IWGRP:  # made under a umask of 002, with a group of its own
+        if status.st_mode & stat.S_IWGRP:  # made under a umask of 002, with a group for each user
             os.chmod(folder, stat.S_IMODE(status.st_mode) & ~stat.S_IWGRP)
     return folder
 

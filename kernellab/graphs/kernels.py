@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kernellab.common.consent import ask_to_run, is_trusted, not_asked
+from kernellab.common.consent import cannot_request, is_trusted, request_consent
 from kernellab.common.progress import ProgressBar
 from kernellab.errors import KernelLabError, NotRecorded, OptionError
 from kernellab.records.display import PrintsAsCard, column_names, data_frame
@@ -65,8 +65,8 @@ class GeneratedKernel:
     @functools.cached_property
     def tuner(self) -> Any:
         """Inductor's own object, a `CachingAutotuner`, which every function of KernelLab accepts as
-        a kernel. The first access executes its module; if that is a file's, the reader is asked
-        first.
+        a kernel. The first access executes its module; if that is a file's, it needs the
+        reader's consent.
 
         Raises:
             OptionError: it is not a Triton kernel; a log also has a CPU's kernels.
@@ -78,7 +78,7 @@ class GeneratedKernel:
                 advice="Read its text in kernel.source. The log of a GPU's run has Triton kernels.",
             )
         if not self.is_written_here:
-            ask_to_run(
+            request_consent(
                 (self.source,),
                 self.source,
                 name=self.name,
@@ -90,9 +90,11 @@ class GeneratedKernel:
         return kernel_in(self.source, self.name)
 
     def check_runs_unasked(self) -> None:
-        """Raise ArgumentError if a question is needed before the module runs: a view cannot ask."""
+        """Raise ArgumentError if a question is needed before the module runs: a view has none."""
         if not self.is_written_here and not is_trusted(self.source):
-            raise not_asked(self.name, _CALL, f"{_TRUSTING} report.kernels[0].tuner asks you.")
+            raise cannot_request(
+                self.name, _CALL, f"{_TRUSTING} report.kernels[0].tuner requests your consent."
+            )
 
     @functools.cached_property
     def kernel(self) -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kernellab import errors, triton_api
-from kernellab.common.consent import ask_to_run, trust
+from kernellab.common.consent import request_consent, trust
 from kernellab.common.saved_files import Line
 from kernellab.common.text import visible
 from kernellab.errors import ArchiveError
@@ -206,7 +206,7 @@ def agree_to_run(source: KernelSource) -> None:
     Raises:
         ArgumentError: the answer was no, or no one can answer here.
     """
-    ask_to_run(
+    request_consent(
         _texts(source),
         source.readable,
         name=source.kernel,

@@ -686,7 +686,7 @@ def _graded_apart(folder: Path) -> Grades:
 
 
 def graded_bytes(folder: str) -> bytes:
-    """Return the grades of a folder as JSON; `_graded_apart` calls it in a process of its own."""
+    """Return the grades of a folder as JSON; `_graded_apart` calls it in a separate process."""
     return grade_folder(Path(folder)).json().encode()
 
 

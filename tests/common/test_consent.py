@@ -199,7 +199,7 @@ def test_a_trusted_report_runs_its_modules(report: Path, marker: Path) -> None:
 
 
 def table() -> dict[tuple[str, str], str]:
-    """(file, way of opening) -> "runs nothing" or "asks"."""
+    """(file, way of opening) -> "runs nothing" or "needs consent"."""
     page = (ROOT / "docs/security.md").read_text()
     _, _, section = page.partition("## Other people's files")
     rows = [
@@ -247,7 +247,7 @@ def test_each_way_does_what_the_table_says(
     own = kind in ("report", "sweep")
     file = request.getfixturevalue(kind) if own else with_code(kind, tmp_path, marker)
     opened = kernellab.load(file)
-    if table()[kind, way] == "asks":
+    if table()[kind, way] == "needs consent":
         with pytest.raises(ArgumentError):
             WAYS[way](opened, tmp_path)
         trusted = kernellab.load(file, trust=True)
