@@ -20,7 +20,7 @@ _BEGINNING = 200
 """Bytes of a file of sweeps, from its first, in which it says what it is."""
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], *, trust: bool = False) -> Any:
     """Read a compilation, a trace or sweeps from a file, or a compilation
     from what others left on disk.
 
@@ -34,6 +34,8 @@ def load(path: str | os.PathLike[str]) -> Any:
             a folder of `TORCH_COMPILE_DEBUG`; a profile of Proton's (.hatchet), a trace
             in Chrome's form. A record from elsewhere has what is there: a cache folder
             holds no passes, a dump no machine code, neither holds remarks.
+        trust: whether code in the file may run later without a question: the sources of a sweep's
+            kernels, the modules of a report's. Loading itself executes nothing.
 
     Returns:
         A `Compilation`, a `Trace`, a `Tuning`, or `Tunings` where a file holds several sweeps; a
@@ -42,7 +44,31 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises:
         ArchiveError: there is no such file, it is none of these, it is damaged, of another
             version, or larger than any that is saved.
+        OptionError: `trust` is not True or False.
     """
+    from kernellab.common.arguments import check_flags
+
+    check_flags(trust=trust)
+    loaded = _load(path)
+    if trust:
+        _trust(loaded)
+    return loaded
+
+
+def _trust(loaded: Any) -> None:
+    from kernellab.graphs.report import GraphReport
+    from kernellab.tuning.kernel_source import trust_source
+    from kernellab.tuning.tuning import Tuning
+    from kernellab.tuning.tunings import Tunings
+
+    if isinstance(loaded, GraphReport):
+        loaded.trust()
+    for sweep in loaded if isinstance(loaded, Tunings) else [loaded]:
+        if isinstance(sweep, Tuning) and sweep.source is not None:
+            trust_source(sweep.source)
+
+
+def _load(path: str | os.PathLike[str]) -> Any:
     from kernellab.common.saved_files import file_bytes, saved_path
     from kernellab.errors import ArchiveError
 

@@ -14,6 +14,7 @@ import {
 import { headOf, passFacts } from "./explorer_head";
 import { Panes } from "./explorer_panes";
 import { Toolbar } from "./explorer_toolbar";
+import { own } from "./records";
 import { type Chosen, chosenWords, errorLine } from "./linked_lines";
 import { recalled, remember } from "./memory";
 import { barsOf } from "./metrics";
@@ -240,7 +241,9 @@ export class Explorer implements Seen {
     this.toolbar.show(this.mode, this.wraps[this.mode], hasCodes ? this.codes : null);
     const row = this.list === null ? undefined : this.rows[this.list.selected];
     this.facts.replaceChildren(
-      ...(row === undefined ? [] : passFacts(row, this.sides, this.data.pass_notes[row.pass.name])),
+      ...(row === undefined
+        ? []
+        : passFacts(row, this.sides, own(this.data.pass_notes, row.pass.name))),
     );
     // Where no pane shows what a pass made, the list of passes only takes space.
     const passes = this.columns[this.mode].some((column) => !column.what.startsWith("stage:"));

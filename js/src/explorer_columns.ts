@@ -1,5 +1,6 @@
 // What each pane of the explorer shows: a stage, or the text before or after the selected pass.
 import type { Row } from "./pass_list";
+import { own } from "./records";
 import type { Side, Text } from "./side";
 
 export type Mode = "pass" | "diff" | "stages";
@@ -30,7 +31,7 @@ const STAGE_WORDS: Record<string, string> = {
 
 /** A stage, or the place of another text, in words. */
 export function stageWords(place: string): string {
-  return STAGE_WORDS[place] ?? place;
+  return own(STAGE_WORDS, place) ?? place;
 }
 
 export function columnWords(what: string): string {

@@ -8,6 +8,7 @@ import {
   type ViewUpdate,
 } from "@codemirror/view";
 import type { Extension } from "@codemirror/state";
+import { own } from "./records";
 
 const STRING = String.raw`(?<string>"(?:[^"\\]|\\.)*")`;
 const NUMBER = String.raw`(?<number>(?<![\w.])-?(?:0x[\da-fA-F]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\b)`;
@@ -31,7 +32,7 @@ const MARKS = Object.fromEntries(
 
 /** Colors for a language; nothing for one that has none. */
 export function colors(language: string): Extension {
-  const tokens = TOKENS[language];
+  const tokens = own(TOKENS, language);
   if (tokens === undefined) return [];
   const matcher = new MatchDecorator({
     regexp: new RegExp(tokens, "gm"),

@@ -1,5 +1,6 @@
 // Which line of one text became which lines of another: what `kernellab.records.SourceMap` does, with the same answers.
 import type { SourceMapData } from "./data";
+import { own } from "./records";
 
 type Packed = readonly (number | readonly number[])[];
 
@@ -45,7 +46,7 @@ export class SourceMap {
 
   /** Whether lines of this text can be followed at all. */
   knows(text: string): boolean {
-    return text === "source" || text in this.data.origins || this.neighbors.has(text);
+    return text === "source" || Object.hasOwn(this.data.origins, text) || this.neighbors.has(text);
   }
 
   /** Whether the compiler's own line information leads from one text to the other; else both name the same kernel line. */
@@ -82,7 +83,7 @@ export class SourceMap {
 
   private step(from: string, to: string, line: number): readonly number[] {
     const pair = `${from} ${to}`;
-    const links = this.data.links[pair];
+    const links = own(this.data.links, pair);
     if (links === undefined) return unpacked(this.data.links[`${to} ${from}`]!, line, 0);
     let table = this.forward.get(pair);
     if (table === undefined) {
@@ -137,17 +138,17 @@ export class SourceMap {
   }
 
   private chainNumbers(text: string, line: number): readonly number[] {
-    const origins = this.data.origins[text];
+    const origins = own(this.data.origins, text);
     if (origins !== undefined) return unpacked(origins, line, -1);
     const way = this.wayToOrigins(text);
     if (way === null) return NONE;
-    const nearest = this.data.origins[way[way.length - 1]!]!;
+    const nearest = own(this.data.origins, way[way.length - 1]!)!;
     return [...new Set(this.follow(way, [line]).flatMap((there) => unpacked(nearest, there, -1)))];
   }
 
   private linesFromSource(text: string, file: string, line: number): readonly number[] {
     const place = `${file}:${line}`;
-    if (text in this.data.origins) return this.linesAt(text).get(place) ?? NONE;
+    if (Object.hasOwn(this.data.origins, text)) return this.linesAt(text).get(place) ?? NONE;
     const way = this.wayToOrigins(text);
     if (way === null) return NONE;
     const here = this.linesAt(way[way.length - 1]!).get(place) ?? NONE;
@@ -156,7 +157,7 @@ export class SourceMap {
 
   /** Lines that name the same innermost place, called from the same lines as far as both say; machine code may name no calls. */
   private linesBySource(from: string, to: string, line: number): readonly number[] {
-    const origins = this.data.origins[to];
+    const origins = own(this.data.origins, to);
     if (origins === undefined) return NONE;
     this.alike ??= alikeChains(this.chains);
     const wanted = this.chainNumbers(from, line).flatMap((number) => this.alike![number]!);
@@ -186,7 +187,7 @@ export class SourceMap {
     let table = this.places.get(text);
     if (table === undefined) {
       table = new Map<string, number[]>();
-      const origins = this.data.origins[text]!;
+      const origins = own(this.data.origins, text)!;
       for (let line = 1; line <= origins.length; line++) {
         const frames = unpacked(origins, line, -1).flatMap((number) => this.chains[number] ?? []);
         for (const place of new Set(frames.map((frame) => `${frame.file}:${frame.line}`))) {

@@ -53,3 +53,11 @@ test("two calls of one helper are told apart where both texts name their callers
   assert.deepEqual([...map.lines("module", "sass", 2)], [2]);
   assert.deepEqual([...map.lines("sass", "module", 2)], [1, 2]);
 });
+
+test("names of a file are no names of JavaScript's objects", () => {
+  const map = new SourceMap(fixture.map);
+  for (const name of ["constructor", "__proto__", "toString", "hasOwnProperty"]) {
+    assert.deepEqual([...map.lines("source", name, 1)], []);
+    assert.deepEqual([...map.lines(name, "ttir", 1)], []);
+  }
+});

@@ -23,7 +23,7 @@ import time
 import traceback
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import IO, Any, Generic, NoReturn, TypeVar
 
@@ -609,3 +609,89 @@ def _answer(request: bytes, answers: int) -> tuple[bool, Any]:
         return False, error
     except BaseException:
         return False, traceback.format_exc()
+
+
+# A process that does one piece of work on other people's files, and answers through a pipe of its
+# own. What it prints is not an answer; nothing that it started stays.
+
+
+MOST_ANSWERED = 16 * 1024 * 1024
+"""Bytes of an answer."""
+
+_MOST_SAID = 64 * 1024
+"""Bytes of standard error that are kept; the rest is read and forgotten."""
+
+
+def answer_of(function: str, arguments: Sequence[str], seconds: float) -> bytes:
+    """Call "module:function" with texts in a new process; return the bytes that it returns.
+
+    Raises:
+        WorkerError: it did not end in time, answered too much, or ended without an answer; the
+            message has the last line that it printed.
+    """
+    reading, writing = os.pipe()
+    command = [sys.executable, "-P", "-c", _CALLED, str(writing), function, *arguments]
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            pass_fds=(writing,),
+            start_new_session=True,
+        )
+    except BaseException:
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
+    assert process.stderr is not None
+    parts: dict[str, bytes] = {}
+    readers = [
+        threading.Thread(target=_read_some, args=(file, most, parts, name), daemon=True)
+        for name, file, most in (
+            ("answer", os.fdopen(reading, "rb", 0), MOST_ANSWERED + 1),
+            ("said", process.stderr, _MOST_SAID),
+        )
+    ]
+    for reader in readers:
+        reader.start()
+    try:
+        status = process.wait(seconds)
+    except subprocess.TimeoutExpired as error:
+        raise WorkerError(f"it did not end within {seconds:g} s") from error
+    finally:
+        # Its own group: whatever it started ends with it, and closes the pipes.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for reader in readers:
+            reader.join(10)
+    answer = parts.get("answer", b"")
+    if len(answer) > MOST_ANSWERED:
+        raise WorkerError(f"it answered more than {MOST_ANSWERED:,} bytes")
+    if status != 0 or not answer:
+        said = parts.get("said", b"").decode("utf-8", "replace").strip().splitlines()
+        words = f": {said[-1][:500]}" if said else ""
+        raise WorkerError(f"the process that works on it ended with {status}{words}")
+    return answer
+
+
+_CALLED = """\
+import importlib, os, sys
+writing, function, *arguments = sys.argv[1:]
+os.set_inheritable(int(writing), False)
+module, _, name = function.partition(":")
+answer = getattr(importlib.import_module(module), name)(*arguments)
+with open(int(writing), "wb") as pipe:
+    pipe.write(answer)
+"""
+
+
+def _read_some(file: Any, most: int, parts: dict[str, bytes], name: str) -> None:
+    """Read to the end, and keep the first bytes."""
+    kept = bytearray()
+    with file, suppress(OSError, ValueError):
+        while part := file.read(1 << 16):
+            kept += part[: most - len(kept)]
+    parts[name] = bytes(kept)

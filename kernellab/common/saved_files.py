@@ -11,6 +11,7 @@ import json
 import math
 import os
 import re
+import secrets
 import stat
 import sys
 import types
@@ -275,9 +276,12 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
     target = file.resolve()
     # Its name is no longer than a file's may be, whatever the target's is.
     name = os.fsdecode(os.fsencode(target.name)[:_NAME_BYTES])
-    unfinished = target.with_name(f"{name}.{os.getpid()}.part")
+    unfinished = target.with_name(f"{name}.{secrets.token_hex(8)}.part")
+    # In a folder that others can write in, a link of that name could be anyone's.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        unfinished.write_bytes(content)
+        with open(os.open(unfinished, flags, 0o666), "wb") as opened:
+            opened.write(content)
         unfinished.replace(target)
     except BaseException:
         unfinished.unlink(missing_ok=True)
@@ -530,6 +534,9 @@ MOST_RATIO = 32
 """Beyond that, how many bytes each byte of the file may unpack to. Saved compilations have about
 10, traces up to 20."""
 
+MOST_MEMBERS = 100
+"""Of a gzip file; those that are saved have one. What follows each is copied."""
+
 ALWAYS_PARTS = 2_000_000
 """Commas and brackets of a JSON text, in a file of any size: each may be a value in memory."""
 
@@ -563,31 +570,41 @@ class NotJson(BadFile):
 # --------------------------------------------------------------------------------------------------
 
 
-def file_bytes(file: Path, refused: type[KernelLabError], most: int = MOST_BYTES) -> bytes:
+def file_bytes(
+    file: Path, refused: type[KernelLabError], most: int = MOST_BYTES, *, is_named: bool = True
+) -> bytes:
     """What a regular file holds.
+
+    Args:
+        file: its path.
+        refused: the class of errors to raise.
+        most: the most bytes that it may have.
+        is_named: whether the user named it, not only its folder. What a folder of someone else
+            contains may be a symbolic link to any file of the user's, which is not followed.
 
     Raises:
         KernelLabError: of the class `refused`: it cannot be read, is a folder, a pipe, a device, or
             has more than `most` bytes.
     """
     try:
-        return regular_bytes(file, most)
+        return regular_bytes(file, most, is_named=is_named)
     except OSError as error:
         raise refused(why_unreadable(file, error)) from error
     except BadFile as error:
         raise refused(f"{str(file)!r} {error}.") from error
 
 
-def regular_bytes(file: Path, most: int = MOST_BYTES) -> bytes:
-    """What a regular file holds.
+def regular_bytes(file: Path, most: int = MOST_BYTES, *, is_named: bool = True) -> bytes:
+    """What a regular file holds; `is_named` as for `file_bytes`.
 
     Raises:
         OSError: it cannot be read.
         BadFile: it is a folder, a pipe, a device, or has more than `most` bytes.
     """
-    _check_regular(os.stat(file), most)
+    _check_regular(os.stat(file, follow_symlinks=is_named), most)
     # Another file may be there by now: opening a pipe must not wait for its other end.
-    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    follow = 0 if is_named else os.O_NOFOLLOW
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | follow)
     with open(descriptor, "rb") as opened:
         _check_regular(os.fstat(descriptor), most)
         # Not by the limit: so much memory would be asked for first.
@@ -602,6 +619,8 @@ def regular_bytes(file: Path, most: int = MOST_BYTES) -> bytes:
 def _check_regular(status: os.stat_result, most: int) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if stat.S_ISLNK(status.st_mode):
+        raise BadFile("is a symbolic link, which is not followed")
     if not stat.S_ISREG(status.st_mode):
         raise BadFile("is not a regular file, but a pipe, a socket or a device")
     if status.st_size > most:
@@ -626,7 +645,11 @@ def gunzipped(content: bytes) -> bytes:
     """
     most = inflated_limit(len(content))
     parts = bytearray()
+    members = 0
     while content:
+        members += 1
+        if members > MOST_MEMBERS:
+            raise BadFile(f"is not a valid file: it has more than {MOST_MEMBERS} gzip members")
         unpacking = zlib.decompressobj(wbits=31)
         try:
             parts += unpacking.decompress(content, most + 1 - len(parts))

@@ -14,11 +14,12 @@ import os
 import re
 import shutil
 import signal
+import stat
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
@@ -219,7 +220,7 @@ def _remove_if_left(folder: Path) -> None:
     is_ours = status.st_uid == os.getuid() and folder.is_dir() and not folder.is_symlink()
     if not is_ours or time.time() - status.st_mtime < _YOUNG:
         return
-    lock = os.open(folder, os.O_RDONLY)
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # OSError: somebody works there
         shutil.rmtree(folder, ignore_errors=True)
@@ -242,6 +243,71 @@ def cache_folder(name: str) -> Path:
         return Path(given, name)
     caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(caches, "kernellab", name)
+
+
+# Folders and files that every user of the machine can name in advance, as those in the folder for
+# temporary files: another user may have made them, to have this one run or overwrite something.
+
+
+def own_folder(path: str | os.PathLike[str]) -> Path:
+    """Return a folder that only this user can write in; it is made, with mode 0700, if it is not
+    there.
+
+    Raises:
+        MachineError: it cannot be made, is a link or not a folder, belongs to another user, or
+            other users can write in it.
+    """
+    folder = Path(path)
+    with translated_system_faults("A folder of this user's cannot be made"):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        status = folder.lstat()
+        _check_owner(folder, status, stat.S_ISDIR, "a folder")
+        if status.st_mode & stat.S_IWGRP:  # made under a umask of 002, with a group for each user
+            os.chmod(folder, stat.S_IMODE(status.st_mode) & ~stat.S_IWGRP)
+    return folder
+
+
+def lock_file(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a file that processes of this user lock; it is made if it is not there, and its content
+    stays as it is.
+
+    Raises:
+        MachineError: as for `own_folder`.
+    """
+    with translated_system_faults("A lock cannot be opened"):
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            opened = open(os.open(path, flags, 0o600), "r+b", buffering=0)  # noqa: SIM115
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.EACCES, errno.ENXIO, errno.EISDIR):
+                raise
+            _check_owner(Path(path), os.lstat(path), stat.S_ISREG, "a file")
+            raise
+        try:
+            _check_owner(Path(path), os.fstat(opened.fileno()), stat.S_ISREG, "a file")
+        except MachineError:
+            opened.close()
+            raise
+        return opened
+
+
+def _check_owner(
+    path: Path, status: os.stat_result, is_kind: Callable[[int], bool], kind: str
+) -> None:
+    if not is_kind(status.st_mode):
+        what = f"is not {kind}"
+    elif status.st_uid != os.getuid():
+        what = f"belongs to another user (number {status.st_uid})"
+    elif status.st_mode & stat.S_IWOTH:
+        what = f"can be written by other users (mode {stat.S_IMODE(status.st_mode):o})"
+    else:
+        return
+    raise MachineError(
+        f"{str(path)!r} {what}, so it is not used.",
+        advice="Remove it, or set TMPDIR to a folder of yours.",
+    )
 
 
 # How much of the machine is this process's.

@@ -531,13 +531,13 @@ def _bare(text: StoredText) -> str:
 # Texts without locations: a kernel on other lines of its file is the same kernel
 
 _MLIR_ALIAS = re.compile(r"^#loc\d* = .*\n?", re.M)
-_LLVM_DEBUG = re.compile(r",? !dbg !\d+|^\s*#dbg_\w+\(.*\n?|^!\d+ = .*\n?|^!llvm\..*\n?", re.M)
+_LLVM_DEBUG = re.compile(r",? !dbg !\d+|^[ \t]*#dbg_\w+\(.*\n?|^!\d+ = .*\n?|^!llvm\..*\n?", re.M)
 _PTX_DEBUG = re.compile(
     r"^\s*\.(?:loc|file)\b.*\n?|^\s*\.section\s+\.debug[\s\S]*?^\s*}\s*\n?|\s*//.*$|^\$L__(?:tmp|"
     r"func_\w+)\d*:\n?",
     re.M,
 )
-_SASS_PLACE = re.compile(r"^\s*//## File .*\n?", re.M)
+_SASS_PLACE = re.compile(r"^[ \t]*//## File .*\n?", re.M)
 
 
 def without_locations(text: str) -> str:

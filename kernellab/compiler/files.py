@@ -290,14 +290,15 @@ def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compil
     Raises:
         ArchiveError: the folder holds no kernel, several, or one that is not complete.
     """
+    is_named = metadata_file is not None
     metadata_file = metadata_file or _only_metadata(folder)
-    metadata = _metadata(metadata_file)
+    metadata = _metadata(metadata_file, is_named)
     name, target = metadata_file.stem, _target(metadata, metadata_file)
     contents: dict[str, str | bytes] = {}
     for stage in LANGUAGES:
         file = folder / f"{name}.{stage}"
-        if os.path.exists(file):
-            content = file_bytes(file, ArchiveError)
+        if os.path.lexists(file):
+            content = file_bytes(file, ArchiveError, is_named=False)
             contents[stage] = content if stage in BINARY else _text(content, file)
     if not contents:
         raise ArchiveError(f"The cache folder {str(folder)!r} holds no stage of {name!r:.80}.")
@@ -336,8 +337,8 @@ def _only_metadata(folder: Path) -> Path:
     )
 
 
-def _metadata(file: Path) -> dict[str, Any]:
-    content = file_bytes(file, ArchiveError)
+def _metadata(file: Path, is_named: bool) -> dict[str, Any]:
+    content = file_bytes(file, ArchiveError, is_named=is_named)
     try:
         metadata = json_in(text_in(content), len(content))
     except BadFile as error:

@@ -352,11 +352,11 @@ _SUFFIXES = {
     "amdgcn": "amdgcn",
 }
 _SIGNS = (
-    ("ptx", re.compile(r"^\s*\.version\s+\d|^\s*\.target\s+sm_", re.M)),
-    ("amdgcn", re.compile(r"^\s*\.amdgcn_target\b|^\s*\.amdhsa_kernel\b", re.M)),
+    ("ptx", re.compile(r"^[ \t]*\.version\s+\d|^[ \t]*\.target\s+sm_", re.M)),
+    ("amdgcn", re.compile(r"^[ \t]*\.amdgcn_target\b|^[ \t]*\.amdhsa_kernel\b", re.M)),
     ("llir", re.compile(r"^target triple\s*=|^define\s.*@\w+\(", re.M)),
     ("ttgir", re.compile(r'"?ttg\.(?:num-warps|target)"?\s*=|^#\w+ = #ttg\.|\bttn?g\.\w+', re.M)),
-    ("ttir", re.compile(r'^\s*"?tt\.func\b', re.M)),
+    ("ttir", re.compile(r'^[ \t]*"?tt\.func\b', re.M)),
 )
 
 

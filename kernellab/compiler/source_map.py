@@ -15,6 +15,7 @@ What names what:
 from __future__ import annotations
 
 import bisect
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -153,6 +154,11 @@ _TOKEN = re.compile(
 )
 
 
+_MOST_NESTED, _MOST_CHAINS, _MOST_FRAMES = 100, 64, 200
+"""Of a location: a text of a file may have locations within themselves, and call sites that double
+with each other."""
+
+
 class _Locations:
     """The locations of one module's text: its aliases, resolved to call chains when asked for."""
 
@@ -160,26 +166,37 @@ class _Locations:
         aliases = (line.partition(" = loc(") for line in lines if line.startswith("#loc"))
         self._written = {alias: written.removesuffix(")") for alias, _, written in aliases}
         self._resolved: dict[str, tuple[Frames, ...]] = {}
+        self._depth = 0
 
     def chains(self, written: str) -> tuple[Frames, ...]:
         """The chains of the text inside `loc(...)`:
         none for an unknown place, several for a fused one.
         """
         if written not in self._resolved:
-            self._resolved[written] = self._read(written, 0)[0]
+            self._resolved[written] = ()  # for a location that is part of itself
+            self._resolved[written] = self._read(written, 0)[0][:_MOST_CHAINS]
         return self._resolved[written]
 
     def _read(self, text: str, at: int) -> tuple[tuple[Frames, ...], int]:
         """The chains of the location that begins at `at`, and where it ends."""
         token = _TOKEN.match(text, at)
-        if token is None:
+        if token is None or self._depth >= _MOST_NESTED:
             return (), len(text)
+        self._depth += 1
+        try:
+            return self._read_token(text, at, token)
+        finally:
+            self._depth -= 1
+
+    def _read_token(
+        self, text: str, at: int, token: re.Match[str]
+    ) -> tuple[tuple[Frames, ...], int]:
         end = token.end()
         if token["place"]:
             place = _PLACE.match(text, at)
             assert place is not None
-            column = triton_api.column_from_one(int(place[3]))
-            return (((string_of_ir(place[1]), int(place[2]), column),),), end
+            column = triton_api.column_from_one(_small(place[3]))
+            return (((string_of_ir(place[1]), _small(place[2]), column),),), end
         if token["alias"]:
             return self.chains(self._written.get(token["alias"], "unknown")), end
         if token["name"]:
@@ -194,9 +211,10 @@ class _Locations:
     def _read_call(self, text: str, at: int) -> tuple[tuple[Frames, ...], int]:
         callees, end = self._read(text, at)
         callers, end = self._read(text, end + len(" at "))
-        joined = tuple(
-            callee + caller for callee in callees or ((),) for caller in callers or ((),)
+        pairs = itertools.islice(
+            itertools.product(callees or ((),), callers or ((),)), _MOST_CHAINS
         )
+        joined = ((callee + caller)[:_MOST_FRAMES] for callee, caller in pairs)
         return tuple(chain for chain in joined if chain), end + 1
 
     def _read_fused(self, text: str, at: int) -> tuple[tuple[Frames, ...], int]:
@@ -254,8 +272,11 @@ def _ttir_lines_of_ttgir(
     """For each line of TTGIR the lines of TTIR that it was made from;
     None where that cannot be known for sure.
     """
+    usable = {
+        name: value for name, value in options.items() if triton_api.may_be_of_file(name, value)
+    }
     try:
-        counted, again = query(triton_api.ttgir_naming_ttir_lines, ttir, target, options)
+        counted, again = query(triton_api.ttgir_naming_ttir_lines, ttir, target, usable)
     except (
         Exception
     ):  # Other passes made this TTGIR than the stage's own: there is nothing to compare it with.
@@ -323,6 +344,11 @@ _FIELD = re.compile(r'(\w+): (?:!(\d+)|(\d+)|"([^"]*)")')
 _DEBUG_USE = re.compile(r"!dbg !(\d+)")
 
 
+def _small(digits: str) -> int:
+    """The number of a line or a column; 0 for what cannot be one."""
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else 0
+
+
 def _llvm_frames(text: str) -> list[tuple[Frames, ...]]:
     """For each line of LLVM IR its call chain, through `!DILocation` and its `inlinedAt`."""
     nodes = {
@@ -338,22 +364,27 @@ def _llvm_frames(text: str) -> list[tuple[Frames, ...]]:
     known: dict[str, Frames] = {}
 
     def file_of(scope: str | None) -> str:
-        while scope in nodes and "file" not in nodes[scope]:
+        for _ in range(_MOST_NESTED):  # a scope may be its own
+            if scope not in nodes or "file" in nodes[scope]:
+                break
             scope = nodes[scope].get("scope")
         entry = nodes.get(nodes.get(scope or "", {}).get("file", ""), {})
         folder, name = entry.get("directory", ""), entry.get("filename", "")
         return string_of_ir(f"{folder}/{name}" if folder else name)
 
-    def chain_of(number: str) -> Frames:
+    def chain_of(number: str, depth: int = 0) -> Frames:
+        if number not in known and depth >= _MOST_NESTED:
+            return ()
         if number not in known:
+            known[number] = ()  # for a place that was inlined at itself
             node = nodes.get(number, {})
-            line = int(node.get("line", 0))
-            outer = chain_of(node["inlinedAt"]) if "inlinedAt" in node else ()
+            line = _small(node.get("line", ""))
+            outer = chain_of(node["inlinedAt"], depth + 1) if "inlinedAt" in node else ()
             scope = node.get("scope") if node.get("kind") == "DILocation" else number
             # DWARF's columns are what MLIR gave; a line 0 is the compiler's own doing.
-            column = triton_api.column_from_one(int(node["column"])) if "column" in node else 0
+            column = triton_api.column_from_one(_small(node["column"])) if "column" in node else 0
             own = ((file_of(scope), line, column),) if line else ()
-            known[number] = own + outer
+            known[number] = (own + outer)[:_MOST_FRAMES]
         return known[number]
 
     frames: list[tuple[Frames, ...]] = []
@@ -365,7 +396,7 @@ def _llvm_frames(text: str) -> list[tuple[Frames, ...]]:
 
 
 _FILE_DIRECTIVE = re.compile(
-    r'^\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"(?:\s+"((?:[^"\\]|\\.)*)")?', re.M
+    r'^[ \t]*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"(?:\s+"((?:[^"\\]|\\.)*)")?', re.M
 )
 _LOC_DIRECTIVE = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _ASSEMBLY_CODE = re.compile(r"^\s+(?:@|\{|[a-z])")
@@ -384,8 +415,8 @@ def _assembly_frames(text: str) -> list[tuple[Frames, ...]]:
     current: tuple[Frames, ...] = ()
     for line in text.splitlines():
         if location := _LOC_DIRECTIVE.match(line):
-            number, at = location[1], int(location[2])
-            column = triton_api.column_from_one(int(location[3]))
+            number, at = location[1], _small(location[2])
+            column = triton_api.column_from_one(_small(location[3]))
             current = (((files.get(number, ""), at, column),),) if at else ()
         elif line.startswith(("}", ".Lfunc_end")):  # PTX closes a function so, AMD assembly so
             current = ()
@@ -411,7 +442,7 @@ def _sass_frames(text: str, ptx: str) -> list[tuple[Frames, ...]]:
         if location := SASS_LOCATION.match(line):
             file = location["file"]
             file = written.get(file.replace("\\", "/"), string_of_assembly(file))
-            current = (((file, int(location["line"]), 0),),)
+            current = (((file, _small(location["line"]), 0),),)
         elif line.startswith(".text."):
             current = ()
         frames.append(current if INSTRUCTION_LINE.match(line) else ())

@@ -10,6 +10,7 @@ import linecache
 import os
 import re
 import stat
+import sys
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -22,11 +23,17 @@ _MOST_SOURCE = 8 * 1024 * 1024
 
 
 def source_lines(file: str) -> list[str]:
-    """The lines of a source file, as `linecache.getlines` gives them; none where it cannot be read.
+    """The lines of a source file, as `linecache.getlines` gives them; none where it cannot be read,
+    or is not a source of this process.
 
-    The name may come from a file that somebody saved: a file that is not regular, or larger
-    than sources are, is not opened. A pipe would wait forever.
+    The name may come from a file that somebody saved, which must not choose what is read and
+    shown: the files of imported modules are read, of kernels that were compiled here, and what
+    Python itself has read. A file that is not regular, or larger than sources are, is not opened.
     """
+    return _lines_of_regular(file) if _is_of_this_process(file) else []
+
+
+def _lines_of_regular(file: str) -> list[str]:
     if file not in linecache.cache:
         try:
             status = os.stat(file)
@@ -35,6 +42,14 @@ def source_lines(file: str) -> list[str]:
         if not stat.S_ISREG(status.st_mode) or status.st_size > _MOST_SOURCE:
             return []
     return linecache.getlines(file)
+
+
+def _is_of_this_process(file: str) -> bool:
+    if file in linecache.cache or file in _compiled:
+        return True
+    absolute = os.path.abspath(file)
+    modules = (getattr(module, "__dict__", {}) for module in list(sys.modules.values()))
+    return any(names.get("__file__") in (file, absolute) for names in modules)
 
 
 @dataclass(frozen=True)
@@ -107,9 +122,11 @@ def lines_as_imported(file: str) -> list[str]:
 
 def is_edited(file: str, compiled: CompiledLines) -> bool:
     """Whether a function's file has changed there."""
+    if not _is_of_this_process(file):
+        return False
     with contextlib.suppress(ValueError):  # a name with a null character
         linecache.checkcache(file)
-    there = source_lines(file)
+    there = _lines_of_regular(file)
     now = (line.rstrip("\n") for line in there[compiled.first_line - 1 : compiled.last_line])
     # A cell of another session or a file of another machine cannot be compared.
     return bool(there) and tuple(now) != compiled.lines

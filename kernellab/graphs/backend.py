@@ -117,7 +117,9 @@ def _callers() -> Iterator[Any]:
 def _backend(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> Backend:
     from kernellab.graphs.kernels import run_code
     from kernellab.torch_api.capture import Backend, option_names, run_aten
+    from kernellab.torch_api.generated_code import check_cache_folder
 
+    check_cache_folder()
     known = option_names()
     for name in config:
         if name not in known:
@@ -150,7 +152,7 @@ def last_report() -> GraphReport:
         )
     last = _sessions[-1]
     capture = capture_of(last.backend.captured, "torch.compile", last.gpu, 0.0)
-    return GraphReport(with_sources(capture))
+    return GraphReport(with_sources(capture), is_captured_here=True)
 
 
 hear_from_now_on(_hear)  # torch loads this module when the backend is named, before it compiles

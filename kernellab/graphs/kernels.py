@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kernellab.common.consent import cannot_request, is_trusted, request_consent
 from kernellab.common.progress import ProgressBar
 from kernellab.errors import KernelLabError, NotRecorded, OptionError
 from kernellab.records.display import PrintsAsCard, column_names, data_frame
@@ -38,10 +39,13 @@ class GeneratedKernel:
     Attributes:
         code: the record of the kernel.
         target: the GPU that it was written for: "sm_90".
+        is_written_here: whether this machine's Inductor wrote it for the user. The module of any
+            other, which a file contains, runs with consent only.
     """
 
     code: KernelCode
     target: str
+    is_written_here: bool = False
 
     @property
     def name(self) -> str:
@@ -61,19 +65,36 @@ class GeneratedKernel:
     @functools.cached_property
     def tuner(self) -> Any:
         """Inductor's own object, a `CachingAutotuner`, which every function of KernelLab accepts as
-        a kernel. The first access executes its module.
+        a kernel. The first access executes its module; if that is a file's, it needs the
+        reader's consent.
 
         Raises:
             OptionError: it is not a Triton kernel; a log also has a CPU's kernels.
+            ArgumentError: the module is a file's, and no one agreed to run it.
         """
         if not self.code.is_triton:
             raise OptionError(
                 f"{self.name} is C++ for a CPU, not a Triton kernel",
                 advice="Read its text in kernel.source. The log of a GPU's run has Triton kernels.",
             )
+        if not self.is_written_here:
+            request_consent(
+                (self.source,),
+                self.source,
+                name=self.name,
+                call=_CALL,
+                trusting=_TRUSTING,
+            )
         from kernellab.torch_api.generated_code import kernel_in
 
         return kernel_in(self.source, self.name)
+
+    def check_runs_unasked(self) -> None:
+        """Raise ArgumentError if a question is needed before the module runs: a view has none."""
+        if not self.is_written_here and not is_trusted(self.source):
+            raise cannot_request(
+                self.name, _CALL, f"{_TRUSTING} report.kernels[0].tuner requests your consent."
+            )
 
     @functools.cached_property
     def kernel(self) -> Any:
@@ -95,6 +116,10 @@ class GeneratedKernel:
         return f"GeneratedKernel({self.name})"
 
 
+_CALL = "a kernel of this report"
+_TRUSTING = "If you trust the file, open it by kernellab.load(path, trust=True)."
+
+
 # The candidates of max-autotune, compiled for a GPU that this machine need not have.
 
 
@@ -102,10 +127,14 @@ _CHOICE = ("operation", "place", "name", "config", "is_template", "is_taken")
 _MEASURED = ("registers", "spills", "shared_bytes", "occupancy", "error")
 
 
-def candidate_kernels(graph: LoweredGraph, target: str) -> tuple[GeneratedKernel, ...]:
+def candidate_kernels(
+    graph: LoweredGraph, target: str, is_written_here: bool = False
+) -> tuple[GeneratedKernel, ...]:
     """Return the templates among a graph's candidates as kernels of KernelLab."""
     return tuple(
-        GeneratedKernel(KernelCode(candidate.name, candidate.source, (), (), ()), target)
+        GeneratedKernel(
+            KernelCode(candidate.name, candidate.source, (), (), ()), target, is_written_here
+        )
         for candidate in graph.candidates
         if candidate.is_template
     )
@@ -220,6 +249,6 @@ class GraphComparison(PrintsAsCard):
             )
         from kernellab.tracing.launches import trace
 
-        kernel = GeneratedKernel(self.launch.kernel, self.target)
+        kernel = GeneratedKernel(self.launch.kernel, self.target, is_written_here=True)
         given = {"expect": dict(self.launch.expected), "target": self.target, **options}
         return trace(kernel.tuner, None, *self.launch.arguments, **given)

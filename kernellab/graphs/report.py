@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernellab.common.arguments import check_choice, check_mapping, check_whole
+from kernellab.common.consent import trust
 from kernellab.common.saved_files import (
     BadFile,
     Misfit,
@@ -84,7 +85,9 @@ class CapturedCall(GivenCall):
     def send(self, function: str, *more: Any) -> Any:
         """Call "module:function" with this call in another process, and return its result."""
         from kernellab.torch_api.capture import prepare
+        from kernellab.torch_api.generated_code import check_cache_folder
 
+        check_cache_folder()
         prepare()
         if can_copy_this_process():
             return call_in_copy(function, self, *more)
@@ -156,6 +159,9 @@ class CapturedCall(GivenCall):
         return self._timed("kernellab.graphs.jobs:speedups_of_call", rounds)
 
     def _timed(self, function: str, rounds: int) -> Speedups:
+        from kernellab.torch_api.generated_code import check_cache_folder
+
+        check_cache_folder()
         times: Speedups = self._ship(gpu_process(), function, rounds, keep_devices=True)
         return times
 
@@ -357,10 +363,19 @@ class GraphReport(PrintsAsCard):
             backend left.
     """
 
-    def __init__(self, capture: GraphCapture, call: CapturedCall | None = None) -> None:
-        """The report of a record."""
+    def __init__(
+        self,
+        capture: GraphCapture,
+        call: CapturedCall | None = None,
+        *,
+        is_captured_here: bool = False,
+    ) -> None:
+        """The report of a record. Kernels of one that was not captured in this process run with
+        consent only.
+        """
         self.capture = capture
         self.call = call
+        self._is_captured_here = is_captured_here or call is not None
 
     @functools.cached_property
     def graphs(self) -> tuple[ReportGraph, ...]:
@@ -371,11 +386,12 @@ class GraphReport(PrintsAsCard):
         for lowered in self.capture.lowered:
             frame = frames.get(lowered.number)
             kernels = tuple(
-                GeneratedKernel(kernel_code, self.capture.target) for kernel_code in lowered.kernels
+                GeneratedKernel(kernel_code, self.capture.target, self._is_captured_here)
+                for kernel_code in lowered.kernels
             )
             fx = frame.fx if frame is not None else nothing
             joint = frame.joint if frame is not None else None
-            templates = candidate_kernels(lowered, self.capture.target)
+            templates = candidate_kernels(lowered, self.capture.target, self._is_captured_here)
             graphs.append(ReportGraph(lowered, fx, joint, kernels, templates))
         return tuple(graphs)
 
@@ -408,6 +424,12 @@ class GraphReport(PrintsAsCard):
     def error(self) -> str:
         """What ended the capture before its end; "" where nothing did."""
         return self.capture.error
+
+    def trust(self) -> None:
+        """Let the modules of the report run in this process, without a question."""
+        for graph in self.graphs:
+            for kernel in (*graph.kernels, *graph.candidate_kernels):
+                trust(kernel.source)
 
     def compare(
         self,

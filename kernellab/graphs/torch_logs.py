@@ -574,7 +574,7 @@ def _read(folders: Iterable[Path]) -> Iterator[tuple[Path, dict[str, str]]]:
         texts = {}
         for kind, name in _TEXTS.items():
             if os.path.lexists(folder / name):
-                content = file_bytes(folder / name, ArchiveError, MOST_BYTES)
+                content = file_bytes(folder / name, ArchiveError, MOST_BYTES, is_named=False)
                 total += len(content)
                 if total > 4 * MOST_BYTES:
                     raise ArchiveError(
@@ -707,7 +707,7 @@ def _capture_of_log(folder: Path, names: list[str]) -> GraphCapture:
     """Return the capture of the only process that compiled; each process writes its own log."""
     compiling: list[str] = []
     for name in names[:_MOST_LOGS]:
-        content = file_bytes(folder / name, ArchiveError)
+        content = file_bytes(folder / name, ArchiveError, is_named=False)
         if _SAYS in content:
             compiling.append(name)
             latest = content

@@ -218,9 +218,9 @@ _HEADLINE = re.compile(
     r"(?:(?:Encountered graph break when|Failed to handle graph break)[^\n]*:\s*\n+)*"
 )
 """What comes before the actual cause: where, and on which instruction, Dynamo stopped."""
-_HINT = re.compile(r"^\s*Hint: (?P<hint>.+?)(?=\n\s*Hint:|\n\n|\Z)", re.S | re.M)
+_HINT = re.compile(r"^[ \t]*Hint: (?P<hint>.+?)(?=\n\s*Hint:|\n\n|\Z)", re.S | re.M)
 _EXPLANATION = re.compile(
-    r"^\s*Explanation: (?P<text>.+?)(?=\n\s*Hint:|\n\n\s*Developer|\Z)", re.S | re.M
+    r"^[ \t]*Explanation: (?P<text>.+?)(?=\n\s*Hint:|\n\n\s*Developer|\Z)", re.S | re.M
 )
 _RAISED = re.compile(r"^\s*Developer debug context: raised exception (?P<exception>.+)$", re.M)
 _GUARD = re.compile(r"^(?:\| )*\+- (?P<kind>[A-Z][A-Z0-9_]+): (?P<condition>.*)$")

@@ -96,7 +96,7 @@ class Function:
 
 
 _JUMP = re.compile(r"\bbra(?:\.uni)?\s+([\w$]+)")
-_BEGINNING = re.compile(r"^\s*(?:\.(?:visible|extern|weak)\s+)*\.(entry|func)\b", re.MULTILINE)
+_BEGINNING = re.compile(r"^[ \t]*(?:\.(?:visible|extern|weak)\s+)*\.(entry|func)\b", re.MULTILINE)
 _NAME = re.compile(r"\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)")
 _THREADS = re.compile(r"\.(?:reqntid|maxntid)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
 _PLACE = re.compile(r"\.loc\s+\d+\s+(\d+)")

@@ -255,5 +255,5 @@ def foreign_code(kernel: Any, target: Target) -> Diagnostic | None:
     return None
 
 
-_INLINE = re.compile(r'^\s*(?:%[^=\n]+= )?"tt\.elementwise_inline_asm"\(', re.MULTILINE)
+_INLINE = re.compile(r'^[ \t]*(?:%[^=\n]+= )?"tt\.elementwise_inline_asm"\(', re.MULTILINE)
 """The operation in MLIR's generic form; a string of a module has no end of a line in it."""

@@ -5,6 +5,7 @@ it computes; and marks of the same values on traced graphs.
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 import torch._inductor.async_compile
 import torch._inductor.codecache
+import torch._inductor.runtime.cache_dir_utils
 import torch._inductor.runtime.triton_helpers
 import torch._subclasses.functional_tensor
 import torch.fx.experimental.proxy_tensor
@@ -19,6 +21,7 @@ import torch.fx.experimental.symbolic_shapes
 import torch.library
 
 from kernellab.common.patches import replaced
+from kernellab.common.system import own_folder
 from kernellab.torch_api.virtual_gpu import ON_CPU
 
 # Inductor's generated code, with a note after each statement that computed a value to its end.
@@ -158,6 +161,7 @@ def _is_of_no_value(call: ast.Call) -> bool:
 
 _async_compile: Any = torch._inductor.async_compile
 _codecache: Any = torch._inductor.codecache
+_cache_dirs: Any = torch._inductor.runtime.cache_dir_utils
 _helpers: Any = torch._inductor.runtime.triton_helpers
 _bindings: Any = torch._C
 _library: Any = torch.library
@@ -166,8 +170,21 @@ Launch = Callable[[Any, Sequence[Any]], None]
 """Launches a kernel, a `CachingAutotuner`, with what its generated call gives, on the CPU."""
 
 
+def check_cache_folder() -> None:
+    """Make Inductor's folder in the folder for temporary files, which has a name that is known in
+    advance, and whose files torch executes.
+
+    Raises:
+        MachineError: it belongs to another user, or others can write in it.
+    """
+    default = _cache_dirs.default_cache_dir()
+    if os.environ.get("TORCHINDUCTOR_CACHE_DIR", default) == default:
+        own_folder(default)
+
+
 def kernel_in(source: str, name: str) -> Any:
     """The kernel of a generated module, a `CachingAutotuner`: the module is executed."""
+    check_cache_folder()
     with replaced(_helpers, set_driver_to_gpu=lambda: None):
         return getattr(_codecache.PyCodeCache.load(source), name)
 
@@ -199,6 +216,7 @@ def callable_in(
     def compiled(_compiler: Any, name: str, source: str, **_options: Any) -> Kernel:
         return Kernel(name, source)
 
+    check_cache_folder()
     with _gpu_is_cpu(), replaced(_async_compile.AsyncCompile, triton=compiled):
         module = _codecache.PyCodeCache.load(wrapper)
     vars(module).update(names or {})

@@ -313,8 +313,8 @@ def _options_in(given: IrText, module: Any) -> dict[str, Any]:
 
 
 _ENTRY = {
-    "ptx": re.compile(r"^\s*\.(?:visible|extern)\s+\.entry\s+([\w$]+)", re.M),
-    "amdgcn": re.compile(r"^\s*\.amdhsa_kernel\s+([\w$]+)", re.M),
+    "ptx": re.compile(r"^[ \t]*\.(?:visible|extern)\s+\.entry\s+([\w$]+)", re.M),
+    "amdgcn": re.compile(r"^[ \t]*\.amdhsa_kernel\s+([\w$]+)", re.M),
 }
 
 

@@ -4,6 +4,7 @@ its binder for any target, and what depends on Triton's version.
 
 from __future__ import annotations
 
+import ast
 import functools
 import os
 import re
@@ -132,11 +133,37 @@ def type_spellings() -> Mapping[str, str]:
 
 def triton_type(text: str) -> Any:
     """Triton's type object for a type string; raises whatever Triton raises for a string
-    that it cannot read.
+    that it cannot read, and ValueError for one that Triton would execute.
     """
     from triton.language import str_to_ty
 
+    # Triton evaluates the layout of a descriptor as Python, and the text may be a file's.
+    layout = _LAYOUT_OF_DESCRIPTOR.search(text)
+    if layout is not None and not _is_layout(layout[1]):
+        raise ValueError(f"{layout[1]!r:.80} is not a layout")
     return str_to_ty(text, None)
+
+
+_LAYOUT_OF_DESCRIPTOR = re.compile(r"tensordesc[^\]]*\],?(.*[^>])>*$", re.DOTALL)
+"""What Triton takes for the layout, and more."""
+
+_LAYOUTS = ("NVMMASharedLayout", "PaddedSharedLayout", "SwizzledSharedLayout")
+
+
+def _is_layout(text: str) -> bool:
+    """Whether a text is the call of a layout's class with literal arguments."""
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return False
+    match tree:
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if name in _LAYOUTS:
+            values = [*args, *(keyword.value for keyword in keywords)]
+            return all(isinstance(node, _LITERAL) for each in values for node in ast.walk(each))
+    return False
+
+
+_LITERAL = (ast.Constant, ast.List, ast.Tuple, ast.UnaryOp, ast.USub, ast.Load)
 
 
 def ast_source_class(kernel: Any) -> Any:
@@ -227,6 +254,56 @@ def check_options(options: Mapping[str, Any], target: Target) -> None:
         raise OptionError(
             f"{target} does not accept {given}: {error}", advice=_power_of_two(options, str(error))
         ) from error
+
+
+_FROM_FILES: Mapping[type, tuple[str, ...]] = {
+    int: (
+        *("num_warps", "num_ctas", "num_stages", "maxnreg", "ptx_version", "warp_size"),
+        *("waves_per_eu", "matrix_instr_nonkdim", "kpack", "max_num_imprecise_acc_default"),
+        *("num_consumer_groups", "num_buffers_warp_spec", "reg_dec_producer", "reg_inc_consumer"),
+        *("minRegAutoWS", "maxRegAutoWS"),
+    ),
+    bool: (
+        *("enable_fp_fusion", "enable_reflect_ftz", "allow_flush_denorm", "debug"),
+        *("sanitize_overflow", "launch_cooperative_grid", "launch_pdl", "pingpongAutoWS"),
+    ),
+    str: ("default_dot_input_precision", "schedule_hint"),
+    tuple: (
+        *("supported_fp8_dtypes", "deprecated_fp8_dot_operand_dtypes"),
+        "allowed_dot_input_precisions",
+    ),
+}
+"""Type of a value -> the options that a file may set. The others name files, or are part of a
+command line."""
+
+_WORDS = re.compile(r"[A-Za-z0-9_, -]{0,200}")
+
+_OF_PTXAS = re.compile(
+    r"(?: *(?:-O[0-3]|-v|-lineinfo|"
+    r"(?:--opt-level|--maxrregcount|--register-usage-level|--regAllocOptLevel)[= ]\d{1,3}|"
+    r"(?:--fmad|--allow-expensive-optimizations)[= ](?:true|false)|"
+    r"(?:--def-load-cache|-dlcm|--def-store-cache|-dscm)[= ]c[agsv]|"
+    r"--verbose|--warn-on-spills|--disable-optimizer-constants)(?= |$))* *"
+)
+"""Options of ptxas that name no file (CUDA Binary Utilities, "Command Option Description")."""
+
+
+def may_be_of_file(name: str, value: Any) -> bool:
+    """Whether a compiler's option may be what a file says: it is one of those that change the code,
+    and has a value of its type.
+    """
+    if value is None:
+        return True
+    if name == "ptx_options":
+        return isinstance(value, str) and bool(_OF_PTXAS.fullmatch(value))
+    if name == "instrumentation_mode":
+        return bool(value == "")
+    for kind, names in _FROM_FILES.items():
+        if name in names:
+            accepts, _ = _KINDS[kind]
+            words = [value] if kind is str else value if kind is tuple else ()
+            return accepts(value) and all(_WORDS.fullmatch(str(word)) for word in words)
+    return False
 
 
 def _power_of_two(options: Mapping[str, Any], words: str) -> str:

@@ -170,7 +170,10 @@ def trial_to_json(trial: Trial) -> dict[str, Any]:
 
 
 def _trial(data: SavedData) -> Trial:
-    constants, options = (values_from_json(data[name]) for name in ("constants", "options"))
+    constants, options = values_from_json(data["constants"]), values_from_json(data["options"])
+    for name, value in options.items():
+        if not triton_api.may_be_of_file(name, value):
+            raise data["options"][name].misfit("an option that a file may set, or left out")
     types, own = (
         values_from_json(data[name]) if data.has(name) else {}
         for name in ("own_types", "own_constants")
@@ -225,7 +228,7 @@ def _own_from_json(data: SavedData) -> Any:
         return _dtype(data["dtype"])
     if data.has("layout"):
         # A layout that this Triton does not have is read as a Named.
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, TypeError):  # of a field that cannot be hashed
             layout = triton_api.layout_of_parts(
                 data["layout"].text(), values_from_json(data["fields"])
             )

@@ -5,19 +5,17 @@ before it runs, and runs with the user's consent.
 from __future__ import annotations
 
 import ast
-import hashlib
 import os
-import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kernellab import errors, triton_api
+from kernellab.common.consent import request_consent, trust
 from kernellab.common.saved_files import Line
 from kernellab.common.text import visible
-from kernellab.errors import ArchiveError, ArgumentError
+from kernellab.errors import ArchiveError
 
 
 @dataclass(frozen=True)
@@ -197,58 +195,27 @@ def _statements(text: str) -> Iterator[tuple[str, str]]:
                 yield name, ast.unparse(node)
 
 
-_MOST_PRINTED = 20_000
-"""Characters of a source that are printed before the question."""
-
-_agreed: set[str] = set()
-"""Digests of the sources that were agreed to in this process, or announced."""
+def trust_source(source: KernelSource) -> None:
+    """Let a source run in this process, without a question."""
+    trust(*_texts(source))
 
 
 def agree_to_run(source: KernelSource) -> None:
-    """Request consent to run a source, once per source, in a notebook or at a prompt.
-
-    A script cannot answer, and its author wrote the call, so it only prints a line on stderr.
+    """Request consent to run a source, once per source.
 
     Raises:
-        ArgumentError: the answer was no, or this notebook's front end takes no answers.
+        ArgumentError: the answer was no, or no one can answer here.
     """
-    digest = hashlib.sha256(
-        repr((source.text, sorted(source.modules.items()))).encode()
-    ).hexdigest()
-    if digest in _agreed:
-        return
-    # What Python's own prompt, IPython and notebooks set.
-    if not hasattr(sys, "ps1"):
-        print(_announcement(source), file=sys.stderr)
-    elif not _is_agreed(source):
-        raise ArgumentError(
-            f"the source of {source.kernel!r} in the file was not run, because the answer was no",
-            advice=how_to_open(source.kernel, source),
-        )
-    _agreed.add(digest)
-
-
-def _announcement(source: KernelSource) -> str:
-    return (
-        f"kernellab: with_kernel() runs the source of {visible(source.kernel)!r} that the sweep "
-        "was saved with (tuning.source.text). If you trust it, with_kernel(run_source=True) runs "
-        "it without this line."
+    request_consent(
+        _texts(source),
+        source.readable,
+        name=source.kernel,
+        call="tuning.with_kernel()",
+        trusting="If you trust the file, write with_kernel(run_source=True), or "
+        "kernellab.load(path, trust=True).",
+        otherwise=how_to_open(source.kernel, source),
     )
 
 
-def _is_agreed(source: KernelSource) -> bool:
-    print(
-        f"tuning.with_kernel() runs the source of {visible(source.kernel)!r} in the file:",
-        textwrap.indent(source.excerpt(_MOST_PRINTED), "    "),
-        sep="\n\n",
-    )
-    try:
-        return input("Run it? [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
-    except NotImplementedError as error:  # A notebook that runs unattended, such as nbconvert's.
-        raise ArgumentError(
-            f"with_kernel() needs your consent to run the source of {source.kernel!r} in the file, "
-            "and this notebook's front end takes no answers",
-            advice="If you trust the file, write with_kernel(run_source=True).",
-        ) from error
+def _texts(source: KernelSource) -> tuple[str, ...]:
+    return source.text, repr(sorted(source.modules.items()))

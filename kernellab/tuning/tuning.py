@@ -520,8 +520,8 @@ class Tuning(HasCard):
         Args:
             kernel: the kernel. None runs the source that the sweep was saved with, so the file must
                 be trusted. A notebook and Python's prompt show the source and request an answer
-                first; a script prints a line on stderr.
-            run_source: whether to run the source without either.
+                first; where no one can answer, as in a script, it is an error.
+            run_source: whether to run the source without a question.
 
         Raises:
             OptionError: `run_source` is not True or False.

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 import torch
 import triton
@@ -25,7 +25,7 @@ from triton.testing import do_bench, do_bench_cudagraph
 from kernellab import triton_api
 from kernellab.common.arguments import listed
 from kernellab.common.saved_files import kernellab_version
-from kernellab.common.system import OutOfTime, gpu_fault, limited
+from kernellab.common.system import OutOfTime, gpu_fault, limited, lock_file, own_folder
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.targets import local_target
@@ -115,18 +115,20 @@ def _driver() -> str:
 def one_gpu_for_me() -> Iterator[int]:
     """Yield the number of a GPU that no other process times on; wait if all are in use.
 
-    The lock is a file in the folder for temporary files, so that the processes of one machine share
-    its GPUs.
+    The lock is a file in a folder of this user's among the temporary files, so that the user's
+    processes on one machine share its GPUs.
     """
-    files = [open(_lock_file(number), "w") for number in range(torch.cuda.device_count())]  # noqa: SIM115
+    files: list[BinaryIO] = []
     try:
+        for number in range(torch.cuda.device_count()):
+            files.append(lock_file(_lock_file(number)))
         yield _first_free(files)
     finally:
         for file in files:
             file.close()  # which releases the lock
 
 
-def _first_free(files: Sequence[TextIO]) -> int:
+def _first_free(files: Sequence[BinaryIO]) -> int:
     for number, file in enumerate(files):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -140,7 +142,8 @@ def _first_free(files: Sequence[TextIO]) -> int:
 
 def _lock_file(number: int) -> Path:
     uuid = torch.cuda.get_device_properties(number).uuid
-    return Path(tempfile.gettempdir(), f"kernellab-gpu-{uuid}-{os.getuid()}.lock")
+    folder = own_folder(Path(tempfile.gettempdir(), f"kernellab-{os.getuid()}"))
+    return folder / f"gpu-{uuid}.lock"
 
 
 # Time a kernel on a GPU with Triton's own benchmark functions.
@@ -346,7 +349,7 @@ def _summary(compilation: Compilation, seconds: float) -> Compiled:
 
 
 _PTX_MATRIX = re.compile(r"\b((?:wgmma\.mma_async|mma\.sync|tcgen05\.mma)[\w.:]*)")
-_AMD_MATRIX = re.compile(r"^\s*(v_mfma\w*|v_smfmac\w*|v_wmma\w*|v_swmmac\w*)", re.M)
+_AMD_MATRIX = re.compile(r"^[ \t]*(v_mfma\w*|v_smfmac\w*|v_wmma\w*|v_swmmac\w*)", re.M)
 _MODIFIERS = re.compile(r"\.(?:sync|aligned|row|col)\b")
 
 

@@ -77,7 +77,8 @@ class KernelSource:
 
     def numbered(self) -> Iterator[tuple[int, str]]:
         """Each line with its number in the file."""
-        numbers = (n for n in itertools.count(1) if n not in self.skipped)
+        skipped = frozenset(self.skipped)
+        numbers = (n for n in itertools.count(1) if n not in skipped)
         return zip(numbers, self.content.split("\n"))
 
 
@@ -133,7 +134,7 @@ def failed_source(position: SourcePosition | None) -> KernelSource:
     ]
     around = spans[0] if spans else (max(1, position.line - 5), min(len(lines), position.line + 5))
     cut = _cut(lines, [around])
-    name = re.search(r"^\s*def (\w+)", cut.content, re.M)
+    name = re.search(r"^[ \t]*def (\w+)", cut.content, re.M)
     return KernelSource(cut.content, cut.skipped, name[1] if name else "")
 
 

@@ -357,6 +357,7 @@ class GraphTabs(TabGroup):
         kernel = self._kernels.get(tab_id)
         if kernel is None:
             raise KernelLabError(f"The report has no kernel {tab_id!r}.")
+        kernel.check_runs_unasked()
         view = upcalls.views().plain_view(kernel.compilation)
         assert isinstance(view, View), "a compilation has a view"
         return view

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kernellab.common.saved_files import save_whole
+from kernellab.common.saved_files import BadFile, json_in, regular_bytes, save_whole, text_in
 from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.records.display import PrintsAsCard, RowSequence, column_names, data_frame
 from kernellab.workshop.exercise import EXERCISES, RUNGS, Answer, Budget, Exercise, exercise_named
@@ -55,11 +55,10 @@ def texts_of(file: Path, kind: str = "code") -> list[str]:
         ArgumentError: the file is not a notebook.
     """
     try:
-        if not file.is_file() or file.stat().st_size > _LARGEST_NOTEBOOK:
-            raise ValueError("the file is missing or too large")
-        cells = json.loads(file.read_bytes())["cells"]
+        content = regular_bytes(file, _LARGEST_NOTEBOOK, is_named=False)
+        cells = json_in(text_in(content), len(content))["cells"]
         return ["".join(content["source"]) for content in cells if content["cell_type"] == kind]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (BadFile, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ArgumentError(
             f"{file} cannot be read as a notebook: {error}.",
             advice="Open it in Jupyter and save it again, or remove it from the folder.",

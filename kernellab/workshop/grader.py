@@ -8,8 +8,6 @@ from __future__ import annotations
 import ast
 import json
 import secrets
-import subprocess
-import sys
 import sysconfig
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +23,8 @@ from kernellab.checker.check import check
 from kernellab.checker.records import Finding, Findings
 from kernellab.checker.rewrites import UNCOMPILED, UNSAFE, WRONG, Family
 from kernellab.common.arguments import check_whole
+from kernellab.common.processes import answer_of
+from kernellab.common.saved_files import BadFile, Misfit, RecordReader, SavedData, json_in, text_in
 from kernellab.common.system import StoppedForGood, limited, usable_cores
 from kernellab.common.text import remember_source
 from kernellab.compiler.pipeline import compile
@@ -633,9 +633,11 @@ def _graded(cell: StudentCell, known: Grade) -> Grade:
         **place,
         reached=answer.reached,
         kind=first.kind,
-        what=first.what,
+        what=first.what[:_LONGEST_WORDS],
         line=first.line,
-        code="" if position is None else source_line(position.file, position.line).strip(),
+        code=""
+        if position is None
+        else source_line(position.file, position.line).strip()[:_LONGEST_WORDS],
     )
 
 
@@ -664,24 +666,51 @@ def grade_class(folders: Sequence[Path]) -> Grades:
 
 
 def _graded_or_why(folder: Path) -> Grades:
-    """Return the grades of a folder, or the reason why there are none."""
+    """Return the grades of a folder, or its rows without grades and the reason."""
     try:
         return _graded_apart(folder)
-    except (KernelLabError, ValueError, OSError, subprocess.SubprocessError) as error:
-        return Grades((), (f"{folder}: {error}",))
+    except Exception as error:  # whatever a folder does ends its own row only
+        words = " ".join(f"{folder}: {error}".split())[:_LONGEST_WORDS]
+        rows = tuple(Grade(str(folder), item.name, item.chapter) for item in EXERCISES)
+        return Grades(rows if folder.is_dir() else (), (words,))
 
 
 def _graded_apart(folder: Path) -> Grades:
     """Return the grades of a folder, computed in a separate process."""
-    command = [sys.executable, "-P", "-m", "kernellab", "workshop", "check", "--json", str(folder)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=FOLDER_SECONDS, check=False
-    )
+    notebooks_of(folder)  # raises an error for a folder without
+    content = answer_of("kernellab.workshop.grader:graded_bytes", [str(folder)], FOLDER_SECONDS)
     try:
-        report = json.loads(done.stdout.splitlines()[-1])
-        return Grades(tuple(Grade(**row) for row in report["grades"]), tuple(report["problems"]))
-    except (IndexError, KeyError, TypeError, ValueError):
-        reason = (done.stderr.strip().splitlines() or ["there is no message"])[0]
-        raise ArgumentError(
-            f"The process that grades it exited with {done.returncode}: {reason}"
-        ) from None
+        return _grades_in(SavedData(json_in(text_in(content))), folder)
+    except (BadFile, Misfit) as error:
+        raise ArgumentError(f"The grades of {str(folder)!r} are not valid: {error}.") from error
+
+
+def graded_bytes(folder: str) -> bytes:
+    """Return the grades of a folder as JSON; `_graded_apart` calls it in a separate process."""
+    return grade_folder(Path(folder)).json().encode()
+
+
+_LONGEST_WORDS = 2_000
+"""Characters of a text in a grade."""
+
+
+def _grades_in(data: SavedData, folder: Path) -> Grades:
+    """Read the grades of one folder: those of this folder, one for each exercise.
+
+    Raises:
+        Misfit: they are not.
+    """
+    rows = data["grades"].parts(len(EXERCISES))
+    for row, item in zip(rows, EXERCISES, strict=True):
+        row["folder"].one_of(str(folder))
+        row["exercise"].one_of(item.name)
+        row["chapter"].one_of(item.chapter)
+        row["reached"].one_of("", *RUNGS)
+        for name in ("file", "kind", "what", "code"):
+            if len(row[name].text()) > _LONGEST_WORDS:
+                raise row[name].misfit(f"a text of at most {_LONGEST_WORDS} characters")
+    grades: tuple[Grade, ...] = tuple(_READER.read(Grade, row) for row in rows)
+    return Grades(grades, tuple(item.text() for item in data["problems"].items()))
+
+
+_READER = RecordReader()

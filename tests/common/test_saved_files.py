@@ -447,7 +447,7 @@ found = kernellab.load(sys.argv[1])
 import os
 print(found, found.table.shape, found.show())
 assert not os.path.exists(made), "loading or showing ran the file's source"
-found.with_kernel()
+found.with_kernel(run_source=True)
 assert os.path.exists(made)
 """
 
@@ -476,7 +476,7 @@ def test_the_card_says_what_would_run_the_source() -> None:
     assert loaded.source.is_whole
     shown = repr(loaded.show())
     assert shown.count(words) == 1
-    assert words not in repr(loaded.with_kernel().show())
+    assert words not in repr(loaded.with_kernel(run_source=True).show())
 
 
 def test_a_source_that_ends_the_process_is_refused(
@@ -486,7 +486,7 @@ def test_a_source_that_ends_the_process_is_refused(
     data["tunings"][0]["source"]["text"] = "raise SystemExit(3)\n"
     (tmp_path / "sweep.json").write_text(json.dumps(data))
     with pytest.raises(ArchiveError) as refused:
-        kernellab.load(tmp_path / "sweep.json").with_kernel()
+        kernellab.load(tmp_path / "sweep.json").with_kernel(run_source=True)
     assert refused.value == messages
 
 

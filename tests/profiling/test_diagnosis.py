@@ -286,7 +286,7 @@ def test_a_profile_is_diagnosed_kernel_by_kernel(messages: SnapshotAssertion) ->
 
 
 def test_a_report_of_torch_compile_is_diagnosed_kernel_by_kernel() -> None:
-    report = kernellab.load(ROOT / "tests/viz/two_blocks.klgraph")
+    report = kernellab.load(ROOT / "tests/viz/two_blocks.klgraph", trust=True)
     first, *_ = report.capture.lowered
     one = [kernel for kernel in first.kernels if "gelu" in kernel.name][:1]
     small = GraphReport(replace(report.capture, lowered=(replace(first, kernels=tuple(one)),)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ class Events:
     def __init__(self, folder: Path, largest: int = 1 << 16) -> None:
         self.file = str(folder / "total.py")
         Path(self.file).write_text(SOURCE)
+        linecache.getlines(self.file)  # as @triton.jit does
         self.values = ValueStore(largest)
         self.recorder = Recorder(self.values)
         self.x = torch.arange(24.0)

@@ -66,7 +66,7 @@ def test_a_saved_sweep_opens_its_configs_by_itself(tmp_path, messages: SnapshotA
     assert "from tests.kernels.tuned import double; tuning.with_kernel(double)" in str(
         refused.value
     )
-    opened = again.with_kernel()
+    opened = again.with_kernel(run_source=True)
     assert ttgir(opened, 1) == ttgir(sweep, 1)
     assert opened.compilation(1).resources == sweep.compilation(1).resources
     assert "scaled" in opened.compilation(1).stages["source"].text
@@ -87,7 +87,7 @@ def test_the_text_of_a_text_is_the_same(kernel) -> None:
 
 def test_a_function_among_the_constants_is_kept(tmp_path) -> None:
     sweep = swept(applies, *TYPES, FUNCTION=[tripled], BLOCK=[64])
-    again = kernellab.Tuning.load(sweep.save(tmp_path / "sweep.json")).with_kernel()
+    again = kernellab.Tuning.load(sweep.save(tmp_path / "sweep.json")).with_kernel(run_source=True)
     assert ttgir(again, 0) == ttgir(sweep, 0)
 
 
@@ -97,7 +97,7 @@ def test_a_file_without_a_source_says_so_and_what_to_do(messages: SnapshotAssert
     loaded = from_json(SavedData(old["tunings"][0]), kernellab.Tuning)
     assert loaded.source is None
     with pytest.raises(ArgumentError) as refused:
-        loaded.with_kernel()
+        loaded.with_kernel(run_source=True)
     assert refused.value == messages
     (sweep,) = sweeps_data("matmul", "times", [loaded], [], []).sweeps
     assert sweep.how_to_open == messages

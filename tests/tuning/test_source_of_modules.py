@@ -153,7 +153,7 @@ def test_helpers_of_modules_are_in_the_file(written: Written, tmp_path: Path) ->
     assert torch.equal(computed(kernel), expected)
     written.delete()
     again = saved(sweep, tmp_path)
-    opened = again.with_kernel()
+    opened = again.with_kernel(run_source=True)
     assert ttgir(opened) == ttgir(sweep)
     made = kept(again).kernel_again()
     assert torch.equal(computed(made), expected)
@@ -194,7 +194,7 @@ def test_gluons_functions_and_layouts_are_in_the_file(written: Written, tmp_path
     written.delete()
     again = saved(sweep, tmp_path)
     assert again.constants == {"LAYOUT": layout}
-    assert ttgir(again.with_kernel()) == ttgir(sweep)
+    assert ttgir(again.with_kernel(run_source=True)) == ttgir(sweep)
     made = kept(again).kernel_again()
     assert torch.equal(computed(made, LAYOUT=layout), 3 * torch.arange(200.0))
 
@@ -241,7 +241,7 @@ def test_what_no_text_can_hold_is_named_where_it_is_taken(
     again = saved(swept(kernel), tmp_path)
     assert kept(again).missing == ("tables.BY_SIZE",)
     with pytest.raises(ArchiveError, match="BY_SIZE") as refused:
-        again.with_kernel()
+        again.with_kernel(run_source=True)
     assert refused.value == messages
     assert again.with_kernel(kernel).compilation(0).resources.registers
     # A C extension's function, and an object that lives.
@@ -359,4 +359,4 @@ def test_files_that_are_named_as_pythons_own_are_the_users(
     source = kept(sweep)
     assert (source.missing, set(source.modules)) == ((), {"shelve"})
     written.delete()
-    assert ttgir(saved(sweep, tmp_path).with_kernel()) == ttgir(sweep)
+    assert ttgir(saved(sweep, tmp_path).with_kernel(run_source=True)) == ttgir(sweep)

@@ -330,8 +330,8 @@ def _places(location: str, aliases: Mapping[str, str]) -> Iterator[SourcePositio
             yield SourcePosition(part[1], int(part[2]), int(part[3]) + 1)
 
 
-_NVIDIA_BARRIER = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?BAR\.SYNC\b", re.M)
-_AMD_BARRIER = re.compile(r"^\s*s_barrier(?:_wait)?\b", re.M)
+_NVIDIA_BARRIER = re.compile(r"^[ \t]*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?BAR\.SYNC\b", re.M)
+_AMD_BARRIER = re.compile(r"^[ \t]*s_barrier(?:_wait)?\b", re.M)
 
 
 def barriers_in(machine_code: str) -> int:

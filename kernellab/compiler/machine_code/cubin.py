@@ -53,11 +53,14 @@ def _sections(cubin: bytes) -> dict[str, Section]:
     if sum(size for _, size in stretches) > len(cubin):
         raise ValueError("its sections are larger than the file")
     contents = {(start, size): cubin[start : start + size] for start, size in stretches}
-    names = entries[names_index][4]
+    names, named = entries[names_index][4], 0
     by_name = {}
     for name_offset, kind, flags, _address, offset, size, *_rest in entries:
         start = names + name_offset
         name = cubin[start : cubin.index(b"\0", start, start + _LONGEST_NAME)].decode()
+        named += len(name)
+        if named > len(cubin):
+            raise ValueError("the names of its sections are larger than the file")
         content = b"" if kind == _NO_BITS else contents[offset, size]
         by_name[name] = Section(name, flags, content)
     return by_name

@@ -16,7 +16,7 @@ from kernellab import triton_api
 from kernellab.common.data_files import read_data_file
 from kernellab.common.system import temporary_folder
 from kernellab.compiler.machine_code.cubin import Section, sections
-from kernellab.errors import CompileError, MachineError
+from kernellab.errors import CompileError, MachineError, NotRecorded
 from kernellab.records import Compilation, ControlCodes, Instruction, SourceMap
 
 # NVIDIA's machine code as text, and the matrix instructions in machine code of both vendors.
@@ -68,11 +68,11 @@ def run_on_cubin(tool: str, arguments: list[str], cubin: bytes) -> str:
 
 _TOOL_ADVICE = "Look at this machine's memory and at its limits (ulimit -a)."
 
-_NVIDIA_MATRIX = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(?:@!?\w+\s+)?([A-Z]*MMA[\w.]*)", re.M)
+_NVIDIA_MATRIX = re.compile(r"^[ \t]*/\*[0-9a-f]+\*/\s+(?:@!?\w+\s+)?([A-Z]*MMA[\w.]*)", re.M)
 """An instruction of SASS whose opcode ends in MMA: HMMA, IMMA, DMMA, QMMA; warp groups:
 HGMMA, QGMMA; Blackwell: UTCHMMA."""
 
-_AMD_MATRIX = re.compile(r"^\s*(v_mfma\w*|v_smfmac\w*|v_wmma\w*|v_swmmac\w*)", re.M)
+_AMD_MATRIX = re.compile(r"^[ \t]*(v_mfma\w*|v_smfmac\w*|v_wmma\w*|v_swmmac\w*)", re.M)
 """AMD's: v_mfma and v_smfmac (CDNA), v_wmma and v_swmmac (RDNA); the s forms are sparse."""
 
 
@@ -85,7 +85,7 @@ def matrix_instructions(machine_code: str) -> Counter[str]:
     return Counter(_NVIDIA_MATRIX.findall(machine_code) + _AMD_MATRIX.findall(machine_code))
 
 
-INSTRUCTION_LINE = re.compile(r"^\s*/\*(?P<address>[0-9a-f]+)\*/\s+\S", re.M)
+INSTRUCTION_LINE = re.compile(r"^[ \t]*/\*(?P<address>[0-9a-f]+)\*/\s+\S", re.M)
 """A line of nvdisasm's that starts with the instruction's offset:
 "/*0010*/ S2R R0, SR_TID.X ;"."""
 
@@ -424,6 +424,8 @@ def decode(compilation: Compilation) -> tuple[Instruction, ...]:
     if "sass" in stages:
         cubin = stages["cubin"].content
         assert isinstance(cubin, bytes)
+        if "sass" not in compilation.source_map.stages:
+            raise NotRecorded(f"the source map of {compilation.kernel!r} has no lines for its SASS")
         return tuple(_sass_instructions(stages["sass"].text, cubin, compilation.source_map))
     if "amdgcn" not in stages and (why := stages.failed.get("sass")) is not None:
         raise why

@@ -134,7 +134,7 @@ def read_amd(assembly: str, shared_bytes: int) -> Resources:
     start = assembly.find("amdhsa.kernels:")
     metadata = {
         name: int(value)
-        for name, value in re.findall(r"^\s*(?:- )?\.(\w+):\s+(\d+)\s*$", assembly[start:], re.M)
+        for name, value in re.findall(r"^[ \t]*(?:- )?\.(\w+):\s+(\d+)\s*$", assembly[start:], re.M)
     }
     try:
         registers, scratch = metadata["vgpr_count"], metadata["private_segment_fixed_size"]

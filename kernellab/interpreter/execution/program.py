@@ -28,8 +28,8 @@ from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab import triton_api
 from kernellab.common.containers import Latest
-from kernellab.common.saved_files import write_whole
-from kernellab.common.system import cache_folder
+from kernellab.common.saved_files import regular_bytes, write_whole
+from kernellab.common.system import cache_folder, own_folder
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.passes import module_after
 from kernellab.errors import UnsupportedOperation
@@ -180,7 +180,7 @@ def kept_number(file: Path | None, name: str, make: Callable[[], int]) -> int:
         return int(own.read_text())
     number = make()
     with contextlib.suppress(OSError):
-        own.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        own_folder(own.parent)
         write_whole(own, str(number).encode())
     return number
 
@@ -189,7 +189,10 @@ def load_stored(file: Path) -> StoredCode | None:
     """Return the code in a file; None if there is none, or it is damaged."""
     # A file that cannot be read, whatever it holds, is made anew.
     with contextlib.suppress(Exception):
-        content = file.read_bytes()
+        if not file.exists():
+            return None
+        own_folder(file.parent)
+        content = regular_bytes(file, is_named=False)
         digest, pickled = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
         if hashlib.sha256(pickled).digest() == digest:
             stored = pickle.loads(pickled)
@@ -201,7 +204,7 @@ def save_stored(file: Path, stored: StoredCode) -> None:
     """Keep code, unless something of it cannot be pickled or the folder cannot be written."""
     with contextlib.suppress(OSError, TypeError, AttributeError, pickle.PicklingError):
         pickled = pickle.dumps(stored, pickle.HIGHEST_PROTOCOL)
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        own_folder(file.parent)
         _make_room(file.parent)
         write_whole(file, hashlib.sha256(pickled).digest() + pickled)
 

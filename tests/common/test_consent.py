@@ -1,0 +1,264 @@
+"""Code that a file contains runs after a question or with trust=True, whatever is opened, shown or
+clicked.
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kernellab
+from kernellab.common import consent
+from kernellab.errors import ArchiveError, ArgumentError, OptionError
+from kernellab.graphs.report import GraphReport
+from kernellab.records.graphs import Candidate
+from kernellab.viz.graphs import GraphTabs
+from kernellab.viz.sweeps import Configs
+from tests.support import fuzzed_files
+from tests.support.source_files import ROOT
+
+REPORT = ROOT / "tests/viz/two_blocks.klgraph"
+SWEEP = ROOT / "notebooks/recorded/tuning_h200_vector_add.json"
+
+
+@pytest.fixture(autouse=True)
+def nothing_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consent, "_trusted", set())
+
+
+@pytest.fixture
+def marker(tmp_path: Path) -> Path:
+    """What exists once a file's code has run."""
+    return tmp_path / "ran"
+
+
+def writes(marker: Path) -> str:
+    return f"open({str(marker)!r}, 'w').close()\n"
+
+
+@pytest.fixture
+def report(tmp_path: Path, marker: Path) -> Path:
+    """A saved report, each of whose modules writes the marker."""
+    capture = kernellab.load(REPORT).capture
+    first, *rest = capture.lowered
+    kernel = replace(first.kernels[0], source=f"{writes(marker)}raise SystemExit  # @triton.jit")
+    template = Candidate("mm", 0, "triton_mm", "", True, True, kernel.source)
+    lowered = replace(first, kernels=(kernel,), candidates=(template,))
+    changed = replace(capture, lowered=(lowered, *rest))
+    return GraphReport(changed).save(tmp_path / "evil.klgraph")
+
+
+@pytest.fixture
+def sweep(tmp_path: Path, marker: Path) -> Path:
+    """A saved sweep whose source writes the marker."""
+    data = json.loads(SWEEP.read_text())
+    data["tunings"][0]["source"]["text"] = f"{writes(marker)}raise SystemExit"
+    file = tmp_path / "evil.json"
+    file.write_text(json.dumps(data))
+    return file
+
+
+def answered(monkeypatch: pytest.MonkeyPatch, answer: str | type[BaseException]) -> list[str]:
+    """Someone sits at a prompt; returns the questions."""
+    asked: list[str] = []
+
+    def read(prompt: str = "") -> str:
+        asked.append(prompt)
+        if isinstance(answer, str):
+            return answer
+        raise answer
+
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    monkeypatch.setattr(builtins, "input", read)
+    return asked
+
+
+USES: dict[str, Callable[[Any], Any]] = {
+    "tuner": lambda report: report.kernels[0].tuner,
+    "kernel": lambda report: report.kernels[0].kernel,
+    "compilation": lambda report: report.kernels[0].compilation,
+    "candidate": lambda report: report.graphs[0].candidate_kernels[0].tuner,
+    "candidate's compilation": lambda report: report.graphs[0].candidate_kernels[0].compilation,
+    "tab of a view": lambda report: GraphTabs(report).enter(report.kernels[0].name, {}),
+}
+
+
+@pytest.mark.parametrize("use", list(USES))
+def test_a_reports_kernels_do_not_run_where_no_one_is_asked(
+    report: Path, marker: Path, use: str
+) -> None:
+    opened = kernellab.load(report)
+    with pytest.raises(ArgumentError) as caught:
+        USES[use](opened)
+    assert "trust=True" in caught.value.advice
+    assert not marker.exists()
+
+
+def view(opened: Any) -> Any:
+    return opened.explore() if hasattr(opened, "explore") else opened.show()
+
+
+SHOWN: dict[str, Callable[[Any, Path], Any]] = {
+    "print": lambda opened, _: str(opened),
+    "card": lambda opened, _: opened._repr_mimebundle_(),
+    "page": lambda opened, folder: view(opened).to_html(folder / "page.html"),
+    "view": lambda opened, _: view(opened)._repr_mimebundle_(),
+    "save": lambda opened, folder: opened.save(folder / "again"),
+}
+
+
+@pytest.mark.parametrize("way", list(SHOWN))
+@pytest.mark.parametrize("kind", ["report", "sweep"])
+def test_showing_runs_nothing(
+    request: pytest.FixtureRequest, tmp_path: Path, marker: Path, way: str, kind: str
+) -> None:
+    SHOWN[way](kernellab.load(request.getfixturevalue(kind)), tmp_path)
+    assert not marker.exists()
+
+
+def test_candidates_and_diagnoses_run_nothing(report: Path, marker: Path) -> None:
+    opened = kernellab.load(report)
+    for ask in (lambda: opened.graphs[0].candidates, lambda: kernellab.diagnose(opened)):
+        ask()
+        assert not marker.exists()
+
+
+@pytest.mark.parametrize("answer", ["", "n", "no", "yes please", EOFError, NotImplementedError])
+@pytest.mark.parametrize("kind", ["report", "sweep"])
+def test_anything_but_a_yes_runs_nothing(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    marker: Path,
+    kind: str,
+    answer: Any,
+) -> None:
+    opened = kernellab.load(request.getfixturevalue(kind))
+    asked = answered(monkeypatch, answer)
+    with pytest.raises(ArgumentError):
+        opened.kernels[0].tuner if kind == "report" else opened.with_kernel()
+    assert len(asked) == 1
+    assert writes(marker).strip() in capsys.readouterr().out
+    assert not marker.exists()
+
+
+def test_a_sweeps_source_does_not_run_where_no_one_is_asked(sweep: Path, marker: Path) -> None:
+    """As in scripts, and in notebooks whose kernels set no `sys.ps1`."""
+    with pytest.raises(ArgumentError) as caught:
+        kernellab.load(sweep).with_kernel()
+    assert "run_source=True" in caught.value.advice
+    with pytest.raises(ArgumentError):
+        Configs([kernellab.load(sweep)]).place(0, 0)
+    assert not marker.exists()
+
+
+def test_an_agreement_holds_for_one_text(
+    sweep: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = answered(monkeypatch, "y")
+    for count in (1, 1):
+        with pytest.raises(ArchiveError):
+            kernellab.load(sweep).with_kernel()
+        assert len(asked) == count
+    assert marker.exists()
+    sweep.write_text(sweep.read_text().replace("raise SystemExit", "raise SystemExit(1)"))
+    with pytest.raises(ArchiveError):
+        kernellab.load(sweep).with_kernel()
+    assert len(asked) == 2
+
+
+def test_trust_is_explicit(sweep: Path, marker: Path) -> None:
+    opened = kernellab.load(sweep, trust=True)
+    assert not marker.exists()
+    with pytest.raises(ArchiveError):
+        opened.with_kernel()
+    assert marker.exists()
+    for value in ("yes", None, 2):
+        with pytest.raises(OptionError):
+            kernellab.load(sweep, trust=value)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_a_trusted_report_runs_its_modules(report: Path, marker: Path) -> None:
+    opened = kernellab.load(report, trust=True)
+    assert not marker.exists()
+    with pytest.raises(SystemExit):
+        _ = opened.kernels[0].tuner
+    assert marker.exists()
+
+
+# The table of docs/security.md
+
+
+def table() -> dict[tuple[str, str], str]:
+    """(file, way of opening) -> "runs nothing" or "needs consent"."""
+    page = (ROOT / "docs/security.md").read_text()
+    _, _, section = page.partition("## Other people's files")
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in section.partition("\n## ")[0].splitlines()
+        if line.startswith("|") and not line.startswith("|-")
+    ]
+    (_, *ways), *files = rows
+    return {
+        (file, way): said
+        for file, *cells in files
+        for way, said in zip(ways, cells, strict=True)
+        if said
+    }
+
+
+WAYS: dict[str, Callable[[Any, Path], Any]] = {
+    "open": lambda opened, _: opened,
+    "print": SHOWN["print"],
+    "show": SHOWN["card"],
+    "page": SHOWN["page"],
+    "kernel": lambda opened, _: (
+        opened.kernels[0].tuner if isinstance(opened, GraphReport) else opened.with_kernel()
+    ),
+}
+
+
+def with_code(kind: str, folder: Path, marker: Path) -> Path:
+    """A file of a kind; every text of it that is Python begins with code that writes the marker."""
+    file = folder / "file"
+    if kind == "log":
+        line = f"\t{writes(marker).strip()}"
+        log = (ROOT / "tests/graphs/trace_of_h200.log").read_text()
+        file.write_text(log.replace("\timport triton\n", f"{line}\n\timport triton\n"))
+    else:
+        file.write_bytes(fuzzed_files.KINDS[kind].content())
+    return file
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "way"), list(table()))
+def test_each_way_does_what_the_table_says(
+    request: pytest.FixtureRequest, tmp_path: Path, marker: Path, kind: str, way: str
+) -> None:
+    own = kind in ("report", "sweep")
+    file = request.getfixturevalue(kind) if own else with_code(kind, tmp_path, marker)
+    opened = kernellab.load(file)
+    if table()[kind, way] == "needs consent":
+        with pytest.raises(ArgumentError):
+            WAYS[way](opened, tmp_path)
+        trusted = kernellab.load(file, trust=True)
+        with suppress(ArchiveError, SystemExit):
+            WAYS[way](trusted, tmp_path)
+        assert own is marker.exists() or kind == "log"
+    else:
+        assert table()[kind, way] == "runs nothing"
+        WAYS[way](opened, tmp_path)
+        assert not marker.exists()
+
+
+def test_the_table_has_every_way() -> None:
+    assert {way for _, way in table()} == set(WAYS)

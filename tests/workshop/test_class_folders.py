@@ -1,0 +1,227 @@
+"""A student's folder affects that student's grades only, whatever it holds or answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernellab.common import processes
+from kernellab.common.saved_files import MOST_DEPTH
+from kernellab.errors import ArgumentError, WorkerError
+from kernellab.workshop import grader
+from kernellab.workshop.course import cell, notebook_text, texts_of
+from kernellab.workshop.exercise import EXERCISES
+from kernellab.workshop.grader import Grade, Grades, grade_class
+
+Row = dict[str, Any]
+
+
+def rows(folder: Path) -> list[Row]:
+    grades = Grades(tuple(Grade(str(folder), item.name, item.chapter) for item in EXERCISES))
+    found: list[Row] = json.loads(grades.json())["grades"]
+    return found
+
+
+def answer(folder: Path, /, **changed: Any) -> bytes:
+    first, *rest = rows(folder)
+    return json.dumps({"grades": [{**first, **changed}, *rest], "problems": []}).encode()
+
+
+FORGED: dict[str, Any] = {
+    "another folder": lambda folder: answer(folder, folder="someone else"),
+    "a list for a folder": lambda folder: answer(folder, folder=[str(folder)]),
+    "an object for a folder": lambda folder: answer(folder, folder={}),
+    "an unknown step": lambda folder: answer(folder, reached="perfect"),
+    "a number for a step": lambda folder: answer(folder, reached=4),
+    "an unknown exercise": lambda folder: answer(folder, exercise="none"),
+    "another chapter": lambda folder: answer(folder, chapter="none"),
+    "a line of text": lambda folder: answer(folder, line="<b>"),
+    "an unknown field": lambda folder: answer(folder, __class__="x"),
+    "a long text": lambda folder: answer(folder, what="x" * 100_000),
+    "null": lambda folder: answer(folder, what=None),
+    "a row twice": lambda folder: json.dumps(
+        {"grades": [*rows(folder), rows(folder)[0]], "problems": []}
+    ).encode(),
+    "no rows": lambda folder: b'{"grades": [], "problems": []}',
+    "no grades": lambda folder: b"{}",
+    "a list": lambda folder: b"[]",
+    "a number": lambda folder: b"1",
+    "nested": lambda folder: b"[" * 100_000 + b"]" * 100_000,
+    "nested a little": lambda folder: b"[" * (MOST_DEPTH + 9) + b"]" * (MOST_DEPTH + 9),
+    "half a letter": lambda folder: answer(folder)[:-1] + b"\xc3",
+    "half an answer": lambda folder: answer(folder)[:100],
+    "a large number": lambda folder: b'{"grades": ' + b"9" * 10_000 + b"}",
+    "not a number": lambda folder: b'{"grades": NaN}',
+    "problems of objects": lambda folder: json.dumps(
+        {"grades": rows(folder), "problems": [{}]}
+    ).encode(),
+}
+
+
+@pytest.mark.parametrize("name", list(FORGED))
+def test_a_forged_answer_is_that_folders_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    folders = [tmp_path / student for student in ("ann", "eve", "zoe")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "a.ipynb").touch()
+
+    def answered(_function: str, arguments: list[str], _seconds: float) -> bytes:
+        (given,) = arguments
+        made: bytes = (FORGED[name] if given.endswith("eve") else answer)(Path(given))
+        return made
+
+    monkeypatch.setattr(grader, "answer_of", answered)
+    grades = grade_class(folders)
+    assert grades.folders == tuple(map(str, folders))
+    assert len(grades) == 3 * len(EXERCISES)
+    (problem,) = grades.problems
+    assert problem.startswith(str(folders[1]))
+    assert len(problem) <= 2_000
+    assert not any(grade.reached or grade.what for grade in grades)
+
+
+# The process that answers
+
+
+def flood() -> bytes:
+    os.write(1, b"x" * 10_000_000)
+    os.write(2, b"x" * 10_000_000)
+    return b"answer"
+
+
+def forges_on_stdout() -> bytes:
+    print(json.dumps({"grades": [], "problems": []}))
+    return b"answer"
+
+
+def leaves_a_process(file: str) -> bytes:
+    if os.fork() == 0:
+        Path(file).write_text(str(os.getpid()))
+        time.sleep(100)
+        os._exit(0)
+    while not Path(file).exists():
+        time.sleep(0.01)
+    return b"answer"
+
+
+def sleeps() -> bytes:
+    time.sleep(100)
+    return b""
+
+
+def answers_too_much() -> bytes:
+    return b"x" * (processes.MOST_ANSWERED + 1)
+
+
+def exits() -> bytes:
+    os._exit(7)
+
+
+def kills_its_group() -> bytes:
+    os.killpg(0, 9)
+    return b""
+
+
+def raises() -> bytes:
+    raise SystemExit("no\n" * 10_000)
+
+
+def answers_nothing() -> bytes:
+    return b""
+
+
+def call(function: Any, *arguments: str, seconds: float = 20) -> bytes:
+    name = f"test_class_folders:{function.__name__}"
+    return processes.answer_of(name, arguments, seconds)
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The functions of this file, in a process that imports no kernellab."""
+    here = Path(__file__)
+    paths = [str(here.parents[2]), str(here.parent), *sys.path]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", [flood, forges_on_stdout])
+def test_what_is_printed_is_not_an_answer(function: Any) -> None:
+    assert call(function) == b"answer"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "function", [answers_too_much, exits, kills_its_group, raises, answers_nothing]
+)
+def test_a_process_without_an_answer_is_an_error(function: Any) -> None:
+    with pytest.raises(WorkerError) as caught:
+        call(function)
+    assert len(str(caught.value)) < 1_000
+
+
+@pytest.mark.slow
+def test_a_process_without_an_end_is_ended() -> None:
+    started = time.monotonic()
+    with pytest.raises(WorkerError):
+        call(sleeps, seconds=8)
+    assert time.monotonic() - started < 15
+
+
+@pytest.mark.slow
+def test_no_process_is_left_behind(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    assert call(leaves_a_process, str(file)) == b"answer"
+    time.sleep(0.2)
+    state = Path(f"/proc/{file.read_text()}/stat")
+    assert not state.exists() or " Z " in state.read_text()
+
+
+# Notebooks
+
+
+NOTEBOOKS = {
+    "nested": b'{"cells": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "half a letter": notebook_text([cell("code", "é")]).encode()[:-20] + b"\xc3",
+    "cells that are none": b'{"cells": [1, null, "x"]}',
+    "no cells": b"{}",
+    "a list": b"[]",
+    "a source of numbers": b'{"cells": [{"cell_type": "code", "source": [1]}]}',
+    "a source that is none": b'{"cells": [{"cell_type": "code", "source": null}]}',
+    "many values": b'{"cells": [' + b"0," * 2_500_000 + b"0]}",
+    "digits": b'{"cells": ' + b"9" * 10_000 + b"}",
+    "empty": b"",
+}
+
+
+@pytest.mark.parametrize("name", list(NOTEBOOKS))
+def test_a_notebook_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "a.ipynb"
+    file.write_bytes(NOTEBOOKS[name])
+    with pytest.raises(ArgumentError) as caught:
+        texts_of(file)
+    assert str(file) in str(caught.value)
+
+
+@pytest.mark.parametrize("make", ["link", "pipe", "folder"])
+def test_a_notebook_is_a_file_of_the_folder(tmp_path: Path, make: str) -> None:
+    """A link could lead to another student's answers."""
+    other = tmp_path / "other.ipynb"
+    other.write_text(notebook_text([cell("code", "x = 1")]))
+    file = tmp_path / "a.ipynb"
+    if make == "link":
+        file.symlink_to(other)
+    elif make == "pipe":
+        os.mkfifo(file)
+    else:
+        file.mkdir()
+    with pytest.raises(ArgumentError):
+        texts_of(file)
+    assert texts_of(other) == ["x = 1"]
