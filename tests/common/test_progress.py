@@ -316,12 +316,10 @@ def test_a_notebook_has_a_widget_that_leaves_an_empty_output(lab: NotebookSessio
 def test_an_interrupted_file_is_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write_whole(tmp_path / "report.html", b"whole")
 
-    def interrupted(self: Path, content: bytes) -> None:
-        with open(self, "wb") as half:
-            half.write(content[:3])
+    def interrupted(self: Path, target: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Path, "write_bytes", interrupted)
+    monkeypatch.setattr(Path, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_whole(file, b"another one")
     assert file.read_bytes() == b"whole"

@@ -261,7 +261,7 @@ def test_a_zero_size_tensor(lab: NotebookSession) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "%tilecheck ad[(1,)](x, y, z)",
+        "%tilecheck addd[(1,)](x, y, z)",
         "%tilecheck np[(1,)](x)",
         "%tilecheck x[(1,)](x)",
         "kernellab.check(x, (1,), x)",

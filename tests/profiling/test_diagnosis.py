@@ -371,10 +371,12 @@ def test_stages_are_those_of_the_loop_where_it_has_its_own() -> None:
     found = kernellab.diagnose(
         copies_in_stages, *types, BLOCK=256, STAGES=2, grid=(132,), target="sm_90"
     )
+    assert isinstance(found, Diagnosis)
     (stages,) = (each for each in found if each.kind == "too-few-stages")
     assert stages.evidence["num_stages"] == 2
     assert "tl.range" in stages.advice
     found = kernellab.diagnose(
         copies_in_stages, *types, BLOCK=256, STAGES=4, grid=(132,), target="sm_90"
     )
+    assert isinstance(found, Diagnosis)
     assert "too-few-stages" not in {each.kind for each in found}

@@ -32,7 +32,7 @@ from kernellab.common.saved_files import regular_bytes, write_whole
 from kernellab.common.system import cache_folder, own_folder
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.passes import module_after
-from kernellab.errors import UnsupportedOperation
+from kernellab.errors import MachineError, UnsupportedOperation
 from kernellab.interpreter import foreign_code, lowering, numerics, tiles
 from kernellab.interpreter.codegen.analyses import (
     ADDRESS,
@@ -179,7 +179,7 @@ def kept_number(file: Path | None, name: str, make: Callable[[], int]) -> int:
     with contextlib.suppress(OSError, ValueError):
         return int(own.read_text())
     number = make()
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, MachineError):
         own_folder(own.parent)
         write_whole(own, str(number).encode())
     return number
@@ -202,7 +202,9 @@ def load_stored(file: Path) -> StoredCode | None:
 
 def save_stored(file: Path, stored: StoredCode) -> None:
     """Keep code, unless something of it cannot be pickled or the folder cannot be written."""
-    with contextlib.suppress(OSError, TypeError, AttributeError, pickle.PicklingError):
+    with contextlib.suppress(
+        OSError, MachineError, TypeError, AttributeError, pickle.PicklingError
+    ):
         pickled = pickle.dumps(stored, pickle.HIGHEST_PROTOCOL)
         own_folder(file.parent)
         _make_room(file.parent)
