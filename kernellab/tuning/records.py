@@ -289,13 +289,15 @@ MOST_FINALISTS = 4
 
 
 def timed(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the configs that were timed and not dropped, the fastest median first."""
-    medians = [
-        (trial.timing.median, trial.number, trial)
+    """Return the configs that were timed and not dropped, the fastest median first. Of equal
+    medians, which a GPU's clock often gives, the lower quartiles decide, as in Triton's autotuner.
+    """
+    times = [
+        ((trial.timing.median, trial.timing.lower, trial.timing.upper, trial.number), trial)
         for trial in trials
         if trial.timing is not None and not trial.is_dropped
     ]
-    return [trial for _, _, trial in sorted(medians, key=lambda item: item[:2])]
+    return [trial for _, trial in sorted(times, key=lambda item: item[0])]
 
 
 def by_compiler(trials: Sequence[Trial]) -> list[Trial]:

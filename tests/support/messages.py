@@ -28,6 +28,7 @@ VARYING = (
     (re.compile(r"(FOLDER/[a-z_]+)_\d+\.py"), r"\1_NUMBER.py"),
     (re.compile(r"(\.py|<[\w -]+>|In\[\d*\])(:|, line )\d+"), r"\1\2LINE"),
     (re.compile(r"\.py\(\d+\)"), ".py(LINE)"),
+    (re.compile(r"column \d+ \(char \d+\)"), "column NUMBER"),
     (re.compile(r"\bIn\[\d+\]"), "In[NUMBER]"),
     (re.compile(r"\(\d+\.py\b"), "(CELL.py"),
     (re.compile(r"\b([Ll]ines?) [\d,]*\d( to [\d,]*\d)?"), r"\1 LINE"),

@@ -53,16 +53,14 @@ def reasons(tuning: kernellab.Tuning) -> list[str | None]:
     return [None if one is None else one.reason for one in dropped]
 
 
-def test_a_config_that_breaks_the_cuda_context_is_dropped_and_the_sweep_goes_on(
-    messages: SnapshotAssertion,
-) -> None:
+def test_a_config_that_breaks_the_cuda_context_is_dropped_and_the_sweep_goes_on() -> None:
     x, z = tensors()
     space = [{"BLOCK": 256, "FAR": 0}, {"BLOCK": 512, "FAR": 1 << 44}, {"BLOCK": 1024, "FAR": 0}]
     tuning = kernellab.tune(reaches_far, programs, x, z, N, space=space, cache=False)
     assert reasons(tuning) == [None, "crash", None]
     why = tuning.trials[1].outcome.dropped
     assert why is not None
-    assert why.why == messages
+    assert "illegal memory access" in why.why
     assert all(tuning.trials[number].timing is not None for number in (0, 2))
     assert float((x + 1).sum()) == 2 * N  # this process's own context is whole
 

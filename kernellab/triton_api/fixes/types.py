@@ -26,7 +26,7 @@ from kernellab.triton_api.fixes.rules import (
 # Rules for tiles whose shapes do not fit.
 
 
-@rule(r"(lhs|rhs)_scale must be a tensor of shape \[\.\.\., (\d+), (\d+)\]\. Got \[(.*)\]")
+@rule(r"(lhs|rhs)_scale must be a tensor of shape \[(?:\.\.\., )?(\d+), (\d+)\]\. Got \[(.*)\]")
 def _scales(_: Refusal, match: re.Match[str]) -> Fix:
     """The scales of `tl.dot_scaled`: how many numbers one of them stands for."""
     rows, groups = int(match[2]), int(match[3])
