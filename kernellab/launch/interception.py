@@ -31,7 +31,7 @@ from kernellab.compiler.targets import (
 from kernellab.errors import ArgumentError, CompileError, OptionError, UnsupportedOperation
 from kernellab.interpreter import CollectedFaults
 from kernellab.launch.autotuners import autotuned_launches_taken
-from kernellab.launch.dispatch import GpuLaunch, check_fits, interpret, launch_on_gpu
+from kernellab.launch.dispatch import GpuLaunch, interpret, launch_on_gpu
 from kernellab.launch.preparation import RUN, Grid, prepare
 from kernellab.launch.torch_cuda import torch_answers_for, torch_answers_itself
 from kernellab.records import Run, Specialization, Target
@@ -259,12 +259,8 @@ class Interception:
                 self.load(compiled)  # or its first launch would load it onto the GPU that is there
             return compiled
         options = self._options if launch.options is DEFAULT else launch.options
-        self._check(kernel, call)
         run = self._last = interpret(kernel, launch.grid, call, self.target, options, self._faults)
         return InterpretedLaunch(kernel, call, run, self.load, options)
-
-    def _check(self, kernel: JITFunction, call: BoundCall) -> None:
-        """Check a launch before it runs; nothing by default."""
 
     def _emulated_driver(self) -> EmulatedDriver:
         properties = {
@@ -358,9 +354,6 @@ class _OtherPeoplesLaunches(Interception):
             ours, tritons = str(error), error.__cause__
         tritons.add_note(ours)
         raise tritons
-
-    def _check(self, kernel: JITFunction, call: BoundCall) -> None:
-        check_fits(kernel, call, self.target)
 
 
 class _LaunchesOnTorchsGpu(_OtherPeoplesLaunches):

@@ -345,12 +345,6 @@ def _backend(name: str | None, namespace: Mapping[str, Any], running: RunningCel
 # `%%tileexercise` and `%tileexercise`: exercises of the workshop, answered.
 
 
-def _exercise_names() -> list[str]:
-    from kernellab.workshop.exercise import EXERCISES
-
-    return [exercise.name for exercise in EXERCISES]
-
-
 EXERCISE_OPTIONS = Options(
     "tileexercise",
     (
