@@ -17,7 +17,7 @@ from xdsl.ir import Operation
 from kernellab import triton_api
 from kernellab.checker.arguments import is_uninitialized, restrided
 from kernellab.checker.checked_run import CheckedRun
-from kernellab.checker.detector import Detector, Failures, that_define
+from kernellab.checker.detector import Detector, Failures, implementing
 from kernellab.checker.detectors import DETECTORS, WITHOUT_PROGRAMS
 from kernellab.checker.fixes import Trial
 from kernellab.checker.records import Finding, Findings
@@ -178,7 +178,7 @@ def _examined(launch: BoundLaunch, options: _Options) -> _Examined:
         kinds = WITHOUT_PROGRAMS if 0 in sizes else DETECTORS
         detectors, stopped = session.run_detectors(kinds, failures)
         work.total = len(detectors) + 1
-        asking = that_define("investigate", detectors) if stopped is None else []
+        asking = implementing("investigate", detectors) if stopped is None else []
         work.advance(len(detectors) - len(asking))
         for detector in asking:
             work.advance()
@@ -219,7 +219,7 @@ def _findings(detectors: Sequence[Detector], failures: Failures) -> Iterator[Fin
     fault.
     """
     explained: set[Operation] = set()
-    for detector in that_define("explains", detectors):
+    for detector in implementing("explains", detectors):
         with failures.kept(type(detector)):
             explained |= detector.explains() if type(detector) not in failures else frozenset()
     for detector in detectors:

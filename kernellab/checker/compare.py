@@ -27,7 +27,7 @@ have touched them; None where every bit counts."""
 
 
 @dataclass(frozen=True)
-class Apart:
+class ElementDifference:
     """An argument in which two runs differ.
 
     Attributes:
@@ -100,7 +100,7 @@ class Results:
 
 def differences(
     results: Results, other: Results, tolerance: Tolerance = exactly
-) -> Iterator[Apart]:
+) -> Iterator[ElementDifference]:
     """Yield the arguments in which two results differ. NaN equals NaN, and `tolerance` applies only
     to finite numbers.
     """
@@ -129,7 +129,7 @@ def differences(
                 inside = (int(i) for i in apart.nonzero()[0])
                 first = tuple(along.start + i for along, i in zip(piece, inside))
         if first is not None:
-            yield Apart(name, first, mine[first].item(), theirs[first].item(), count)
+            yield ElementDifference(name, first, mine[first].item(), theirs[first].item(), count)
 
 
 def _apart(

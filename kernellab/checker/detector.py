@@ -193,7 +193,7 @@ def overrides(kind: type[Detector], method: str) -> bool:
     return getattr(kind, method) is not getattr(Detector, method)
 
 
-def that_define(method: str, detectors: Sequence[Detector]) -> list[Detector]:
+def implementing(method: str, detectors: Sequence[Detector]) -> list[Detector]:
     """Return the detectors that define one of the methods above."""
     return [detector for detector in detectors if overrides(type(detector), method)]
 
@@ -385,7 +385,7 @@ def _note(kind: type[Detector], error: Exception) -> str:
 # looks closer in a further run.
 
 
-class Suspecting(Detector):
+class TwoPhaseDetector(Detector):
     """Notice that results may be wrong; then run the launch again with another detector.
 
     Attributes:

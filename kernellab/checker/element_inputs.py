@@ -12,11 +12,11 @@ import numpy
 from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
-from kernellab.checker.compare import Apart
+from kernellab.checker.compare import ElementDifference
 from kernellab.checker.detector import Detector
 from kernellab.checker.records import Inputs
 from kernellab.checker.session import CheckSession
-from kernellab.checker.shadow_values import Array, Shadow, Shadows, lifted, moved, reach
+from kernellab.checker.shadow_values import Array, Shadow, Shadows, moved, reach, with_program_axis
 from kernellab.interpreter.execution.grid import linear_ids
 from kernellab.interpreter.execution.program import program_code
 from kernellab.interpreter.tiles import Value
@@ -58,9 +58,9 @@ class LoadedShadows(Shadows):
     def read(self, access: Access, loaded: Value) -> None:
         """Record the elements that an access has read."""
         index, values, on = numpy.broadcast_arrays(
-            lifted(access.index, access.rank),
-            lifted(loaded, access.rank),
-            True if access.on is None else lifted(access.on, access.rank),
+            with_program_axis(access.index, access.rank),
+            with_program_axis(loaded, access.rank),
+            True if access.on is None else with_program_axis(access.on, access.rank),
         )
         shadow = numpy.zeros(index.shape, object)
         for lane in zip(*numpy.nonzero(on)):
@@ -138,7 +138,7 @@ Watch = Callable[[CheckedRun], Sequence[Detector]]
 """Makes the detectors of a run."""
 
 
-def last_writer(apart: Apart, run: Callable[[Watch], Any]) -> LastWriter:
+def last_writer(apart: ElementDifference, run: Callable[[Watch], Any]) -> LastWriter:
     """Return what wrote an element last in a run: one that `run` makes with these detectors."""
     writers: list[LastWriter] = []
 
@@ -162,7 +162,7 @@ class LastWriter(Detector):
         values: the values that it computed the index from.
     """
 
-    def __init__(self, run: CheckedRun, apart: Apart) -> None:
+    def __init__(self, run: CheckedRun, apart: ElementDifference) -> None:
         super().__init__(run)
         tensor = run.tensors[apart.name]
         offset = sum(place * step for place, step in zip(apart.index, tensor.stride()))
@@ -293,8 +293,8 @@ class _Behind(Detector):
             return
         values = [*trait.indices_of(access.operation), trait.value_of(access.operation)]
         first = int(access.buffer.elements.__array_interface__["data"][0])
-        addresses = first + lifted(access.index, access.rank) * access.buffer.itemsize
-        on = True if access.on is None else lifted(access.on, access.rank)
+        addresses = first + with_program_axis(access.index, access.rank) * access.buffer.itemsize
+        on = True if access.on is None else with_program_axis(access.on, access.rank)
         addresses, on = numpy.broadcast_arrays(addresses, on)
         shadow = joined([self._shadows[value] for value in values if value is not None])
         self._written.append(_Written(addresses, on, shadow, access.action == "atomic"))

@@ -17,7 +17,7 @@ import torch
 from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
-from kernellab.checker.detector import RAISED, Detector, Failures, Stopped, overrides, that_define
+from kernellab.checker.detector import RAISED, Detector, Failures, Stopped, implementing, overrides
 from kernellab.checker.shadow_memory import fetch
 from kernellab.interpreter.affine import AffineTile
 from kernellab.interpreter.codegen.code_writer import is_among, located_at
@@ -150,11 +150,11 @@ class EventDispatcher:
         self.bounds = BoundsPolicy(run.restrided)
         self.change = change
         self.operations: Sequence[Operation] = ()
-        self.outside_tensor = [d.outside_tensor for d in that_define("outside_tensor", detectors)]
-        self.outside_memory = [d.outside_memory for d in that_define("outside_memory", detectors)]
-        self.before = [detector.before for detector in that_define("before", detectors)]
-        self.after = [detector.after for detector in that_define("after", detectors)]
-        self._values = that_define("computed", detectors)
+        self.outside_tensor = [d.outside_tensor for d in implementing("outside_tensor", detectors)]
+        self.outside_memory = [d.outside_memory for d in implementing("outside_memory", detectors)]
+        self.before = [detector.before for detector in implementing("before", detectors)]
+        self.after = [detector.after for detector in implementing("after", detectors)]
+        self._values = implementing("computed", detectors)
         self._observing: dict[Operation, list[Any]] = {}
         self._kept: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 

@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 
 from kernellab.checker.arguments import LazyCopies
 from kernellab.checker.checked_run import CheckedRun
-from kernellab.checker.detector import RAISED, Detector, Failures, Stopped, that_define
+from kernellab.checker.detector import RAISED, Detector, Failures, Stopped, implementing
 from kernellab.checker.events import Change, EventDispatcher, emit_value_events, may_hear
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.checker.slices import unchanged_storages
@@ -187,7 +187,7 @@ class CheckSession:
             with failures.kept(kind):
                 if may_hear(code, kind) and kind.concerns(run):
                     detectors.append(kind(run))
-        for detector in that_define("meet", detectors):
+        for detector in implementing("meet", detectors):
             with failures.kept(type(detector)):
                 detector.meet(detectors)
         stopped = None
@@ -195,7 +195,7 @@ class CheckSession:
             self._execute(run, detectors, failures=failures)
         except Stopped as stop:
             stopped = stop.finding
-        for detector in that_define("end", detectors) if stopped is None else ():
+        for detector in implementing("end", detectors) if stopped is None else ():
             with failures.kept(type(detector)):
                 detector.end()
         return [kept for kept in detectors if type(kept) not in failures], stopped

@@ -33,7 +33,7 @@ Array = numpy.ndarray[Any, Any]
 Shadow = Array | None
 
 
-def lifted(value: Value, rank: int) -> Array:
+def with_program_axis(value: Value, rank: int) -> Array:
     """The value of a tile as an array with programs first, of which there is one
     where all agree.
     """
@@ -204,7 +204,7 @@ def _rearranged(computed: Computed, shadow: Array) -> Sequence[Shadow]:
 
 def _chosen(op: mlir.SelectOp, condition: Value, chosen: Shadow, otherwise: Shadow) -> Shadow:
     rank = len(shape(op.result.type))
-    holds = lifted(condition, len(shape(op.condition.type)))
+    holds = with_program_axis(condition, len(shape(op.condition.type)))
     if holds.ndim <= rank:
         holds = holds.reshape((-1,) + (1,) * rank)
     zero = numpy.int64(0)
@@ -307,9 +307,9 @@ class StoredShadows:
         if shadow is None and written is None:
             return None
         numbers = numpy.zeros((1,) * (access.rank + 1), self._kind) if shadow is None else shadow
-        on = True if access.on is None else lifted(access.on, access.rank)
+        on = True if access.on is None else with_program_axis(access.on, access.rank)
         index, numbers, lanes = numpy.broadcast_arrays(
-            lifted(access.index, access.rank), numbers, on
+            with_program_axis(access.index, access.rank), numbers, on
         )
         if written is None:
             written = numpy.zeros(len(access.buffer.elements), self._kind)
@@ -322,9 +322,9 @@ class StoredShadows:
         written = self._of.get(_key(access))
         if written is None:
             return None
-        numbers: Array = written.take(lifted(access.index, access.rank), mode="clip")
+        numbers: Array = written.take(with_program_axis(access.index, access.rank), mode="clip")
         if access.on is not None:
-            numbers = numpy.where(lifted(access.on, access.rank), numbers, 0)
+            numbers = numpy.where(with_program_axis(access.on, access.rank), numbers, 0)
         return numbers if numbers.any() else None
 
     def add(self, access: Access, shadow: Array) -> None:
@@ -332,9 +332,9 @@ class StoredShadows:
         written = self._of.setdefault(
             _key(access), numpy.zeros(len(access.buffer.elements), self._kind)
         )
-        on = True if access.on is None else lifted(access.on, access.rank)
+        on = True if access.on is None else with_program_axis(access.on, access.rank)
         index, numbers, lanes = numpy.broadcast_arrays(
-            lifted(access.index, access.rank), shadow, on
+            with_program_axis(access.index, access.rank), shadow, on
         )
         numpy.add.at(written, index[lanes], numbers[lanes])
 

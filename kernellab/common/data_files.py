@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from kernellab.common.saved_files import Misfit, Read, RecordReader, SavedData
+from kernellab.common.saved_files import Read, RecordReader, SavedData, SchemaError
 
 Prose = Annotated[str, "prose"]
 """A paragraph. In a file it may have any number of lines, which are joined by spaces."""
@@ -37,7 +37,7 @@ def read_data_file(file: Path, schema: Any, own: Mapping[Any, Read] | None = Non
     try:
         data = tomllib.loads(file.read_text(encoding="utf-8"))
         return RecordReader({Prose: _prose, **(own or {})}).read(schema, SavedData(data))
-    except (tomllib.TOMLDecodeError, Misfit) as error:
+    except (tomllib.TOMLDecodeError, SchemaError) as error:
         raise DataFileError(f"{file}: {error}.") from error
 
 

@@ -40,7 +40,7 @@ _LARGEST = 1e300
 """Of a number: sums and products of a few still are finite."""
 
 
-class Misfit(Exception):
+class SchemaError(Exception):
     """Some part of the data is not what the format says."""
 
 
@@ -56,7 +56,7 @@ class SavedData:
         self._above = above
         self._depth: int = 0 if above is None else above._depth + 1
         if self._depth > MOST_DEPTH:
-            raise Misfit(f"{self._place[:60]}... is nested deeper than {MOST_DEPTH} levels")
+            raise SchemaError(f"{self._place[:60]}... is nested deeper than {MOST_DEPTH} levels")
 
     @property
     def _place(self) -> str:
@@ -71,16 +71,16 @@ class SavedData:
         """Where it is in the file, for a message; "" for all of the file."""
         return self._place[:_LONGEST]
 
-    def misfit(self, expected: str) -> Misfit:
+    def misfit(self, expected: str) -> SchemaError:
         """The error to raise where this part is not what is expected."""
-        return Misfit(f"{self.place or 'the file'} should be {expected[:_LONGEST]}")
+        return SchemaError(f"{self.place or 'the file'} should be {expected[:_LONGEST]}")
 
     def __getitem__(self, key: str) -> SavedData:
         data = self._data
         if type(data) is not dict:
             raise self.misfit("an object")
         if key not in data:
-            raise Misfit(f"{SavedData(None, key, self).place} is missing")
+            raise SchemaError(f"{SavedData(None, key, self).place} is missing")
         return SavedData(data[key], key, self)
 
     def has(self, key: str) -> bool:
@@ -432,7 +432,7 @@ class RecordReader:
         fields, there = self._fields_of(kind), data.names()
         for name in there:
             if name not in fields and name not in others:
-                raise Misfit(f"{data.place or 'the file'} has the unknown field {shown(name)}")
+                raise SchemaError(f"{data.place or 'the file'} has the unknown field {shown(name)}")
         values = {
             name: self.read(hint, data[name])
             for name, (hint, is_optional) in fields.items()
@@ -492,7 +492,7 @@ class RecordReader:
         for kind in others:
             try:
                 return self.read(kind, data)
-            except Misfit:
+            except SchemaError:
                 continue
         return self.read(last, data)
 

@@ -264,7 +264,7 @@ def array_of(tensor: torch.Tensor) -> numpy.ndarray[Any, Any]:
 
 def format_argument(value: Any) -> str:
     """An argument in words: "float32[98432]", "1024"."""
-    return in_words(facts_of(value))
+    return facts_as_text(facts_of(value))
 
 
 class FormattedArguments(Mapping[str, str]):
@@ -278,7 +278,7 @@ class FormattedArguments(Mapping[str, str]):
         self._facts = {name: facts_of(value) for name, value in values.items()}
 
     def __getitem__(self, name: str) -> str:
-        return in_words(self._facts[name])
+        return facts_as_text(self._facts[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._facts)
@@ -309,7 +309,7 @@ def facts_of(value: Any) -> ArgumentFacts:
     return shown(value)
 
 
-def in_words(facts: ArgumentFacts) -> str:
+def facts_as_text(facts: ArgumentFacts) -> str:
     """An argument of which these are kept: "float32[98432]", "1024"."""
     if isinstance(facts, tuple):
         dtype, shape = facts

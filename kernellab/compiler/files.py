@@ -18,10 +18,10 @@ from kernellab.common.saved_files import (
     MOST_LINES,
     BadFile,
     Line,
-    Misfit,
     NotText,
     RecordReader,
     SavedData,
+    SchemaError,
     Size,
     check_version,
     file_bytes,
@@ -77,7 +77,7 @@ def from_json(data: Any, name: str = "the record") -> Compilation:
     check_version(name, data, VERSION)
     try:
         return _compilation(SavedData(data))
-    except Misfit as error:
+    except SchemaError as error:
         raise ArchiveError(f"{name!r} is damaged: {error}.") from error
 
 
@@ -358,7 +358,7 @@ def _check_metadata(metadata: Mapping[str, Any], file: Path) -> None:
     """What is computed with are numbers; lists are not nested without end."""
     try:
         _check(SavedData(metadata))
-    except Misfit as error:
+    except SchemaError as error:
         raise ArchiveError(f"Triton's metadata {str(file)!r} is damaged: {error}.") from error
 
 

@@ -160,7 +160,7 @@ def right_instead(value: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     return made.copy_(right)
 
 
-def noises(
+def perturbations(
     module: torch.fx.GraphModule, args: list[Any], run: NodeRun, kept: Collection[str]
 ) -> dict[str, float]:
     """Return how far each node's value changes if every value before it changes by one rounding.
@@ -421,7 +421,7 @@ class _OfGraph:
         result = run.run(*args)
         self._right, self._computed = run.values, run.computed
         forced = {node.name for node in module.graph.nodes if marks_of(node)}
-        noise = noises(module, inputs, run, forced) if far else {}
+        noise = perturbations(module, inputs, run, forced) if far else {}
         for node, kind, name, value, right in far:
             excess = distance(value, right, noise.get(node.name, 0.0))
             if excess is not None:
@@ -462,7 +462,7 @@ class _OfGraph:
         run = NodeRun(module, settled)
         run.run(*_copied(args))
         self._right = run.values
-        noise = noises(module, _copied(args), run, right) if far else {}
+        noise = perturbations(module, _copied(args), run, right) if far else {}
         for node, value, known in far:
             excess = distance(value, known, noise.get(node.name, 0.0))
             if excess is not None:
@@ -521,7 +521,7 @@ class _OfGraph:
             self.counts["kernel"] += 1
             if not _is_drawn(source) and distance(value, right) is not None:
                 far.append(_FarBuffer("", source, value, right, None, []))
-        noise = noises(module, _copied(args), run, stored) if far else {}
+        noise = perturbations(module, _copied(args), run, stored) if far else {}
         for buffer in far:
             excess = distance(buffer.value, buffer.right, noise.get(buffer.node.name, 0.0))
             if excess is not None:

@@ -19,9 +19,9 @@ from kernellab.common.arguments import check_choice, check_mapping, check_whole
 from kernellab.common.consent import trust
 from kernellab.common.saved_files import (
     BadFile,
-    Misfit,
     RecordReader,
     SavedData,
+    SchemaError,
     gunzipped,
     is_version,
     json_in,
@@ -542,11 +542,11 @@ def capture_in_file(content: bytes, file: Path) -> GraphCapture:
     try:
         data = SavedData(json_in(text_in(gunzipped(content)), len(content)))
         if not is_version(data["version"].plain(), VERSION):
-            raise Misfit(f"its version is not {VERSION}")
+            raise SchemaError(f"its version is not {VERSION}")
         return capture_in(data)
     except BadFile as error:
         raise ArchiveError(f"{str(file)!r} {error}.") from error
-    except Misfit as error:
+    except SchemaError as error:
         raise ArchiveError(f"{str(file)!r} is not a complete report: {error}.") from error
 
 

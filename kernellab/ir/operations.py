@@ -182,7 +182,7 @@ class Ordered(_EffectOnResource):
     effects = _one(MemoryEffectKind.WRITE, "order")
 
 
-class PureIfSaid(MemoryEffect):
+class PureWhenMarked(MemoryEffect):
     """Code from elsewhere: where its property `pure` does not say otherwise, it may do
     everything.
     """

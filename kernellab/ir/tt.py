@@ -38,7 +38,7 @@ from kernellab.ir.operations import (
     MovesElements,
     Ordered,
     PointerAccess,
-    PureIfSaid,
+    PureWhenMarked,
     ReadsIntegers,
     RegionsOfElements,
     UnaryOperation,
@@ -639,7 +639,7 @@ class ExternElementwiseOp(IRDLOperation):
     """A function of a device library, element by element."""
 
     name = "tt.extern_elementwise"
-    traits = traits_def(PureIfSaid(), Elementwise())
+    traits = traits_def(PureWhenMarked(), Elementwise())
     sources = var_operand_def()
     library = prop_def(builtin.StringAttr, prop_name="libname")
     path = prop_def(builtin.StringAttr, prop_name="libpath")
@@ -651,7 +651,7 @@ class ExternElementwiseOp(IRDLOperation):
 @irdl_op_definition
 class ElementwiseInlineAsmOp(IRDLOperation):
     name = "tt.elementwise_inline_asm"
-    traits = traits_def(PureIfSaid())
+    traits = traits_def(PureWhenMarked())
     sources = var_operand_def()
     asm_string = prop_def(builtin.StringAttr)
     constraints = prop_def(builtin.StringAttr)

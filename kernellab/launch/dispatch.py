@@ -21,8 +21,8 @@ from kernellab.common.text import shown
 from kernellab.compiler.arguments import (
     NUMBERS,
     ArgumentFacts,
+    facts_as_text,
     facts_of,
-    in_words,
 )
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.machine_code.resources import buffer_report, check_needs
@@ -402,7 +402,9 @@ class GpuLaunch(NamedTuple):
             kernel=source.fn.__name__,
             grid=(x, y, z),
             specialization=specialization,
-            arguments={name: in_words(value) for name, value in facts.items() if name in signature},
+            arguments={
+                name: facts_as_text(value) for name, value in facts.items() if name in signature
+            },
             options={name: value for name, value in facts.items() if name not in signature},
         )
         return Run(launch, device="gpu", target=Target(target.backend, str(target.arch)))

@@ -17,9 +17,9 @@ import numpy
 from kernellab.common.saved_files import (
     BadFile,
     Line,
-    Misfit,
     RecordReader,
     SavedData,
+    SchemaError,
     check_version,
     inflated,
     json_in,
@@ -84,7 +84,7 @@ def trace_in(content: bytes, file: Path) -> Trace:
     check_version(name, data, VERSION)
     try:
         return _Reader(SavedData(data), heap).trace()
-    except (Misfit, ValueError, TypeError) as error:
+    except (SchemaError, ValueError, TypeError) as error:
         raise ArchiveError(f"{name!r} is damaged: {error}.") from error
 
 
@@ -283,7 +283,7 @@ class _Reader(RecordReader):
         """The compressed bytes at a place, which are those of such an array."""
         begin, length = (part.count() for part in place)
         if begin + length > len(self._heap):
-            raise Misfit("a value is beyond the end of the file")
+            raise SchemaError("a value is beyond the end of the file")
         size = math.prod(shape) * dtype_named(dtype).itemsize
         self._left -= size
         if self._left < 0:

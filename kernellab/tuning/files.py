@@ -17,11 +17,11 @@ import triton.language as tl
 from kernellab import triton_api
 from kernellab.common.saved_files import (
     BadFile,
-    Misfit,
     NotJson,
     NotText,
     RecordReader,
     SavedData,
+    SchemaError,
     file_bytes,
     is_version,
     json_in,
@@ -416,7 +416,7 @@ def sweeps_in(content: bytes, file: Path, kind: type[Tuning]) -> list[Tuning]:
         raise ArchiveError(f"{name!r} is damaged: 'tunings' is missing.")
     try:
         tunings = [from_json(saved, kind) for saved in SavedData(data)["tunings"].items()]
-    except Misfit as error:
+    except SchemaError as error:
         raise ArchiveError(f"{name!r} is damaged: {error}.") from error
     kernels = dict.fromkeys(tuning.kernel for tuning in tunings)
     if len(kernels) > 1:

@@ -24,7 +24,14 @@ from kernellab.checker.records import Finding, Findings
 from kernellab.checker.rewrites import UNCOMPILED, UNSAFE, WRONG, Family
 from kernellab.common.arguments import check_whole
 from kernellab.common.processes import answer_of
-from kernellab.common.saved_files import BadFile, Misfit, RecordReader, SavedData, json_in, text_in
+from kernellab.common.saved_files import (
+    BadFile,
+    RecordReader,
+    SavedData,
+    SchemaError,
+    json_in,
+    text_in,
+)
 from kernellab.common.system import StoppedForGood, limited, usable_cores
 from kernellab.common.text import remember_source
 from kernellab.compiler.pipeline import compile
@@ -681,7 +688,7 @@ def _graded_apart(folder: Path) -> Grades:
     content = answer_of("kernellab.workshop.grader:graded_bytes", [str(folder)], FOLDER_SECONDS)
     try:
         return _grades_in(SavedData(json_in(text_in(content))), folder)
-    except (BadFile, Misfit) as error:
+    except (BadFile, SchemaError) as error:
         raise ArgumentError(f"The grades of {str(folder)!r} are not valid: {error}.") from error
 
 

@@ -202,7 +202,7 @@ def test_gluons_functions_and_layouts_are_in_the_file(written: Written, tmp_path
 def test_a_layout_that_this_triton_lacks_is_still_read_by_name(
     written: Written, messages: SnapshotAssertion
 ) -> None:
-    from kernellab.common.saved_files import Misfit, SavedData
+    from kernellab.common.saved_files import SavedData, SchemaError
     from kernellab.tuning.files import values_from_json
 
     data = {
@@ -216,7 +216,7 @@ def test_a_layout_that_this_triton_lacks_is_still_read_by_name(
         repr(values_from_json(SavedData({"L": {**data, "fields": {"args": "true"}}}))["L"])
         == "FutureLayout(3)"
     )
-    with pytest.raises(Misfit) as refused:
+    with pytest.raises(SchemaError) as refused:
         values_from_json(SavedData({"L": {"dtype": "nonsense"}}))
     assert refused.value == messages
 

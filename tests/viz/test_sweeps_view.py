@@ -42,7 +42,7 @@ def recorded() -> kernellab.Tuning:
     return kernellab.Tuning.load(RECORDED, kernel=matmul)
 
 
-def in_words(milliseconds: float) -> str:
+def in_microseconds(milliseconds: float) -> str:
     """Microseconds as the view writes them: four digits."""
     return f"{milliseconds * 1000:.4g}"
 
@@ -292,11 +292,13 @@ def test_a_point_says_all_numbers_and_its_row_is_lit(
     times, said = best.timing, best.outcome.compiled
     assert times is not None
     assert said is not None
-    median, lower, upper = (in_words(time) for time in (times.median, times.lower, times.upper))
+    median, lower, upper = (
+        in_microseconds(time) for time in (times.median, times.lower, times.upper)
+    )
     expect(page.locator(".kl-plot .kl-point")).to_have_count(48)
     expect(page.locator(".kl-plot .kl-point.kl-best")).to_have_count(len(recorded.ties))
     expect(page.locator(".kl-baseline-name")).to_have_text(
-        f"torch, {in_words(recorded.baselines['torch'].median)} us"
+        f"torch, {in_microseconds(recorded.baselines['torch'].median)} us"
     )
     box = page.locator(".kl-plot .kl-point circle").first.bounding_box()
     assert box is not None
@@ -424,7 +426,7 @@ def test_a_narrow_cell_shows_times_and_the_whole_verdict(
         expect(page.locator("thead th").nth(2)).to_contain_text("us")
         cell = page.locator("tbody tr").first.locator("td").nth(2)
         assert recorded.best.timing is not None
-        expect(cell).to_have_text(in_words(recorded.best.timing.median))
+        expect(cell).to_have_text(in_microseconds(recorded.best.timing.median))
         box = cell.bounding_box()
         assert box is not None
         assert box["x"] + box["width"] < 380
@@ -497,7 +499,7 @@ def test_a_click_opens_the_ir_a_second_config_the_comparison_and_escape_leads_ba
     explorer = page.locator(".kl-nested")
     expect(explorer.locator(".kl-head")).to_contain_text("matmul for sm_90")
     expect(page.locator(".kl-opened-name")).to_contain_text(
-        f"{first.number}: {first.candidate}, {in_words(first.timing.median)} us"
+        f"{first.number}: {first.candidate}, {in_microseconds(first.timing.median)} us"
     )
     explorer.press("3")
     expect(explorer.locator(".kl-pane").nth(1)).to_contain_text("instrShape = [16, 256, 16]")

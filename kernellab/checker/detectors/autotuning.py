@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector
-from kernellab.checker.shadow_values import Array, lifted
+from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.errors import suggestion
 from kernellab.interpreter.memory.global_memory import Atomic, CompareAndSwap, Load, MemoryAccess
 from kernellab.ir.locations import locate
@@ -68,8 +68,8 @@ class AutotunedInPlace(Detector):
             self._used[key] = _Used(numpy.zeros(size, bool), numpy.zeros(size, bool))
         used = self._used[key]
         index, on = numpy.broadcast_arrays(
-            lifted(access.index, access.rank),
-            True if access.on is None else lifted(access.on, access.rank),
+            with_program_axis(access.index, access.rank),
+            True if access.on is None else with_program_axis(access.on, access.rank),
         )
         elements = index[on]
         if access.action != "store":

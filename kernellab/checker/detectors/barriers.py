@@ -16,7 +16,7 @@ from kernellab import triton_api
 from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.records import Proposal
-from kernellab.checker.shadow_values import Array, lifted
+from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.checker.slices import storages_of
 from kernellab.compiler.analyses.layouts import layouts_by_type
 from kernellab.errors import KernelLabError
@@ -107,8 +107,8 @@ class MissingBarrier(Detector):
         programs = access.programs.linear.reshape((-1,) + (1,) * access.rank)
         lanes = numpy.arange(int(numpy.prod(extents))).reshape((1, *extents))
         index, on, program, lane = numpy.broadcast_arrays(
-            lifted(access.index, access.rank),
-            True if access.on is None else lifted(access.on, access.rank),
+            with_program_axis(access.index, access.rank),
+            True if access.on is None else with_program_axis(access.on, access.rank),
             programs,
             lanes,
         )

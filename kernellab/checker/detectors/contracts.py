@@ -17,7 +17,7 @@ from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.updates import bits_of
 from kernellab.checker.kernel_source import NotReadable, Source
 from kernellab.checker.numerics.exact_functions import function_for
-from kernellab.checker.shadow_values import Array, lifted
+from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.common.text import number_text, number_texts
 from kernellab.compiler.modules import users_line
 from kernellab.errors import SourcePosition
@@ -126,7 +126,7 @@ def _triples(computed: Computed, op: tt.ReduceOp | tt.ScanOp) -> Sequence[Sequen
     groups: list[list[Array]] = [[], [], []]
     for value, operand in zip(computed.operands, op.operands):
         extents, axis = shape(operand.type), op.axis.value.data
-        tile = lifted(widen(value), len(extents))
+        tile = with_program_axis(widen(value), len(extents))
         tile = numpy.broadcast_to(tile, (len(tile), *extents))
         tile = numpy.moveaxis(tile, axis + 1, -1)
         for start, group in enumerate(groups):
@@ -208,8 +208,8 @@ class OverwrittenArgument(Detector):
             self._writes[key] = numpy.zeros(len(buffer.elements), numpy.int64)
         writes = self._writes[key]
         index, on = numpy.broadcast_arrays(
-            lifted(access.index, access.rank),
-            True if access.on is None else lifted(access.on, access.rank),
+            with_program_axis(access.index, access.rank),
+            True if access.on is None else with_program_axis(access.on, access.rank),
         )
         if not isinstance(access.request, Store):
             writes[index[on]] = -1
@@ -227,7 +227,7 @@ class OverwrittenArgument(Detector):
         ]
         if not others:
             return
-        stored = numpy.broadcast_to(lifted(access.written, access.rank), index.shape)
+        stored = numpy.broadcast_to(with_program_axis(access.written, access.rank), index.shape)
         changes = bits_of(access.buffer.elements.take(index, mode="clip")) != bits_of(stored)
         lost = on & numpy.isin(before, others) & changes
         if not lost.any():
@@ -292,8 +292,8 @@ class HistogramBins(Detector):
         assert isinstance(op, tt.HistogramOp)
         rank = len(shape(op.source.type))
         bins = shape(op.result.type)[0]
-        source = lifted(computed.operands[0], rank)
-        on: Any = True if op.mask is None else lifted(computed.operands[1], rank)
+        source = with_program_axis(computed.operands[0], rank)
+        on: Any = True if op.mask is None else with_program_axis(computed.operands[1], rank)
         numbers = source.astype(numpy.int64)
         outside = ((numbers < 0) | (numbers >= bins)) & on & computed.taking_part(rank)
         if not outside.any():

@@ -13,10 +13,10 @@ import numpy
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
-from kernellab.checker.detector import Detector, ProgramSet, Suspecting
+from kernellab.checker.detector import Detector, ProgramSet, TwoPhaseDetector
 from kernellab.checker.numerics.nan_sources import is_float
 from kernellab.checker.numerics.reference_run import Departure, ExactRun, Harm
-from kernellab.checker.shadow_values import Array, lifted
+from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.checker.slices import behind
 from kernellab.common.text import number_texts
 from kernellab.interpreter.codegen.access_forms import function_of
@@ -170,7 +170,7 @@ def _with_error(computed: Computed) -> tuple[Array, Array]:
 
 def _whole(value: Any, type: Any) -> Array:
     extents = shape(type)
-    array = lifted(value, len(extents))
+    array = with_program_axis(value, len(extents))
     return numpy.broadcast_to(array, (len(array), *extents))
 
 
@@ -323,7 +323,7 @@ class ProductEffects(ExactRun):
         }
 
 
-class DotCancellation(Suspecting):
+class DotCancellation(TwoPhaseDetector):
     """Notice that a sum with a dot is much smaller than the dot."""
 
     kinds = ProductEffects.kinds
@@ -342,7 +342,7 @@ class DotCancellation(Suspecting):
         assert position is not None
         rank = len(shape(op.results[0].type))
         operand, result = (
-            numpy.abs(lifted(value, rank))
+            numpy.abs(with_program_axis(value, rank))
             for value in (computed.operands[position], computed.results[0])
         )
         with numpy.errstate(invalid="ignore"):

@@ -19,7 +19,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from kernellab import triton_api
 from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.detector import Detector
-from kernellab.checker.shadow_values import Array, lifted
+from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.compiler.modules import underlying_argument
 from kernellab.compiler.targets import has_copy_engine
 from kernellab.errors import SourcePosition
@@ -349,7 +349,7 @@ def _is_divided(value: SSAValue) -> bool:
 
 def _whole(value: Any, extents: tuple[int, ...]) -> Array:
     """Return a tile with all its elements, programs first; a scalar as a tile of one element."""
-    array = lifted(value, len(extents))
+    array = with_program_axis(value, len(extents))
     if not extents:
         return array.reshape(-1, 1)
     return numpy.broadcast_to(array, (len(array), *extents))

@@ -12,12 +12,12 @@ import torch
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
-from kernellab.checker.detector import Detector, Suspecting
+from kernellab.checker.detector import Detector, TwoPhaseDetector
 from kernellab.checker.numerics.integer_types import SIGNS, Values, may_wrap, wrapped
 from kernellab.checker.numerics.nan_sources import calls_of_combiner
 from kernellab.checker.numerics.reference_run import Departure, ExactRun, Harm
 from kernellab.checker.records import Proposal
-from kernellab.checker.shadow_values import Array, lifted
+from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.checker.slices import makes_addresses, mask_of, placing
 from kernellab.checker.value_names import name_of
 from kernellab.common.text import number_text
@@ -119,7 +119,7 @@ class ExactIndices(ExactRun):
             away = away.reshape(away.shape + (1,) * (rank - len(shape(value.type))))
             on = None if mask in (None, value) else computed.operands[list(op.operands).index(mask)]
             enabled = global_memory.lanes_on(on, computed.active, rank)
-            here = away != 0 if enabled is None else (away != 0) & lifted(enabled, rank)
+            here = away != 0 if enabled is None else (away != 0) & with_program_axis(enabled, rank)
             if here.any():
                 self.harms.setdefault(op, Harm(op, value))
 
@@ -149,7 +149,7 @@ class ExactIndices(ExactRun):
         }
 
 
-class IndexOverflow(Suspecting):
+class IndexOverflow(TwoPhaseDetector):
     """Notice that arithmetic on the way to an address wraps."""
 
     kinds = ExactIndices.kinds
@@ -274,7 +274,7 @@ def _narrow_advice(op: Operation) -> str:
     return f"Compute it in int32, with a cast before the arithmetic: {name}.to(tl.int32)."
 
 
-class NarrowOverflow(Suspecting):
+class NarrowOverflow(TwoPhaseDetector):
     """Notice that arithmetic on 8 or 16 bits wraps."""
 
     kinds = ExactIntegers.kinds
@@ -400,7 +400,7 @@ def _where(harm: Harm) -> str:
     return f"; it affects {harm.access.named(harm.element)}"
 
 
-class CastOverflow(Suspecting):
+class CastOverflow(TwoPhaseDetector):
     """Notice that a float does not fit in the integer type that it is converted to."""
 
     kinds = CastEffects.kinds
@@ -485,7 +485,7 @@ def _division_advice(divisor: str, *, is_tile: bool) -> str:
     )
 
 
-class DivisionByZero(Suspecting):
+class DivisionByZero(TwoPhaseDetector):
     """Notice that an integer is divided by zero."""
 
     kinds = QuotientEffects.kinds

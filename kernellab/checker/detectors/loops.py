@@ -269,7 +269,7 @@ _LOOKS = 1_000
 
 
 @dataclass
-class _Going:
+class LoopState:
     """A running loop.
 
     Attributes:
@@ -316,8 +316,8 @@ class EndlessLoop(Detector):
 
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)
-        self._going: dict[tuple[Operation, int], _Going] = {}
-        self._watched: dict[tuple[Operation, int], _Going] = {}
+        self._going: dict[tuple[Operation, int], LoopState] = {}
+        self._watched: dict[tuple[Operation, int], LoopState] = {}
         """The loops that run for long and depend on memory."""
         self._before: Value | None = None
         self._most: dict[Operation, int] = {}
@@ -344,7 +344,7 @@ class EndlessLoop(Detector):
             self._look_at_for(computed)
             return
         assert isinstance(loop, mlir.WhileOp)
-        going = self._going.setdefault((loop, key), _Going())
+        going = self._going.setdefault((loop, key), LoopState())
         going.iterations += 1
         if going.iterations == 1:
             going.first = tuple(computed.operands)
@@ -384,7 +384,7 @@ class EndlessLoop(Detector):
             for going in self._watched.values():
                 going.forget()
 
-    def _look_ahead(self, computed: Computed, loop: mlir.WhileOp, going: _Going) -> None:
+    def _look_ahead(self, computed: Computed, loop: mlir.WhileOp, going: LoopState) -> None:
         """Stop a loop whose counter never ends it, or only after too many iterations."""
         counter = _counter(loop)
         if counter is None:
@@ -428,7 +428,7 @@ class EndlessLoop(Detector):
             loop = loop.parent_op()
 
     def _look_for_circle(
-        self, computed: Computed, loop: mlir.WhileOp, going: _Going, deciding: Sequence[int]
+        self, computed: Computed, loop: mlir.WhileOp, going: LoopState, deciding: Sequence[int]
     ) -> None:
         """Compare the state with that of iterations 1, 2, 4, 8, ..., as `scheduler.py` does (R. P.
         Brent, BIT 20, 1980).
@@ -443,7 +443,7 @@ class EndlessLoop(Detector):
         self,
         computed: Computed,
         loop: mlir.WhileOp,
-        going: _Going,
+        going: LoopState,
         circle: int | None,
         message: str = "",
     ) -> None:
@@ -560,7 +560,7 @@ def _made_of(value: SSAValue, loop: mlir.WhileOp) -> set[SSAValue]:
     return sources
 
 
-def _message(going: _Going, circle: int | None, carried: Sequence[_Carried]) -> str:
+def _message(going: LoopState, circle: int | None, carried: Sequence[_Carried]) -> str:
     deciding = [variable for variable in carried if variable.decides]
     still = [variable for variable in deciding if _is_same(variable.first, variable.now)]
     moving = [variable for variable in deciding if variable not in still]

@@ -14,7 +14,7 @@ import torch
 from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
-from kernellab.checker.detector import Detector, ProgramSet, Suspecting
+from kernellab.checker.detector import Detector, ProgramSet, TwoPhaseDetector
 from kernellab.checker.numerics.nan_messages import advice, message
 from kernellab.checker.numerics.nan_sources import (
     NARROWING,
@@ -29,7 +29,13 @@ from kernellab.checker.numerics.nan_sources import (
     too_large_for,
 )
 from kernellab.checker.numerics.reference_run import Departure, ExactRun, Harm
-from kernellab.checker.shadow_values import Array, StoredShadows, lifted, reach, swap_of_pairs
+from kernellab.checker.shadow_values import (
+    Array,
+    StoredShadows,
+    reach,
+    swap_of_pairs,
+    with_program_axis,
+)
 from kernellab.checker.slices import mask_of, placing, stored_value
 from kernellab.common.text import counted
 from kernellab.interpreter.execution.launcher import argument_names
@@ -126,7 +132,7 @@ class NonFiniteOrigins(Detector):
         self._note_place(access)
         if not isinstance(request, Store | Atomic) or value is None or is_pointer(value.type):
             return
-        stored = lifted(request.value, access.rank)
+        stored = with_program_axis(request.value, access.rank)
         numbers = self._origins[value]
         if numbers is not None and is_float(value):
             numbers = self._origins.followed(numbers, stored)
@@ -149,9 +155,9 @@ class NonFiniteOrigins(Detector):
             numbers = self._origins[value]
             if numbers is None or value is mask_of(access.operation):
                 continue
-            on: Any = True if access.on is None else lifted(access.on, access.rank)
+            on: Any = True if access.on is None else with_program_axis(access.on, access.rank)
             index, numbers, on = numpy.broadcast_arrays(
-                lifted(access.index, access.rank),
+                with_program_axis(access.index, access.rank),
                 numbers.reshape(numbers.shape + (1,) * max(0, access.rank + 1 - numbers.ndim)),
                 on,
             )
@@ -226,7 +232,7 @@ def _effect(access: Access, element: tuple[int, ...], stored: Any, count: int) -
     return f"; {count:,} stored elements are affected: {target} becomes {stored}"
 
 
-class NonFinite(Suspecting):
+class NonFinite(TwoPhaseDetector):
     """Notice that NaN or infinity is stored, or that a conversion to 8 bits saturates."""
 
     kinds = NonFiniteOrigins.kinds
@@ -299,7 +305,7 @@ def _of_finite(computed: Computed, bad: Array) -> Array:
     op = computed.operation
     for position, (value, operand) in enumerate(zip(computed.operands, op.operands)):
         if is_float(operand):
-            elements = lifted(not_finite(numpy.asarray(value)), len(shape(operand.type)))
+            elements = with_program_axis(not_finite(numpy.asarray(value)), len(shape(operand.type)))
             bad = bad & ~reach(op, position, elements)
     return bad
 
@@ -331,7 +337,7 @@ class HalfOverflowEffects(ExactRun):
         }
 
 
-class HalfOverflow(Suspecting):
+class HalfOverflow(TwoPhaseDetector):
     """Notice that arithmetic on 16 bits computes infinity from finite numbers."""
 
     kinds = HalfOverflowEffects.kinds
@@ -346,7 +352,9 @@ class HalfOverflow(Suspecting):
     def suspects(self, computed: Computed) -> bool:
         """Return whether it overflowed."""
         op = computed.operation
-        bad = lifted(not_finite(numpy.asarray(computed.results[0])), len(shape(op.results[0].type)))
+        bad = with_program_axis(
+            not_finite(numpy.asarray(computed.results[0])), len(shape(op.results[0].type))
+        )
         return bool(bad.any()) and bool(_of_finite(computed, bad).any())
 
 

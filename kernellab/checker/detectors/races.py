@@ -14,7 +14,7 @@ import numpy
 from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import Access, CheckedRun
-from kernellab.checker.compare import Apart, differences
+from kernellab.checker.compare import ElementDifference, differences
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.detectors.sums import FloatSums
 from kernellab.checker.element_inputs import last_writer
@@ -507,7 +507,9 @@ class OrderDependence(Detector):
         if report is not None:
             report()
 
-    def _report(self, session: CheckSession, schedule: Schedule, apart: Sequence[Apart]) -> None:
+    def _report(
+        self, session: CheckSession, schedule: Schedule, apart: Sequence[ElementDifference]
+    ) -> None:
         first = apart[0]
         writer = last_writer(first, session.repeat)
         if writer.operation is None:

@@ -15,7 +15,7 @@ from xdsl.ir import Operation
 
 from kernellab.checker.arguments import LazyCopies, strides_for
 from kernellab.checker.checked_run import Access, CheckedRun
-from kernellab.checker.compare import Apart, Results, differences, within
+from kernellab.checker.compare import ElementDifference, Results, differences, within
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.detectors.rounding import Rounding, explained
 from kernellab.checker.element_inputs import LastWriter, inputs_by_argument, inputs_in, last_writer
@@ -71,7 +71,7 @@ class WrongResult(Detector):
             stated = absolute + relative * right.double().abs()
         return explained(session, name, right, stated)
 
-    def _report_rounding(self, apart: Apart, rounding: Rounding) -> None:
+    def _report_rounding(self, apart: ElementDifference, rounding: Rounding) -> None:
         """Report a difference that is within the bound of the kernel's operations."""
         size = self.run.tensors[apart.name].numel()
         facts = {
@@ -95,7 +95,7 @@ class WrongResult(Detector):
         self.collector.add(apart.name, facts, (), apart.count)
 
     def _inputs(
-        self, apart: Apart, writer: LastWriter, session: CheckSession
+        self, apart: ElementDifference, writer: LastWriter, session: CheckSession
     ) -> tuple[Inputs, ...] | None:
         """Return what the element was computed from; None if its program does not run alone."""
         if writer.last is None:
@@ -109,7 +109,7 @@ class WrongResult(Detector):
 
     def _report(
         self,
-        apart: Apart,
+        apart: ElementDifference,
         writer: LastWriter,
         inputs: tuple[Inputs, ...] | None,
         rounding: Rounding | None,
@@ -233,7 +233,7 @@ class IgnoredStrides(Detector):
     def explains(self) -> frozenset[Operation]:
         return self._explained
 
-    def _report(self, name: str, access: Access, apart: Apart) -> None:
+    def _report(self, name: str, access: Access, apart: ElementDifference) -> None:
         tensor = self.run.tensors[name]
         passed = {*strides_for(name, [*self.run.tensors], self.run.call.values)}
         missing = sorted(_needed(tensor) - passed)

@@ -14,12 +14,12 @@ from xdsl.ir import Operation, OpResult, SSAValue
 
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
 from kernellab.checker.compare import Allowed, Piece, pieces
-from kernellab.checker.detector import Detector, Suspecting
+from kernellab.checker.detector import Detector, TwoPhaseDetector
 from kernellab.checker.numerics.nan_messages import type_name
 from kernellab.checker.numerics.nan_sources import is_float
 from kernellab.checker.numerics.reference_run import Departure, ExactRun, Harm
 from kernellab.checker.shadow_memory import ShadowArray, Storage, Storages
-from kernellab.checker.shadow_values import Array, lifted
+from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.checker.slices import behind
 from kernellab.checker.value_names import name_of
 from kernellab.common.text import number_text, number_texts
@@ -343,7 +343,7 @@ class _AtomicSum:
         return cls(access, exact, numpy.abs(exact), numpy.zeros(exact.shape, numpy.int64))
 
 
-class StalledSum(Suspecting):
+class StalledSum(TwoPhaseDetector):
     """Notice that a sum does not change although something is added; compute the exact sums of
     atomics.
     """
@@ -382,7 +382,7 @@ class StalledSum(Suspecting):
         addition = running_additions(op)[op]
         rank = len(shape(op.results[0].type))
         before, after = (
-            lifted(value, rank)
+            with_program_axis(value, rank)
             for value in (computed.operands[addition.position], computed.results[0])
         )
         kind = dtype(addition.rounding.results[0].type)
@@ -396,7 +396,7 @@ class StalledSum(Suspecting):
         adds: Any = True
         for place, operand in enumerate(computed.operands):
             if place != addition.position:
-                adds = adds & (lifted(operand, rank) != 0)
+                adds = adds & (with_program_axis(operand, rank) != 0)
         lost: Array = same & adds
         return lost
 

@@ -15,12 +15,12 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.traits import NoMemoryEffect
 
 from kernellab.checker.checked_run import Access, CheckedRun
-from kernellab.checker.compare import Apart, differences
+from kernellab.checker.compare import ElementDifference, differences
 from kernellab.checker.detector import Detector, PendingFinding, Stopped
 from kernellab.checker.events import Change
 from kernellab.checker.records import Proposal
 from kernellab.checker.shadow_memory import ShadowArray, Storage, Storages
-from kernellab.checker.shadow_values import lifted
+from kernellab.checker.shadow_values import with_program_axis
 from kernellab.compiler.targets import may_leave_masked_lanes_open
 from kernellab.errors import KernelFault
 from kernellab.interpreter.codegen.access_forms import Form, form_of
@@ -307,7 +307,7 @@ class MissingOther(Detector):
         return iter(()) if self._off else super().findings(explained)
 
 
-def _comparison(apart: Apart, words: str) -> str:
+def _comparison(apart: ElementDifference, words: str) -> str:
     """Return a result with zeros and with another value in the undefined elements, as text."""
     return (
         f"{apart.element} is {apart.value_text} if they hold zeros, and {apart.other_text} if they "
@@ -445,7 +445,7 @@ def _repeating(op: Operation) -> Change:
         if request.mask is None or request.other is not None or not access.rank:
             return request
         index, on = numpy.broadcast_arrays(
-            lifted(access.index, access.rank), lifted(access.on, access.rank)
+            with_program_axis(access.index, access.rank), with_program_axis(access.on, access.rank)
         )
         first = numpy.argmax(on, axis=-1)[..., None]
         place = numpy.take_along_axis(index, first, -1)

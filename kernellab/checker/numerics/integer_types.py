@@ -14,7 +14,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.numerics.exact_functions import integer_function_for
-from kernellab.checker.shadow_values import Array, lifted
+from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.interpreter.affine import AffineTile
 from kernellab.interpreter.codegen.analyses import handed_on, underlying_objects
 from kernellab.interpreter.execution.launcher import argument_names
@@ -266,7 +266,7 @@ def _read(value: Any, without_sign: bool) -> Any:
 
 def integers(value: Any, rank: int, without_sign: bool = False) -> Array:
     """The value of a tile of integers as int64, programs first."""
-    return lifted(_read(value, without_sign), rank).astype(numpy.int64)
+    return with_program_axis(_read(value, without_sign), rank).astype(numpy.int64)
 
 
 def below_zero(exact: Array, actual: Array) -> Array:

@@ -15,7 +15,7 @@ import numpy
 from xdsl.ir import Operation, SSAValue
 
 from kernellab.checker.checked_run import Computed
-from kernellab.checker.shadow_values import Array, Shadow, Shadows, lifted, moved, reach
+from kernellab.checker.shadow_values import Array, Shadow, Shadows, moved, reach, with_program_axis
 from kernellab.compiler.modules import users_line
 from kernellab.errors import SourcePosition
 from kernellab.interpreter.numerics import largest_finite, widen
@@ -275,24 +275,30 @@ class Origins(Shadows):
             else numpy.where(_is_nan(value, operand), shadow, 0) if is_float(operand) else shadow
             for shadow, value, operand in zip(operands, computed.operands, op.operands)
         ]  # fmt: skip
-        result = lifted(computed.results[position], len(shape(op.results[position].type)))
+        result = with_program_axis(
+            computed.results[position], len(shape(op.results[position].type))
+        )
         numbers = self._inherited(computed, given, result)
         return None if numbers is None or not numbers.any() else numbers
 
     def _lose(self, computed: Computed, op: tt.LoadOp, on: Array) -> None:
         """Record the elements that were masked off because they left their tensor."""
         rank = len(shape(op.result.type))
-        enabled = True if op.mask is None else lifted(computed.operands[1], rank)
-        lost = numpy.logical_and(enabled, ~lifted(on, rank)) & computed.taking_part(rank)
+        enabled = True if op.mask is None else with_program_axis(computed.operands[1], rank)
+        lost = numpy.logical_and(enabled, ~with_program_axis(on, rank)) & computed.taking_part(rank)
         if lost.any():
-            number = self._note("", computed, lifted(computed.results[0], rank), lost, stays=True)
+            number = self._note(
+                "", computed, with_program_axis(computed.results[0], rank), lost, stays=True
+            )
             before = self.read.get(op)
             self.read[op] = numpy.where(lost, number, 0 if before is None else before)
 
     def _origins_of(self, computed: Computed, operands: Sequence[Shadow], position: int) -> Shadow:
         """The origins of one result."""
         op = computed.operation
-        result = lifted(computed.results[position], len(shape(op.results[position].type)))
+        result = with_program_axis(
+            computed.results[position], len(shape(op.results[position].type))
+        )
         numbers = self._inherited(computed, operands, result)
         if numbers is not None:
             numbers = self.followed(numbers, result)
@@ -323,7 +329,7 @@ class Origins(Shadows):
     def _note(self, kind: str, computed: Computed, result: Array, lanes: Array, stays: bool) -> int:
         op = computed.operation
         values = tuple(
-            lifted(value, len(shape(operand.type)))
+            with_program_axis(value, len(shape(operand.type)))
             for value, operand in zip(computed.operands, op.operands)
         )
         self.events.append(Origin(kind, computed, values, result, lanes, stays, self._inside))
@@ -354,7 +360,7 @@ def decides_integers(op: Operation) -> bool:
 
 
 def _is_nan(value: Any, operand: SSAValue) -> Array:
-    nan: Array = numpy.isnan(widen(lifted(value, len(shape(operand.type)))))
+    nan: Array = numpy.isnan(widen(with_program_axis(value, len(shape(operand.type)))))
     return nan
 
 
@@ -433,7 +439,7 @@ def _is_scaled_by_no_number(computed: Computed) -> bool:
 
 def _float_operands(computed: Computed) -> list[Array]:
     return [
-        lifted(value, len(shape(operand.type)))
+        with_program_axis(value, len(shape(operand.type)))
         for value, operand in zip(computed.operands, computed.operation.operands)
         if is_float(operand)
     ]
@@ -445,7 +451,7 @@ def _not_finite_before(computed: Computed, result: Array) -> tuple[Array, Array]
     of_nan = of_any = numpy.zeros((1,) * result.ndim, numpy.bool_)
     for position, (value, operand) in enumerate(zip(computed.operands, op.operands)):
         if is_float(operand):
-            lanes = lifted(value, len(shape(operand.type)))
+            lanes = with_program_axis(value, len(shape(operand.type)))
             of_any = of_any | reach(op, position, not_finite(lanes))
             of_nan = of_nan | reach(op, position, numpy.isnan(widen(lanes)))
     return of_nan, of_any

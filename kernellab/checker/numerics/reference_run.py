@@ -29,9 +29,9 @@ from kernellab.checker.shadow_values import (
     Shadow,
     Shadows,
     StoredShadows,
-    lifted,
     moved,
     reach,
+    with_program_axis,
 )
 from kernellab.checker.slices import behind, mask_of, placing, stored_value
 from kernellab.common.text import number_texts
@@ -204,7 +204,7 @@ class ExactValues(Shadows):
         """
         rank = len(shape(source.type))
         if not is_pointer(source.type) and is_float_type(dtype(source.type)):
-            return lifted(widen(value), rank).astype(FLOAT64)
+            return with_program_axis(widen(value), rank).astype(FLOAT64)
         own = source in self.unsigned
         return integers(value, rank, own if signed is None else not signed).astype(self.kind)
 
@@ -386,8 +386,8 @@ class ExactRun(Detector, Cause):
         request = access.request
         assert isinstance(request, Store | Atomic)
         stored = self.values.numbers(value, request.value)
-        on: Any = True if access.on is None else lifted(access.on, access.rank)
-        index = lifted(access.index, access.rank)
+        on: Any = True if access.on is None else with_program_axis(access.on, access.rank)
+        index = with_program_axis(access.index, access.rank)
         stored, shadow, on, index = numpy.broadcast_arrays(stored, shadow, on, index)
         exact = with_distance(stored, shadow)
         wrong = on & (shadow != 0) & self.is_off(stored, exact, on)
@@ -419,7 +419,7 @@ class ExactRun(Detector, Cause):
         """
         request = access.original or access.request
         lanes = lanes_on(request.mask, access.active, access.rank)
-        on: Any = True if lanes is None else lifted(lanes, access.rank)
+        on: Any = True if lanes is None else with_program_axis(lanes, access.rank)
         for value in placing(access.operation):
             shadow: Shadow = self.values[value]
             if shadow is None or access.operation in self.harms:

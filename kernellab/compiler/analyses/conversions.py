@@ -76,7 +76,7 @@ class AlongAxis:
         no loop and no branch of it is left out by LLVM.
         """
         numbers = self._of_scan() if self.scans else self._of_reduction()
-        return numbers * threads(self.layout) * sum(map(in_words, self.sizes))
+        return numbers * threads(self.layout) * sum(map(round_up_to_words, self.sizes))
 
     def _of_reduction(self) -> int:
         """Numbers that each thread hands on: one for each of its runs and step between lanes,
@@ -107,7 +107,7 @@ def threads(layout: RegisterLayout) -> int:
     return layout.lanes * layout.warps * layout.blocks
 
 
-def in_words(size: int) -> int:
+def round_up_to_words(size: int) -> int:
     """Bytes of the registers that a value of so many bytes fills."""
     return -(-size // WORD) * WORD
 
@@ -330,7 +330,7 @@ class _Explanation:
             return along.estimated_bytes()
         if means != "warp shuffles":
             return 0
-        width = in_words(_element_bytes(self._source.type))
+        width = round_up_to_words(_element_bytes(self._source.type))
         source, destination = self._registers(self._source), self._registers(self._destination)
         if kind(self._op) == _CONVERSION and source and destination:
             return width * elements_moved(source, destination)

@@ -259,7 +259,7 @@ class Callee:
     is_coroutine: bool
 
 
-class Surroundings(Protocol):
+class ModuleContext(Protocol):
     """What the functions of one kernel share."""
 
     locations: list[Location]
@@ -290,7 +290,7 @@ class SteppingEmitter(Emitter):
         names: frozenset[str],
         addresses: tuple[bool, ...],
         returns_into: tuple[int | None, ...],
-        surroundings: Surroundings,
+        surroundings: ModuleContext,
     ) -> None:
         """A function of which `record` says what it is.
 

@@ -21,9 +21,9 @@ import numpy
 from kernellab.common.saved_files import (
     BadFile,
     Count,
-    Misfit,
     RecordReader,
     SavedData,
+    SchemaError,
     check_version,
     gunzipped,
     json_in,
@@ -71,7 +71,7 @@ def chrome_in(content: bytes, measured_by: str) -> Profile:
     document = json_in(text_in(content), len(content))
     given = document.get("traceEvents") if isinstance(document, dict) else document
     if not isinstance(given, list):
-        raise Misfit("traceEvents should be a list")
+        raise SchemaError("traceEvents should be a list")
     intervals = list(_intervals(given))
     notes = () if intervals else ("The trace has no event that lasts.",)
     return Profile(measured_by, nested(intervals), notes=notes, events=_events_of_chrome(intervals))
@@ -140,7 +140,7 @@ def _number(value: Any, otherwise: int) -> int:
 
 def _nanoseconds(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise Misfit("ts and dur of an event should be numbers")
+        raise SchemaError("ts and dur of an event should be numbers")
     if abs(value) > _MOST_MICROSECONDS * 1000:
         raise BadFile("is damaged: the time of an event is out of range")
     return round(value * 1000)
@@ -190,7 +190,7 @@ def hatchet_in(content: bytes, measured_by: str) -> Profile:
     roots = [tree for tree in trees if isinstance(tree, dict) and "frame" in tree]
     others = [tree for tree in trees if isinstance(tree, dict) and "frame" not in tree]
     if not roots:
-        raise Misfit("it should be a list with a tree of frames")
+        raise SchemaError("it should be a list with a tree of frames")
     scopes = [_scope(root, 0, None) for root in roots]
     kept = [scope for scope in scopes if scope is not None]
     several = len(roots) > 1 or not kept
@@ -211,11 +211,11 @@ def _scope(node: Any, level: int, above: ScopeKind | None) -> Scope | None:
             f"is not a valid profile: its scopes are nested deeper than {MOST_LEVELS} levels"
         )
     if not isinstance(node, dict) or not isinstance(node.get("frame"), dict):
-        raise Misfit("a node of its tree should be an object with a frame")
+        raise SchemaError("a node of its tree should be an object with a frame")
     name, given = node["frame"].get("name", ""), node.get("metrics", {})
     inner = node.get("children", [])
     if not isinstance(name, str) or not isinstance(given, dict) or not isinstance(inner, list):
-        raise Misfit("a node of its tree should have a name, metrics and a list of children")
+        raise SchemaError("a node of its tree should have a name, metrics and a list of children")
     if name == _METADATA:
         return None
     metrics, labels = _metrics(given)
@@ -336,7 +336,7 @@ def profile_in(content: bytes, file: Path) -> Profile | None:
             return replace(chrome_in(content, "a trace in Chrome's form"), name=file.name)
     except BadFile as error:
         raise ArchiveError(f"{str(file)!r} {error}.") from error
-    except Misfit as error:
+    except SchemaError as error:
         raise ArchiveError(f"{str(file)!r} is not a complete profile: {error}.") from error
     return None
 

@@ -25,7 +25,7 @@ from kernellab.common.arguments import (
     is_real,
     parameters_first,
 )
-from kernellab.common.saved_files import BadFile, Misfit, kernellab_version
+from kernellab.common.saved_files import BadFile, SchemaError, kernellab_version
 from kernellab.common.text import shown
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.kernels import as_triton_kernel, parameter_names
@@ -392,7 +392,7 @@ class GpuSession:
         read = chrome_in if self._options.data == "trace" else hatchet_in
         try:
             read_profile = read(files[0].read_bytes(), PROTON)
-        except (BadFile, Misfit) as error:
+        except (BadFile, SchemaError) as error:
             raise ProfileError(f"Proton's file cannot be read: {error}.") from error
         if not any(scope.kind == "kernel" for scope in read_profile.root.walk()):
             notes.append(
