@@ -477,20 +477,21 @@ def _blocking(findings: Findings) -> Iterator[Finding]:
     These are its faults, which include results that depend on the order of programs. Without a
     fault, they are loads without a value for masked elements that affect a result, even if the GPU
     happens to leave zeros there, and the wrong results, after the warnings that may explain them
-    (such as the origin of a NaN).
+    (such as the origin of a NaN). A result that only rounding makes wrong is wrong: the exercise
+    says how precise it must be, not the dtypes that the kernel chose.
     """
     faults = [finding for finding in findings if _is_fault(finding)]
     yield from faults
     if faults:
         return
-    wrong = findings.of_kind("wrong-result")
+    wrong = [*findings.of_kind("wrong-result"), *findings.of_kind("rounding")]
     for finding in findings:
         if finding.kind == "missing-other":
             yield replace(finding, severity="warning")
         elif wrong and finding.severity == "warning":
             yield finding
     for finding in wrong:
-        yield replace(finding, advice=_LOOK)
+        yield replace(finding, kind="wrong-result", severity="error", advice=_LOOK)
 
 
 def _is_fault(diagnostic: Diagnostic) -> bool:

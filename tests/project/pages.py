@@ -163,6 +163,27 @@ x, y, z = torch.rand(1000), torch.rand(1000), torch.empty(1000)
 M = N = K = 4096
 a, b, c = (torch.empty(4096, 4096, device="meta", dtype=torch.float16) for _ in range(3))
 """,
+    "docs/equality.md": _LAUNCHES
+    + """
+@triton.jit
+def softmax(x_ptr, y_ptr, columns, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    start = tl.program_id(0) * columns
+    x = tl.load(x_ptr + start + lanes, mask=lanes < columns, other=float("-inf"))
+    y = tl.exp(x - tl.max(x, axis=0))
+    tl.store(y_ptr + start + lanes, y / tl.sum(y, axis=0), mask=lanes < columns)
+
+@triton.jit
+def online_softmax(x_ptr, y_ptr, columns, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    start = tl.program_id(0) * columns
+    x = tl.load(x_ptr + start + lanes, mask=lanes < columns, other=float("-inf"))
+    logarithm = tl.log(tl.sum(tl.exp(x), axis=0))
+    tl.store(y_ptr + start + lanes, tl.exp(x - logarithm), mask=lanes < columns)
+
+x, y = torch.rand(64, 200), torch.empty(64, 200)
+u, v, w = torch.rand(98_432), torch.rand(98_432), torch.empty(98_432)
+""",
     "docs/estimates.md": _LAUNCHES,
     "docs/gallery.md": """
 import torch, triton, triton.language as tl

@@ -18,6 +18,7 @@ from kernellab.workshop import grader
 from tests.workshop import solutions, wrong
 
 SAID = [
+    ("add", wrong.add_in_float16, "safe", "wrong-result", ""),
     ("add", wrong.add_of_512, "compiles", "hard-coded-size", "m = offsets < 512"),
     ("add", wrong.add_without_mask, "compiles", "out-of-bounds", ""),
     ("add", wrong.add_of_one_block, "safe", "one-block-only", ""),

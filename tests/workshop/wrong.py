@@ -37,6 +37,14 @@ def add_of_zeros(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def add_in_float16(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n).to(tl.float16)
+    y = tl.load(y_ptr + offsets, mask=offsets < n).to(tl.float16)
+    tl.store(z_ptr + offsets, x + y, mask=offsets < n)
+
+
+@triton.jit
 def add_of_nothing(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
     tl.load(x_ptr)
 
