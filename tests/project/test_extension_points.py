@@ -20,6 +20,7 @@ from kernellab import triton_api
 from kernellab.checker import check
 from kernellab.checker.checked_run import Access
 from kernellab.checker.detector import Detector
+from kernellab.checker.detectors import DETECTORS
 from kernellab.cli import doctor
 from kernellab.common.data_files import Prose, read_data_file
 from kernellab.compiler import modules, targets
@@ -40,11 +41,12 @@ from kernellab.magics.ipython_api import Shell
 from kernellab.magics.kernel_magics import read_line
 from kernellab.magics.magic import line_magic
 from kernellab.magics.options import Option, Options
+from kernellab.records import Target
 from kernellab.records.compilations import Analysis
 from kernellab.viz.kit.data import ViewData
 from kernellab.viz.kit.view import Card, Table, View, card_of, view_of
+from tests.support.compiled import compiled
 from tests.support.source_files import ROOT
-
 
 MAKE_CONTEXT = syntax.context.__wrapped__
 
@@ -69,6 +71,7 @@ def run_with(
     known.load_op(new)
     monkeypatch.setattr(syntax, "context", lambda: known)
     made = kernellab.compile(exponential, *tensors, BLOCK=8, record="stages")
+    assert isinstance(made, kernellab.Compilation)
     text = triton_api.generic_form(made.stages["ttir"].text, DEFAULT_TARGET)
     assert f'"{old}"' in text
     call = bind(exponential, tensors, {"BLOCK": 8}, DEFAULT_TARGET)
@@ -137,7 +140,7 @@ def taken_from_two(x_ptr, out_ptr, BLOCK: tl.constexpr):
 
 
 def test_a_detector(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "DETECTORS", (*check.DETECTORS, NegativeStore))
+    monkeypatch.setattr(check, "DETECTORS", (*DETECTORS, NegativeStore))
     x = torch.tensor([0.0, 1.0, 5.0, 2.0])
     report = kernellab.check(taken_from_two, (1,), x, torch.zeros(4), BLOCK=4)
     (finding,) = report
@@ -219,7 +222,7 @@ def test_an_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
     def loop_depth(opened: modules.OpenedModules) -> int:
         return max(len(modules.loops_around(op)) for op in opened.snapshot("ttir").walk())
 
-    made = kernellab.compile(nested, "*i32", "i32")
+    made = compiled(nested, "*i32", "i32")
     assert made.can_answer(depth.name)
     assert made._found(depth) == 2
 
@@ -235,10 +238,10 @@ def test_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
         shared_granularity=128,
     )
     monkeypatch.setitem(targets._ARCHITECTURES, "87", orin)
-    supported = (*targets.SUPPORTED_TARGETS, targets.Target("cuda", "87"))
+    supported = (*targets.SUPPORTED_TARGETS, Target("cuda", "87"))
     monkeypatch.setattr(targets, "SUPPORTED_TARGETS", supported)
     monkeypatch.setitem(resources.NVIDIA_LIMITS, "87", limits)
-    made = kernellab.compile(exponential, "*fp32:16", "*fp32:16", BLOCK=1024, target="sm_87")
+    made = compiled(exponential, "*fp32:16", "*fp32:16", BLOCK=1024, target="sm_87")
     assert "sm_87" in made.stages["ptx"].text
     assert made.instructions
     assert made.occupancy().most_warps == 48
