@@ -15,8 +15,6 @@ from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from benchmarks.eleven_kernels import cleared, eleven_cases
-from kernellab.checker.checked_run import Access
-from kernellab.checker.detector import Detector
 from kernellab.cli.demo import Case
 from kernellab.errors import ArgumentError, CompileError, GridError, OptionError
 from kernellab.interpreter.execution import scheduler
@@ -154,7 +152,7 @@ def test_programs_that_wait_and_leave_their_tensors_are_not_waited_for_long() ->
     line = marked_line(waiting, "FAULT: faults_while_waiting")
     assert [(one.kind, one.line) for one in found] == [("out-of-bounds", line), ("deadlock", line)]
     assert found.of_kind("deadlock")[0].program_count == 2
-    (rounds,) = re.findall(r"in ([\d,]+) rounds memory did not change", str(found))
+    (rounds,) = re.findall(r"([\d,]+) rounds", str(found))
     assert int(rounds.replace(",", "")) < scheduler.SILENT_ROUNDS // 10
 
 
@@ -264,29 +262,6 @@ def test_an_interrupt_leaves_the_tensors_alone(monkeypatch: pytest.MonkeyPatch) 
     assert torch.equal(x, torch.arange(20.0))
     monkeypatch.undo()
     assert not kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4)
-
-
-class Stores(Detector):
-    """A detector of this test's: each store is a fault."""
-
-    kinds = ("store",)
-
-    def after(self, access: Access, found: Any) -> None:
-        if access.action == "store":
-            lanes = numpy.ones((1,) * access.rank, bool)
-            facts = {"kind": "store", "message": "it stores", "advice": "Do not."}
-            self.collector.report(access, lanes, access.rank, lambda place, program: facts)
-
-
-def test_a_new_detector_is_one_line_in_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, out = torch.arange(20.0), torch.zeros(4)
-    monkeypatch.setattr("kernellab.checker.check.DETECTORS", (Stores,))
-    (finding,) = kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4)
-    assert (finding.kind, finding.message) == ("store", "it stores")
-    assert "tl.store(" in source_line(finding.position)
-    assert (
-        "it stores" in findings_card(kernellab.check(two_rows, (1,), x, out, 3, COLUMNS=4)).text()
-    )
 
 
 def test_every_kind_is_in_the_pages_table() -> None:

@@ -183,7 +183,7 @@ def add_short(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
 
 
 @pytest.mark.slow
-def test_the_magic(notebook: StartNotebook) -> None:
+def test_the_magic(notebook: StartNotebook, messages: SnapshotAssertion) -> None:
     session = notebook()
     session.run("%load_ext kernellab\nimport torch, triton, triton.language as tl")
     session.run(
@@ -194,7 +194,7 @@ def test_the_magic(notebook: StartNotebook) -> None:
     session.run("def twice(x_ptr, y_ptr): return x_ptr + 2 * y_ptr")
     right = session.run(f"%tilecheck --expect twice {call}")
     assert "nothing found" in right.card["text/plain"]
-    assert "z_ptr has the expected contents." in right.card["text/plain"]
+    assert "expected contents" in right.card["text/plain"]
     unasked = session.run(f"%tilecheck {call}")
     assert "compare" in unasked.card["text/plain"]
     wrong = session.run(f"%tilecheck --expect torch.add {call}")
@@ -204,7 +204,7 @@ def test_the_magic(notebook: StartNotebook) -> None:
     )
     assert "Cell In[3], line 7" in wrong.card["text/plain"]
     refused = session.run(f"%tilecheck --expect torch.addd {call}")
-    assert "Did you mean 'torch.add'" in refused.message
+    assert refused.message == messages
 
 
 @triton.jit

@@ -34,10 +34,12 @@ def test_a_row_stride_alone_does_not_tell_the_columns(messages: SnapshotAssertio
     assert found.advice == messages
 
 
-def test_a_float_in_a_tensor_of_integers_is_told_with_both_numbers() -> None:
+def test_a_float_in_a_tensor_of_integers_is_told_with_both_numbers(
+    messages: SnapshotAssertion,
+) -> None:
     x, out = torch.arange(64.0), zeros(64, dtype=torch.int32)
     (found,) = kernellab.check(halves_into_integers, (2,), x, out, 64, BLOCK=32)
-    assert "half = 0.5 is stored to out_ptr[1], whose elements are int32" in found.message
+    assert found.message == messages
     assert "keeps 0" in found.message
     assert "half.to(tl.int32)" in found.advice
     assert not kernellab.check(halves_into_integers, (2,), x, zeros(64), 64, BLOCK=32)

@@ -16,7 +16,7 @@ from tests.checker.unseen.twins import TWINS, Twins
 @pytest.mark.parametrize("case", TWINS, ids=lambda case: case.name)
 def test_the_fault_is_found_on_its_line(case: Twins) -> None:
     torch.manual_seed(3)
-    faulty = case.faulty()
+    faulty = case.made(False)
     expected = marked_faults(faulty.kernel)
     assert expected, f"no line of {case.name} is marked"
     found = faulty.check()
@@ -27,7 +27,7 @@ def test_the_fault_is_found_on_its_line(case: Twins) -> None:
 @pytest.mark.parametrize("case", TWINS, ids=lambda case: case.name)
 def test_its_twin_is_right_and_has_no_finding(case: Twins) -> None:
     torch.manual_seed(3)
-    clean = case.clean()
+    clean = case.made(True)
     names = clean.kernel.arg_names
     right = {names[place]: one for place, one in case.right(clean).items()}
     expected = {"expect": right, "rtol": case.tolerance, "atol": case.tolerance} if right else {}

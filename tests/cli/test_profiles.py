@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 
 from kernellab.cli.main import BAD_INPUT, main
 from tests.support.made_profiles import made_profile
@@ -46,12 +47,12 @@ def test_a_script_is_profiled_as_it_is(script: Path, capsys: pytest.CaptureFixtu
     if torch.cuda.is_available():
         assert "adds.py  proton" in out
         return
-    assert "adds.py  interpreter: not a GPU's time" in out
+    assert "adds.py  interpreter" in out
     assert "x = tl.load(x_ptr + i, mask=i < n)" in out
     assert main(["view", "p.hatchet", "-m", "count", "-d", "1"]) == 0
     assert capsys.readouterr().out == "3.000 ROOT\n└─ 3.000 add\n"
     assert main(["view", "p.hatchet"]) == 0
-    assert "interpreter: not a GPU's time" in capsys.readouterr().out
+    assert "interpreter" in capsys.readouterr().out
 
 
 def test_a_script_that_fails_has_a_profile_all_the_same(
@@ -79,9 +80,11 @@ def test_a_saved_profile_is_viewed(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "+0.000 ROOT" in capsys.readouterr().out
 
 
-def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], messages: SnapshotAssertion
+) -> None:
     assert main(["profile", "no_such.py"]) == BAD_INPUT
-    assert "There is no file 'no_such.py'" in capsys.readouterr().err
+    assert capsys.readouterr().err == messages
     (tmp_path / "cut").write_text('[{"frame": {')
     assert main(["view", str(tmp_path / "cut")]) == BAD_INPUT
     assert "cut off" in capsys.readouterr().err

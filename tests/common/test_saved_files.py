@@ -66,13 +66,10 @@ def test_damaged_files_are_refused_or_can_be_looked_at(kind: str, tmp_path: Path
 
 
 NO_JSON = {
-    "[" * 100_000 + "]" * 100_000: "nested deeper than 64 levels",
-    "[" * 200 + "]" * 200: "is damaged: ",
-    "9" * 5000: "has 5,000 digits",
-    "1e400": "the number 1e400 is too large",
-    "-1E999": "the number -1E999 is too large",
-    "NaN": "NaN is not a number",
-    "-Infinity": "-Infinity is not a number",
+    "100,000 levels": "[" * 100_000 + "]" * 100_000,
+    "200 levels": "[" * 200 + "]" * 200,
+    "5,000 digits": "9" * 5000,
+    **{number: number for number in ("1e400", "-1E999", "NaN", "-Infinity")},
 }
 
 PLACES: dict[str, tuple[str, Callable[[], bytes]]] = {
@@ -108,14 +105,16 @@ def set_top(name: str, value: Any) -> Callable[[str], str]:
 
 
 @pytest.mark.parametrize("kind", list(PLACES))
-@pytest.mark.parametrize("text", NO_JSON, ids=list(NO_JSON.values()))
-def test_json_that_python_reads_and_json_has_not(kind: str, text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", NO_JSON)
+def test_json_that_python_reads_and_json_has_not(
+    kind: str, name: str, tmp_path: Path, messages: SnapshotAssertion
+) -> None:
     field = PLACES[kind][0].strip('"')
     file = tmp_path / "file"
     file.write_bytes(
-        with_json(kind, lambda json_text: set_top(field, "@")(json_text).replace('"@"', text, 1))
+        with_json(kind, lambda text: set_top(field, "@")(text).replace('"@"', NO_JSON[name], 1))
     )
-    assert NO_JSON[text] in refusal(file)
+    assert refusal(file) == messages
 
 
 @pytest.mark.parametrize("kind", list(PLACES))
@@ -123,7 +122,7 @@ def test_json_that_python_reads_and_json_has_not(kind: str, text: str, tmp_path:
 def test_versions_are_whole_numbers(kind: str, version: Any, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(with_json(kind, set_top("version", version)))
-    assert f"is of version {version!r}"[:40] in refusal(file)
+    assert f"version {version!r}"[:30] in refusal(file)
     file.write_bytes(with_json(kind, set_top("version", 1)))
     kernellab.load(file)
 
@@ -144,7 +143,7 @@ def test_a_damaged_cubin_is_told_in_words(tmp_path: Path) -> None:
         stage["base64"] = base64.b64encode(damaged).decode()
         (tmp_path / "file").write_bytes(gzip.compress(json.dumps(data).encode()))
         found = kernellab.load(tmp_path / "file")
-        with pytest.raises(CompileError, match="the cubin is damaged: "):
+        with pytest.raises(CompileError, match="cubin"):
             _ = found.instructions
         repr(found.explore())
 
@@ -158,7 +157,7 @@ def test_a_gzip_bomb_is_not_unpacked(tmp_path: Path) -> None:
     zeros = b" " * (1 << 24)
     content = b"".join(packing.compress(zeros) for _ in range(64)) + packing.flush()
     (tmp_path / "bomb").write_bytes(content)
-    assert "is not a valid file: 1,0" in refusal(tmp_path / "bomb")
+    assert f"{1 << 26:,}" in refusal(tmp_path / "bomb")
 
 
 def test_a_gzip_file_of_many_small_values_is_not_unpacked(
@@ -490,7 +489,9 @@ def test_a_source_that_ends_the_process_is_refused(
     assert refused.value == messages
 
 
-def test_quartiles_have_the_median_between_them(tmp_path: Path) -> None:
+def test_quartiles_have_the_median_between_them(
+    tmp_path: Path, messages: SnapshotAssertion
+) -> None:
     def swap(text: str) -> str:
         data = json.loads(text)
         timing = next(one for one in _objects(data) if "median" in one and "upper" in one)
@@ -498,7 +499,7 @@ def test_quartiles_have_the_median_between_them(tmp_path: Path) -> None:
         return json.dumps(data)
 
     (tmp_path / "file").write_bytes(with_json("sweep", swap))
-    assert "should be times in order" in refusal(tmp_path / "file")
+    assert refusal(tmp_path / "file") == messages
 
 
 def _objects(data: Any) -> Iterator[dict[str, Any]]:

@@ -24,7 +24,6 @@ from kernellab.common.saved_files import SavedValue
 from kernellab.compiler.compilations import SCHEMA, VERSION, to_json
 from kernellab.compiler.files import from_json
 from kernellab.errors import ArchiveError, ArgumentError, KernelLabError
-from kernellab.records import Compilation
 from tests.kernels import analyzed
 from tests.support.compiled import compiled, of_corpus
 from tests.support.python_processes import python_path
@@ -356,8 +355,9 @@ def test_a_dump_that_ends_early(
     early = kernellab.load(cut)
     assert "ttgir.coalesce" in [run.label for run in early.passes]
     assert "ttgir" not in early.stages
-    with pytest.raises(ArgumentError, match="no pass 'allocate_shared_memory'"):
+    with pytest.raises(ArgumentError, match="allocate_shared_memory") as refused:
         early.shared_memory()
+    assert refused.value == messages
     cut.write_text(text[: text.index("IR Dump Before CSE")])
     assert refusal(cut) == messages
     cut.write_text("// -----// IR Dump Before CSE (cse) ('builtin.module' operation) //----- //\n")
@@ -386,7 +386,7 @@ def test_a_layout_that_mlir_dies_of(left_behind: tuple[str, Path, Path], tmp_pat
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", [slice(0), slice(1000), slice(60)])
 def test_a_cut_off_cubin_costs_the_sass_and_nothing_else(
-    left_behind: tuple[str, Path, Path], tmp_path: Path, damage: slice
+    left_behind: tuple[str, Path, Path], tmp_path: Path, damage: slice, messages: SnapshotAssertion
 ) -> None:
     target, folder, _ = left_behind
     if target != "sm_90":
@@ -404,8 +404,9 @@ def test_a_cut_off_cubin_costs_the_sass_and_nothing_else(
     assert loaded.layouts()
     again = kernellab.load(loaded.save(tmp_path / "again"))
     assert {"resource", "opcode"}.isdisjoint(kernellab.compare(again, loaded).table()["kind"])
-    with pytest.raises(kernellab.CompileError, match="nvdisasm cannot read the cubin"):
+    with pytest.raises(kernellab.CompileError) as refused:
         loaded.stages["sass"]
+    assert refused.value == messages
 
 
 @pytest.mark.slow
@@ -437,7 +438,3 @@ def test_folders_that_are_no_cache(
     (tmp_path / "a.json").write_text('{"target": {"backend": "cuda", "arch": 90}}')
     assert "'a'" in refusal(tmp_path)
     assert refusal(tmp_path) == messages
-
-
-def test_loading_gives_a_compilation(saved: Path) -> None:
-    assert isinstance(kernellab.load(str(saved)), Compilation)

@@ -7,6 +7,7 @@ import types
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.compiler.compare import without_locations
@@ -48,7 +49,7 @@ def test_a_compilation_and_itself_differ_in_nothing() -> None:
     assert same.diff("ttgir") == ""
     assert len(same.table()) == 0
     assert same.is_equal
-    assert "The two are equal: types, options and every stage." in str(same)
+    assert "are equal" in str(same)
 
 
 def test_the_same_kernel_on_other_lines_differs_in_its_source_alone(tmp_path: Path) -> None:
@@ -134,7 +135,7 @@ def test_the_cards_two_forms_say_the_same_and_escape() -> None:
         kernellab.compare(of_corpus("matmul", "sm_80"), of_corpus("matmul", "sm_90"))
     )
     text, html = card.text(), card.html()
-    for words in ("sm_80", "ttgir.accelerate_matmul", "The two part at ttgir.convert_to_ttgpuir"):
+    for words in ("sm_80", "ttgir.accelerate_matmul", "ttgir.convert_to_ttgpuir"):
         assert words in text
         assert words in html
     assert "<script" not in html
@@ -144,15 +145,18 @@ def test_the_cards_two_forms_say_the_same_and_escape() -> None:
     )
 
 
-def test_what_cannot_be_compared() -> None:
+def test_what_cannot_be_compared(messages: SnapshotAssertion) -> None:
     one = of_corpus("vector_add", "sm_90")
     comparison = kernellab.compare(one, one)
-    with pytest.raises(ArgumentError, match=r"two Compilations(.|\n)*Choose two"):
+    with pytest.raises(ArgumentError) as refused:
         kernellab.compare({"sm_90": one}, one)  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match=r"Did you mean 'ttgir'"):
+    assert refused.value == messages
+    with pytest.raises(ArgumentError, match="ttgir") as refused:
         comparison.diff("ttgirr")
-    with pytest.raises(ArgumentError, match=r"'cubin' is binary"):
+    assert refused.value == messages
+    with pytest.raises(ArgumentError, match="cubin") as refused:
         comparison.diff("cubin")
+    assert refused.value == messages
 
 
 @pytest.mark.parametrize("stage", ["ttir", "ttgir", "llir", "ptx", "sass"])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 from triton.experimental.gluon import language as gl
 
 import kernellab
@@ -33,31 +34,28 @@ def line_of(kernel: Any, text: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("made", "target", "said", "having", "text"),
+    ("made", "target", "text"),
     [
-        (matmul, "sm_80", r"wgmma \(warp_group_dot\)", "sm_90", "= warpgroup_mma"),
-        (matmul, "sm_100", r"wgmma \(warp_group_dot\)", "sm_90", "= warpgroup_mma"),
-        (matmul, "sm_120", r"wgmma \(warp_group_dot\)", "sm_90", "= warpgroup_mma"),
-        (copy, "sm_75", r"TMA \(async_tma_copy_global_to_local\)", "sm_90 and later", "tma_load("),
-        (copy, "sm_80", r"TMA \(async_tma_copy_global_to_local\)", "sm_90 and later", "tma_load("),
+        (matmul, "sm_80", "= warpgroup_mma"),
+        (matmul, "sm_100", "= warpgroup_mma"),
+        (matmul, "sm_120", "= warpgroup_mma"),
+        (copy, "sm_75", "tma_load("),
+        (copy, "sm_80", "tma_load("),
     ],
 )
 def test_an_instruction_of_other_targets(
     made: Callable[[str], Any],
     target: str,
-    said: str,
-    having: str,
     text: str,
+    messages: SnapshotAssertion,
 ) -> None:
-    with pytest.raises(
-        kernellab.CompileError, match=f"for {target}, .*instruction {said}"
-    ) as caught:
+    with pytest.raises(kernellab.CompileError) as caught:
         made(target)
+    assert caught.value == messages
     kernel = descriptors.gluon_matmul if made is matmul else descriptors.gluon_copy
     assert caught.value.position is not None
     assert caught.value.position.file == descriptors.__file__
     assert caught.value.position.line == line_of(kernel, text)
-    assert having in caught.value.advice
 
 
 def test_targets_that_have_it() -> None:
@@ -67,9 +65,9 @@ def test_targets_that_have_it() -> None:
 
 
 def test_it_is_refused_without_the_record_of_the_passes_too() -> None:
-    with pytest.raises(kernellab.CompileError, match="instruction wgmma"):
+    with pytest.raises(kernellab.CompileError, match="wgmma"):
         matmul("sm_80", record="stages")
     x, y = torch.ones(64, 32, dtype=torch.float16), torch.ones(32, 32, dtype=torch.float16)
-    refused = pytest.raises(kernellab.CompileError, match="instruction wgmma")
+    refused = pytest.raises(kernellab.CompileError, match="wgmma")
     with kernellab.interpreted(target="sm_80"), refused:
         descriptors.gluon_matmul.warmup(x, y, torch.empty(64, 32), grid=(1,))

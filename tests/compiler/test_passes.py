@@ -18,7 +18,7 @@ from kernellab.errors import CompileError
 from kernellab.records import Compilation, DeferredText, Target
 from kernellab.triton_api.pipeline import list_passes
 from tests.corpus.loader import case_name, cases, entry
-from tests.kernels import basic, faulty
+from tests.kernels import faulty
 from tests.support.source_files import ROOT
 
 HOPPER = Target("cuda", "90")
@@ -316,64 +316,6 @@ def test_notes_are_paragraphs():
         assert "\n" not in note.text
         assert 60 < len(note.text) < 700, note.name
         assert note.text.endswith(".")
-
-
-# -- what does not compile -------------------------------------------------------------------------
-
-
-PRODUCT = ("*fp16:16",) * 3 + ("i32:16",) * 4 + ("i32:1", "i32:16") * 2 + ("i32:1",)
-BLOCKS = {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32}
-
-
-def refusal(kernel, *args, **keywords):
-    with pytest.raises(CompileError) as caught:
-        compile(kernel, *args, **keywords)
-    return caught.value
-
-
-def test_a_failing_pass_keeps_the_record_up_to_it():
-    error = refusal(basic.matmul, *PRODUCT, **BLOCKS, kpack=3, target="gfx942")
-    assert error.failed_pass == "ttgir.accelerate_matmul"
-    assert error.passes[0].label == "source.front_end"
-    assert error.passes[-1].label == "ttgir.optimize_thread_locality"
-    assert "tt.load" in error.passes[-1].text.read()
-    assert error.position is not None
-    assert error.position.file == str(basic.__file__)
-
-
-def test_a_front_end_error_has_no_record():
-    error = refusal(faulty.odd_arange, "*fp32", BLOCK=100, target="sm_90")
-    assert error.passes == ()
-    assert error.failed_pass is None
-
-
-def test_ptxas_errors_show_the_ptx_line():
-    error = refusal(faulty.bad_assembly, "*fp32", BLOCK=16, target="sm_90")
-    assert error.failed_pass == "sass.ptxas"
-    told = re.fullmatch(r"Line (\d+) of the PTX is: (.*)", error.advice)
-    assert told is not None
-    number, line = told.groups()
-    assert "no_such" in line
-    ptx = error.passes[-1]
-    assert ptx.label == "ptx.translate_to_asm"
-    assert ptx.text.read().splitlines()[int(number) - 1].strip() == line
-
-
-@pytest.mark.slow
-def test_too_much_shared_memory_names_the_buffers():
-    types = (*("*fp32:16",) * 3, *("i32:16",) * 4, "i32:1", "i32:16", "i32:1", "i32:16", "i32:1")
-    error = refusal(basic.matmul, *types, BLOCK_M=256, BLOCK_N=256, BLOCK_K=64, target="sm_90")
-    assert (
-        "needs 393,216 bytes of shared memory per program, and sm_90 has 232,448" in error.problem
-    )
-    assert error.passes[-1].label == "sass.ptxas"
-    buffers = re.findall(r"^ +([\d,]+) bytes  (\S+) (\w+), for line (\d+)$", error.advice, re.M)
-    sizes = [int(size.replace(",", "")) for size, *_ in buffers]
-    assert len(buffers) == 2
-    assert sum(sizes) == 393216
-    with open(str(basic.__file__)) as file:
-        source = file.read().splitlines()
-    assert all("tl.load" in source[int(line) - 1] for *_, line in buffers)
 
 
 @pytest.mark.slow

@@ -144,10 +144,12 @@ def test_results_of_another_shape_or_number(x: torch.Tensor, messages: SnapshotA
     launch = softmax_of(x, kernels.softmax, 128)
     with pytest.raises(ArgumentError, match="has shape"):
         kernellab.equal(launch, lambda: x.softmax(1).T)
-    with pytest.raises(ArgumentError, match="has 1 result"):
+    with pytest.raises(ArgumentError) as refused:
         kernellab.equal(launch, lambda: (x, x))
-    with pytest.raises(ArgumentError, match="not parameters of softmax"):
+    assert refused.value == messages
+    with pytest.raises(ArgumentError) as refused:
         kernellab.equal(launch, lambda a, b, c: a)
+    assert refused.value == messages
     with pytest.raises(ArgumentError) as refused:
         kernellab.equal(torch.add, torch.sub)
     assert refused.value == messages

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArgumentError, OptionError
@@ -140,7 +141,7 @@ def test_a_backend_of_ones_own_gets_the_same_report() -> None:
     assert not plain.error
     assert [one.direction for one in plain.graphs] == ["forward", "forward"]
     assert plain.graphs[0].fx.nodes
-    assert "takes the FX graph as it is" in str(plain.graphs[0].aten)
+    assert "FX graph" in str(plain.graphs[0].aten)
     assert plain.breaks[0].reason == "Data-dependent branching"
     assert len(plain.guards) > 0
     assert "_broken" in str(plain)
@@ -157,7 +158,7 @@ def test_a_backend_of_ones_own_gets_the_same_report() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_installed_is_listed_with_what_it_gives() -> None:
+def test_what_is_installed_is_listed_with_what_it_gives(messages: SnapshotAssertion) -> None:
     table = kernellab.backends().set_index("backend")
     assert table.loc["kernellab"].package == "kernellab"
     assert "kernels" in table.loc["inductor"].gives
@@ -167,8 +168,9 @@ def test_what_is_installed_is_listed_with_what_it_gives() -> None:
     with pytest.raises(OptionError, match="aot_eagar") as raised:
         kernellab.graph(torch.sin, torch.rand(4), backend="aot_eagar")
     assert "aot_eager" in str(raised.value)
-    with pytest.raises(ArgumentError, match="backend must be a function or a name, got 5"):
+    with pytest.raises(ArgumentError) as refused:
         kernellab.graph(torch.sin, torch.rand(4), backend=5)
+    assert refused.value == messages
 
 
 def _failing(_module: Any, _inputs: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 - as everyone writes it
 from torch.nn.attention.flex_attention import flex_attention
@@ -45,7 +46,7 @@ def _line(text: str) -> int:
 
 
 @pytest.mark.slow
-def test_right_code_has_no_difference(report: GraphReport) -> None:
+def test_right_code_has_no_difference(report: GraphReport, messages: SnapshotAssertion) -> None:
     found = report.compare()
     assert not found.error
     assert not found.differences, found
@@ -56,9 +57,10 @@ def test_right_code_has_no_difference(report: GraphReport) -> None:
         assert not one.obstacle
         assert one.fx >= 3
         assert one.buffers >= 3
-    assert "No value differs" in str(found)
-    with pytest.raises(NotRecorded, match="no generated kernel"):
+    assert "No value" in str(found)
+    with pytest.raises(NotRecorded) as refused:
         found.trace()
+    assert refused.value == messages
 
 
 def wrong_gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
@@ -138,22 +140,24 @@ def test_what_did_not_run_says_why() -> None:
 
     found = kernellab.graph(failing, torch.rand(6), levels=False).compare()
     assert "shape '[7, 7]' is invalid" in found.error
-    assert "Nothing was compiled" in str(found)
+    assert "Nothing was" in str(found)
 
 
-def test_bad_input_is_named(report: GraphReport) -> None:
+def test_a_comparison_refuses_bad_input(report: GraphReport, messages: SnapshotAssertion) -> None:
     with pytest.raises(OptionError, match="run"):
         report.compare("cuda")
     name = report.kernels[0].name
     with pytest.raises(ArgumentError, match="no kernel") as raised:
         report.compare(kernels={name + "x": ""})
     assert name in str(raised.value)
-    with pytest.raises(ArgumentError, match="must be a str, got 5"):
+    with pytest.raises(ArgumentError) as refused:
         report.compare(kernels={name: 5})  # type: ignore[dict-item]
+    assert refused.value == messages
     with pytest.raises(ArgumentError, match="no operation"):
         report.compare(decompositions={"aten.gelux.default": wrong_gelu})
-    with pytest.raises(NotRecorded, match="does not contain it"):
+    with pytest.raises(NotRecorded) as refused:
         GraphReport(report.capture).compare()
+    assert refused.value == messages
 
 
 def _attend(q: torch.Tensor) -> torch.Tensor:

@@ -236,14 +236,16 @@ def test_what_cannot_be_captured_says_how_far_it_came(messages: SnapshotAssertio
     assert flat.error == messages
 
 
-def test_bad_input_is_named() -> None:
+def test_bad_input_is_named(messages: SnapshotAssertion) -> None:
     x = torch.rand(4)
     with pytest.raises(TargetError, match="h201"):
         kernellab.graph(torch.sin, x, gpu="h201")
-    with pytest.raises(ArgumentError, match="gpu must be the name of a GPU, got 90"):
+    with pytest.raises(ArgumentError) as refused:
         kernellab.graph(torch.sin, x, gpu=90)
-    with pytest.raises(ArgumentError, match="function or a module"):
+    assert refused.value == messages
+    with pytest.raises(ArgumentError) as refused:
         kernellab.graph(5, x)  # type: ignore[arg-type]
+    assert refused.value == messages
     with pytest.raises(OptionError, match="fastest"):
         kernellab.graph(torch.sin, x, mode="fastest")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArgumentError
@@ -96,13 +97,16 @@ def test_what_tracers_make_of(function: Any) -> None:
 
 
 @pytest.mark.slow
-def test_what_cannot_be_traced_is_named() -> None:
+def test_what_cannot_be_traced_is_named(messages: SnapshotAssertion) -> None:
     def failing(x: torch.Tensor) -> torch.Tensor:
         return x.view(7, 7)
 
-    with pytest.raises(ArgumentError, match=r"the function itself fails .*shape '\[7, 7\]'"):
+    with pytest.raises(ArgumentError) as refused:
         kernellab.tracers(failing, torch.ones(3))
-    with pytest.raises(ArgumentError, match="function must be callable, got int"):
+    assert refused.value == messages
+    with pytest.raises(ArgumentError) as refused:
         kernellab.tracers(5, torch.ones(3))  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="again must be a tuple"):
+    assert refused.value == messages
+    with pytest.raises(ArgumentError) as refused:
         kernellab.tracers(torch.sin, torch.ones(3), again=torch.ones(3))  # type: ignore[arg-type]
+    assert refused.value == messages

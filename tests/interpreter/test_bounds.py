@@ -40,11 +40,12 @@ def test_before_a_view() -> None:
     assert "lane 0" in problem
 
 
-def test_beyond_a_view_writes_nothing() -> None:
+def test_beyond_a_view_writes_nothing(messages: SnapshotAssertion) -> None:
     """Nor does the program that would; those before it, in order, have run."""
     memory = torch.zeros(40, dtype=torch.int32)
-    with pytest.raises(OutOfBounds, match=r"out_ptr\[20\], but the view holds elements 0 to 19"):
+    with pytest.raises(OutOfBounds, match=r"out_ptr\[20\]") as refused:
         kernellab.run(faults.store_1d, (3,), memory[:20], 24, BLOCK=8, bounds="view")
+    assert refused.value == messages
     assert memory[:16].tolist() == list(range(16))
     assert not memory[16:].any()
 
@@ -105,19 +106,21 @@ def test_an_atomic_in_a_hole(messages: SnapshotAssertion) -> None:
 
 
 @pytest.mark.parametrize("bounds", ["storage", "view"])
-def test_empty_tensors(bounds: str) -> None:
+def test_empty_tensors(bounds: str, messages: SnapshotAssertion) -> None:
     """They may be passed, and must not be touched."""
     out = torch.zeros(0, dtype=torch.int32)
     kernellab.run(faults.store_1d, (2,), out, 0, BLOCK=8, bounds=bounds)
-    with pytest.raises(OutOfBounds, match=r"(its storage|the view) is empty"):
+    with pytest.raises(OutOfBounds) as refused:
         kernellab.run(faults.store_1d, (2,), out, 1, BLOCK=8, bounds=bounds)
+    assert refused.value == messages
 
 
-def test_an_empty_view_of_a_storage_that_is_not() -> None:
+def test_an_empty_view_of_a_storage_that_is_not(messages: SnapshotAssertion) -> None:
     memory = torch.zeros(16, dtype=torch.int32)
     kernellab.run(faults.store_1d, (1,), memory[4:4], 0, BLOCK=8, bounds="view")
-    with pytest.raises(OutOfBounds, match="the view is empty"):
+    with pytest.raises(OutOfBounds) as refused:
         kernellab.run(faults.store_1d, (1,), memory[4:4], 2, BLOCK=8, bounds="view")
+    assert refused.value == messages
     assert not memory.any()
     kernellab.run(faults.store_1d, (1,), memory[4:4], 2, BLOCK=8)
     assert memory.tolist() == [0] * 4 + [0, 1] + [0] * 10

@@ -98,8 +98,9 @@ def test_more_programs_than_can_be_stepped_through_are_refused(messages: Snapsho
         with pytest.raises(OptionError, match=option) as refused:
             function(double, (10**9,), x, z, 64, BLOCK=64, **{option: "all"})
         assert refused.value == messages
-    with pytest.raises(OptionError, match=r"^programs names 999,999 programs"):
+    with pytest.raises(OptionError) as refused:
         kernellab.trace(double, (10**9,), x, z, 64, BLOCK=64, programs=range(999_999))
+    assert refused.value == messages
 
 
 def test_a_set_of_programs_is_exact_and_small() -> None:

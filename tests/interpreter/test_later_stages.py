@@ -59,9 +59,10 @@ def test_after_a_pass(name: str, stage: str) -> None:
     run_case({case.name: case for case in CASES}[name], "sm_90", stage)
 
 
-def test_a_pass_that_does_not_run() -> None:
-    with pytest.raises(OptionError, match=r"no pass 'ttgir\.coalesced'"):
+def test_a_pass_that_does_not_run(messages: SnapshotAssertion) -> None:
+    with pytest.raises(OptionError, match=r"ttgir\.coalesced") as refused:
         run_case(CASES[0], "sm_90", "ttgir.coalesced")
+    assert refused.value == messages
 
 
 def test_clusters_are_refused(messages: SnapshotAssertion) -> None:

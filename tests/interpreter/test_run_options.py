@@ -78,16 +78,18 @@ def test_a_parameter_goes_before_an_option_of_its_name() -> None:
 
 
 def test_options_are_said_once_and_as_a_mapping(messages: SnapshotAssertion) -> None:
-    with pytest.raises(OptionError, match="'order' is given twice"):
+    with pytest.raises(OptionError, match="order") as refused:
         kernellab.run(
             write_program, (4,), torch.zeros(4), order="reversed", options={"order": "reversed"}
         )
+    assert refused.value == messages
     with pytest.raises(OptionError) as caught:
         kernellab.run(write_program, (4,), torch.zeros(4), options="reversed")
     assert caught.value == messages
     assert "options={" in caught.value.advice
-    with pytest.raises(OptionError, match="no parameter 'num_warp'"):
+    with pytest.raises(OptionError, match="num_warp") as refused:
         kernellab.run(write_program, (4,), torch.zeros(4), options={"num_warp": 8})
+    assert refused.value == messages
     with pytest.raises(ArgumentError, match="out_ptr"):
         kernellab.run(write_program, (4,), order="sequential")
 

@@ -306,11 +306,12 @@ def test_a_program_outside_the_grid_is_refused(messages: SnapshotAssertion) -> N
     assert refused.value == messages
 
 
-def test_a_fault_of_a_stepped_program_is_told_as_ever() -> None:
+def test_a_fault_of_a_stepped_program_is_told_as_ever(messages: SnapshotAssertion) -> None:
     x = torch.arange(8, dtype=torch.float32)
     call = launch_of(stepped.clashing, x, x[:4].clone(), 2.0, n=8)
-    with pytest.raises(OutOfBounds, match=r"store out of bounds: tiles\[4\]") as caught:
+    with pytest.raises(OutOfBounds) as caught:
         watched(stepped.clashing, 1, call, 0)
+    assert caught.value == messages
     assert caught.value.position is not None
     assert caught.value.position.line == line_of(stepped, "tl.store(tiles")
     names = [entry.name for entry in caught.traceback if str(entry.path) == FILE]

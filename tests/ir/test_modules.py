@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 from xdsl.dialects.builtin import IntegerAttr, TensorType
 from xdsl.pattern_rewriter import (
     PatternRewriter,
@@ -168,16 +169,16 @@ def test_the_pages_example_runs(matmul, capsys):
 
 
 @pytest.mark.parametrize("stage", ["llir", "ptx", "sass", "source", "cubin"])
-def test_a_stage_that_is_no_mlir_says_which_stages_open(matmul, stage):
-    with pytest.raises(
-        ArgumentError, match=rf"{stage!r} is not MLIR.*\n?.*Stages that open: ttir, ttgir\."
-    ):
+def test_a_stage_that_is_no_mlir_says_which_stages_open(matmul, stage, messages: SnapshotAssertion):
+    with pytest.raises(ArgumentError) as refused:
         matmul.module(stage)
+    assert refused.value == messages
 
 
-def test_an_unknown_name_has_the_nearest_one(matmul):
-    with pytest.raises(ArgumentError, match=r"Did you mean 'ttgir\.coalesce'\?"):
+def test_an_unknown_name_has_the_nearest_one(matmul, messages: SnapshotAssertion):
+    with pytest.raises(ArgumentError, match=r"ttgir\.coalesce") as refused:
         matmul.module("ttgir.coalese")
+    assert refused.value == messages
 
 
 def test_without_passes_the_error_says_how_to_get_them():

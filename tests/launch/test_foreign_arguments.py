@@ -110,9 +110,10 @@ def test_its_bounds_are_those_of_its_memory(argument: Any, beyond: int) -> None:
 
 
 @pytest.mark.parametrize("entry_point", [kernellab.run, kernellab.check])
-def test_an_address_of_nobodys_is_said(entry_point: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"'x_ptr' .*Pointer that points to 0x1230, and noth"):
+def test_an_address_of_nobodys_is_said(entry_point: Any, messages: SnapshotAssertion) -> None:
+    with pytest.raises(ArgumentError, match="x_ptr") as refused:
         entry_point(double, (1,), Pointer(0x1230, torch.float32), torch.zeros(N), N, BLOCK=N)
+    assert refused.value == messages
 
 
 # Grids
@@ -147,7 +148,7 @@ def test_a_size_of_0_launches_nothing(grid: Any, messages: SnapshotAssertion) ->
     assert (out == 5).all()
     assert not kernellab.check(double, grid, DATA, out, N, BLOCK=32)
     counted = kernellab.accesses(double, grid, DATA, out, N, BLOCK=32)
-    assert any("nothing was counted" in note for note in counted.notes)
+    assert any("nothing was" in note for note in counted.notes)
     assert not sum(access.sectors for access in counted)
     compilation: Any = kernellab.compile(double, DATA, out, N, BLOCK=32)
     for examine in (partial(kernellab.trace, double), compilation.estimate):

@@ -144,7 +144,7 @@ def test_a_number_is_no_grid_as_for_tritons_launcher(
 
 
 @pytest.mark.parametrize("grid", [2, lambda meta: 2])
-def test_on_a_gpu_it_is_refused_in_the_same_words(grid: Any) -> None:
+def test_on_a_gpu_it_is_refused_in_the_same_words(grid: Any, messages: SnapshotAssertion) -> None:
     x, y = vectors()
     prepared = prepare(forms.copy, grid, (x, y, N), {"BLOCK": 16}, None, RUN)
 
@@ -153,8 +153,9 @@ def test_on_a_gpu_it_is_refused_in_the_same_words(grid: Any) -> None:
 
     with pytest.raises(TypeError, match="has no len"):
         as_tritons(grid=grid)
-    with pytest.raises(GridError, match="2, a number"):
+    with pytest.raises(GridError) as refused:
         launch_on_gpu(as_tritons, prepared.grid, prepared.args, prepared.keywords)
+    assert refused.value == messages
 
 
 # Tensors
@@ -223,10 +224,11 @@ def test_every_type(launch: Launch, dtype: torch.dtype) -> None:
     assert torch.equal(y.view(torch.uint8), x.view(torch.uint8))
 
 
-def test_a_list_is_refused_as_triton_does() -> None:
+def test_a_list_is_refused_as_triton_does(messages: SnapshotAssertion) -> None:
     x, y = vectors()
-    with pytest.raises(kernellab.ArgumentError, match="'job' of 'of_tuple' is a list") as caught:
+    with pytest.raises(kernellab.ArgumentError, match="job") as caught:
         by_run(forms.of_tuple, (1,), [x, y, N], BLOCK=N)
+    assert caught.value == messages
     assert "a tuple" in caught.value.advice
     with pytest.raises(TypeError, match="list"):
         by_launch_line(forms.of_tuple, (1,), [x, y, N], BLOCK=N)

@@ -163,14 +163,15 @@ def test_tensors_without_a_block_of_memory_are_refused_by_name(
     make: Callable[[], torch.Tensor], messages: SnapshotAssertion
 ) -> None:
     for entry_point in (kernellab.run, kernellab.check):
-        with pytest.raises(ArgumentError, match="'x_ptr' of 'double'") as refused:
+        with pytest.raises(ArgumentError, match="x_ptr") as refused:
             entry_point(double, (1,), make(), torch.zeros(N), N, BLOCK=64)
         assert refused.value == messages
 
 
-def test_a_sparse_tensor_cannot_be_compiled_for_its_layout() -> None:
-    with pytest.raises(ArgumentError, match=r"'x_ptr' .* in the layout sparse_csr, which has no"):
+def test_a_sparse_tensor_cannot_be_compiled_for_its_layout(messages: SnapshotAssertion) -> None:
+    with pytest.raises(ArgumentError, match="x_ptr") as refused:
         kernellab.compile(double, torch.ones(8, 8).to_sparse_csr(), torch.ones(N), N, BLOCK=64)
+    assert refused.value == messages
 
 
 # Objects that answer with anything
@@ -245,7 +246,7 @@ def masked() -> Any:
 def test_objects_that_answer_with_anything_are_refused_by_name(
     entry_point: Any, make: Callable[[], Any], messages: SnapshotAssertion
 ) -> None:
-    with pytest.raises(ArgumentError, match="'x_ptr' of 'double'") as caught:
+    with pytest.raises(ArgumentError, match="x_ptr") as caught:
         entry_point(double, (1,), make(), torch.zeros(N), N, BLOCK=64)
     assert caught.value == messages
     assert len(str(caught.value)) < 2_000
@@ -293,11 +294,14 @@ def test_a_transform_of_torchs_is_refused_and_a_users_class_with_memory_is_taken
     launch((1,), torch.nn.Parameter(torch.ones(N)))
 
 
-def test_an_expanded_tensor_that_is_read_as_contiguous_is_out_of_bounds() -> None:
+def test_an_expanded_tensor_that_is_read_as_contiguous_is_out_of_bounds(
+    messages: SnapshotAssertion,
+) -> None:
     z = torch.zeros(64)
     for x in (torch.ones(1).expand(64), torch.ones(4, 1).expand(4, 16)):
-        with pytest.raises(OutOfBounds, match="load out of bounds: x_ptr"):
+        with pytest.raises(OutOfBounds, match="x_ptr") as refused:
             kernellab.run(double, (1,), x, z, 64, BLOCK=64)
+        assert refused.value == messages
 
 
 def test_a_store_into_a_tensor_without_elements_is_traced_to_its_fault() -> None:

@@ -189,13 +189,14 @@ class PointerOnGpu:
         return 0x7F0000000000
 
 
-def test_a_pointer_to_memory_on_a_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pointer_to_memory_on_a_gpu_is_refused(
+    monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
+) -> None:
     monkeypatch.setattr(preparation, "local_target", lambda: DEFAULT_TARGET)
     x, y, _ = (tensor.as_subclass(OnGpu) for tensor in tensors())
-    with pytest.raises(
-        ArgumentError, match="Argument 'z_ptr' of 'add' is a PointerOnGpu whose memory"
-    ):
+    with pytest.raises(ArgumentError, match="z_ptr") as refused:
         kernellab.check(launched.add, (2,), x, y, PointerOnGpu(), N, BLOCK=128)
+    assert refused.value == messages
 
 
 @pytest.mark.parametrize("entry_point", ENTRY_POINTS)
@@ -230,11 +231,14 @@ def test_a_launch_on_a_gpu_stays_tritons(
     assert given == [(4, {"grid": (2,), "warmup": False, "BLOCK": 128, "num_warps": 8})]
 
 
-def test_a_launch_on_a_gpu_without_tensors_is_bound_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_on_a_gpu_without_tensors_is_bound_first(
+    monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
+) -> None:
     """Triton's own error would name a function of its own."""
     monkeypatch.setattr(preparation, "local_target", lambda: DEFAULT_TARGET)
-    with pytest.raises(ArgumentError, match="'add' was not given 'x_ptr'"):
+    with pytest.raises(ArgumentError, match="add") as refused:
         kernellab.run(launched.add, (2,), BLOCK=128)
+    assert refused.value == messages
 
 
 def test_a_sweep_binds_tensors_on_a_gpu() -> None:

@@ -70,14 +70,6 @@ def test_a_run_describes_its_arguments_as_they_were_and_keeps_none(add) -> None:
     assert add.last_run is run
 
 
-@pytest.mark.parametrize("grid", [(8,), [8], (8, 1), lambda p: (triton.cdiv(p["n"], p["BLOCK"]),)])
-def test_grids(add, vectors, grid) -> None:
-    x, y, z = vectors
-    add[grid](x, y, z, N, BLOCK=128)
-    assert torch.equal(z, x + y)
-    assert add.last_launch.grid == (8, 1, 1)
-
-
 def test_numpy_arrays_and_tensors_mix(add) -> None:
     x = np.arange(100, dtype=np.float32)
     z = torch.zeros(100)
@@ -122,10 +114,11 @@ def test_tensors_in_two_places_are_refused(add, vectors, messages: SnapshotAsser
     assert line.startswith("def add(")
 
 
-def test_tensors_without_memory_are_refused(add) -> None:
+def test_tensors_without_memory_are_refused(add, messages: SnapshotAssertion) -> None:
     x = torch.empty(N, device="meta")
-    with pytest.raises(ArgumentError, match="x_ptr on meta; y_ptr on meta; z_ptr on meta"):
+    with pytest.raises(ArgumentError, match="x_ptr") as refused:
         add[(8,)](x, x, x, N, BLOCK=128)
+    assert refused.value == messages
 
 
 def test_warmup_compiles_for_the_target_and_runs_nothing(add) -> None:
@@ -191,9 +184,10 @@ def test_hooks_of_an_autotuner_see_tensors_where_arrays_were_given() -> None:
     assert total[0] == N
 
 
-def test_a_tuned_parameter_must_not_be_given() -> None:
-    with pytest.raises(ArgumentError, match="BLOCK of 'count' comes from the autotuner"):
+def test_a_tuned_parameter_must_not_be_given(messages: SnapshotAssertion) -> None:
+    with pytest.raises(ArgumentError, match="count") as refused:
         kernellab.run(launched.count, (16,), torch.zeros(1, dtype=torch.int32), N, BLOCK=64)
+    assert refused.value == messages
 
 
 def test_pruned_configs_are_not_taken() -> None:
@@ -218,12 +212,14 @@ def test_a_named_config_is_taken(capsys) -> None:
 
 
 @pytest.mark.parametrize("config", [2, -1, True, "first"])
-def test_a_config_that_is_not_there(config) -> None:
-    with pytest.raises(ArgumentError, match="'count' has no config") as caught:
+def test_a_config_that_is_not_there(config, messages: SnapshotAssertion) -> None:
+    with pytest.raises(ArgumentError, match="count") as caught:
         kernellab.run(fresh_count(), (8,), torch.zeros(1, dtype=torch.int32), N, config=config)
+    assert caught.value == messages
     assert "1: BLOCK: 128" in caught.value.advice
-    with pytest.raises(ArgumentError, match="'add' is not autotuned"):
+    with pytest.raises(ArgumentError, match="add") as refused:
         kernellab.run(launched.add, (8,), config=0)
+    assert refused.value == messages
 
 
 def test_a_choice_without_timing_does_not_reach_a_gpu(monkeypatch) -> None:
@@ -372,14 +368,15 @@ def test_an_autotuned_launch_on_the_gpu_is_tuned_by_triton() -> None:
 
 
 @needs_gpu
-def test_one_kernel_on_cpu_and_gpu(add) -> None:
+def test_one_kernel_on_cpu_and_gpu(add, messages: SnapshotAssertion) -> None:
     x = torch.rand(N)
     on_cpu, on_gpu = torch.empty(N), torch.empty(N, device="cuda")
     add[(8,)](x, x, on_cpu, N, BLOCK=128)
     add[(8,)](x.cuda(), x.cuda(), on_gpu, N, BLOCK=128)
     assert torch.equal(on_cpu, on_gpu.cpu())
-    with pytest.raises(ArgumentError, match="x_ptr on cpu; y_ptr on cuda"):
+    with pytest.raises(ArgumentError, match="x_ptr") as refused:
         add[(8,)](x, x.cuda(), on_cpu, N, BLOCK=128)
+    assert refused.value == messages
 
 
 def test_without_any_tensor_the_machine_decides(add, monkeypatch) -> None:

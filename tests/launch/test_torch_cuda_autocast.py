@@ -144,7 +144,7 @@ def test_a_torch_without_headers_is_refused(gpu: None, monkeypatch: pytest.Monke
     autocast_kernels.policies.cache_clear()
     autocast_kernels._register.cache_clear()
     try:
-        with pytest.raises(UnsupportedOperation, match=r"none\.h is missing"):
+        with pytest.raises(UnsupportedOperation, match=r"none\.h"):
             torch.autocast("cuda").__enter__()
     finally:
         torch.set_autocast_enabled("cuda", False)

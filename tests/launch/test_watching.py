@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -162,37 +163,31 @@ def test_a_launch_that_dies_says_line_and_lane(
     assert error.kernel == "scale"
 
 
-def test_a_fault_that_the_checker_does_not_find_is_told_so(
-    monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
+def fine() -> None:
+    """A GPU without a fault."""
+
+
+def full() -> None:
+    raise RuntimeError("out of memory")
+
+
+@pytest.mark.parametrize(
+    ("syncs", "error"),
+    [
+        pytest.param((fine, died), kernellab.GpuFault, id="a fault that no check finds"),
+        pytest.param((died,), kernellab.GpuFault, id="a fault of before"),
+        pytest.param((fine, full), RuntimeError, id="another error"),
+    ],
+)
+def test_a_launch_that_dies_with_nothing_found_is_told_so(
+    syncs: tuple[Callable[[], None], ...],
+    error: type[Exception],
+    monkeypatch: pytest.MonkeyPatch,
+    messages: SnapshotAssertion,
 ) -> None:
-    syncs = iter([lambda: None, died])
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: next(syncs)())
-    with kernellab.guarded_launches(), pytest.raises(kernellab.GpuFault) as refused:
-        launch(on_gpu(), (1, 1, 1), torch.ones(16), torch.zeros(16), 16, 2, 16)
-    assert refused.value == messages
-
-
-def test_a_fault_of_before_is_no_launchs(
-    monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
-) -> None:
-    monkeypatch.setattr(torch.cuda, "synchronize", died)
-    with (
-        kernellab.guarded_launches(),
-        pytest.raises(kernellab.GpuFault, match="GPU") as refused,
-    ):
-        launch(on_gpu(), (1, 1, 1), torch.ones(16), torch.zeros(16), 16, 2, 16)
-    assert refused.value == messages
-
-
-def test_other_errors_stay_what_they_are(
-    monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
-) -> None:
-    def full() -> None:
-        raise RuntimeError("out of memory")
-
-    syncs = iter([lambda: None, full])
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: next(syncs)())
-    with kernellab.guarded_launches(), pytest.raises(RuntimeError) as refused:
+    left = iter(syncs)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: next(left)())
+    with kernellab.guarded_launches(), pytest.raises(error) as refused:
         launch(on_gpu(), (1, 1, 1), torch.ones(16), torch.zeros(16), 16, 2, 16)
     assert refused.value == messages
 

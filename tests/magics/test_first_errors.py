@@ -23,18 +23,17 @@ def lab(notebook: StartNotebook) -> NotebookSession:
 @pytest.mark.slow
 @NO_GPU
 @pytest.mark.parametrize("cell", ["x.cuda()", 'torch.zeros(3, device="cuda")'])
-def test_without_a_gpu(lab, cell):
-    assert "Leave out .cuda()" in advice(lab, cell)
+def test_without_a_gpu(lab, cell, messages: SnapshotAssertion):
+    assert advice(lab, cell) == messages
 
 
 @pytest.mark.slow
 @NO_GPU
-def test_tensors_of_the_cpu_where_triton_launches_itself(lab):
+def test_tensors_of_the_cpu_where_triton_launches_itself(lab, messages: SnapshotAssertion):
     succeeds(lab, f"@triton.jit\n{PLAIN}")
     words = "Pointer argument (at 0) cannot be accessed from Triton (cpu tensor?)"
     told = advice(lab, f"def launched():\n    raise ValueError({words!r})\nlaunched()")
-    assert "Move it to the GPU, x.cuda()" in told
-    assert "%%tilekernel on the first line of the cell" in told
+    assert told == messages
 
 
 def test_a_forgotten_decorator(lab, messages: SnapshotAssertion):
@@ -50,11 +49,11 @@ def test_a_call_without_a_grid(lab):
     assert "scale[(programs,)](x, y,\n" in told or "scale[(programs,)](x, y," in told
 
 
-def test_a_call_of_a_tile_kernel_without_a_grid(lab):
+def test_a_call_of_a_tile_kernel_without_a_grid(lab, messages: SnapshotAssertion):
     succeeds(lab, f"%%tilekernel --no-compile\n@triton.jit\n{PLAIN}")
     outcome = lab.run("scale(x, y, BLOCK=16)")
     assert outcome.error == "NoGrid"
-    assert "scale[(programs,)](x_ptr, y_ptr, BLOCK=...)" in outcome.traceback
+    assert outcome.message == messages
     succeeds(lab, "scale[(1,)](x, y, BLOCK=16)")
 
 
@@ -70,9 +69,9 @@ def test_a_missing_import(lab, messages: SnapshotAssertion):
     assert advice(lab, "np.zeros(3)") == messages
 
 
-def test_a_slip_in_a_name(lab):
-    assert "Did you mean 'triton'?" in advice(lab, "trition.jit")
-    assert "Write tl.constexpr." in advice(lab, "constexpr")
+def test_a_slip_in_a_name(lab, messages: SnapshotAssertion):
+    assert advice(lab, "trition.jit") == messages
+    assert "tl.constexpr" in advice(lab, "constexpr")
 
 
 def test_what_is_asked_of_a_launch_and_of_a_kernel(lab, messages: SnapshotAssertion):

@@ -157,7 +157,6 @@ def test_compilation_error_points_into_the_helper(
     assert outcome.error == "CompileError"
     assert outcome.message == messages
     assert outcome.arrows == ["4: return tl.arange(0, BLOCK)"]
-    assert "Types assumed: x_ptr: *fp32" in outcome.message
 
 
 def test_compilation_error_of_a_launch_shows_launch_and_line(lab: NotebookSession) -> None:
@@ -201,20 +200,12 @@ def test_arguments(
 
 
 @pytest.mark.parametrize(
-    ("grid", "words"),
-    [
-        ("(-1,)", "must be from 1"),
-        ("(1, 1, 1, 1)", "(1, 1, 1, 1); it must be one to three sizes"),
-        ("()", "one to three sizes"),
-        ("(1.5,)", "1.5"),
-        ("'many'", "many"),
-        ("lambda meta: (-1,)", "must be from 1"),
-    ],
+    "grid", ["(-1,)", "(1, 1, 1, 1)", "()", "(1.5,)", "'many'", "lambda meta: (-1,)"]
 )
-def test_grids(lab: NotebookSession, grid: str, words: str) -> None:
+def test_grids(lab: NotebookSession, grid: str, messages: SnapshotAssertion) -> None:
     outcome = fails(lab, f"add[{grid}](x, y, z, 1000, BLOCK=128)")
     assert outcome.error == "GridError"
-    assert words in outcome.message
+    assert outcome.message == messages
     assert outcome.arrows[0].startswith("1: add[")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from tests.support.notebook_session import ADD, NotebookSession, StartNotebook
@@ -25,7 +26,7 @@ def lab(notebook: StartNotebook) -> NotebookSession:
 def test_a_launch(lab: NotebookSession) -> None:
     outcome = lab.run(f"%tileprofile {LAUNCH}")
     assert outcome.result is not None
-    assert "interpreter: not a GPU's time" in outcome.result["text/plain"]
+    assert "interpreter" in outcome.result["text/plain"]
     assert "tt.store" in outcome.result["text/html"]
     assert lab.ask("z.sum().item()") == "60.0"
 
@@ -42,9 +43,9 @@ def test_a_cell(lab: NotebookSession, tmp_path: Path) -> None:
     assert kernellab.load(file).table("count")["count"].iloc[0] == 3
 
 
-def test_what_means_nothing_is_refused(lab: NotebookSession) -> None:
-    assert "no launch is given" in lab.run("%tileprofile").message
-    assert "Did you mean '--context'" in lab.run("%%tileprofile --contxt python\n1").message
+def test_what_means_nothing_is_refused(lab: NotebookSession, messages: SnapshotAssertion) -> None:
+    assert lab.run("%tileprofile").message == messages
+    assert lab.run("%%tileprofile --contxt python\n1").message == messages
     outcome = lab.run("%%tileprofile --name broken\n1 / 0")
     assert outcome.error == "ZeroDivisionError"
     assert lab.ask("'broken' in dir()") == "False"
@@ -55,11 +56,11 @@ def test_tab_offers_the_options_of_each(lab: NotebookSession) -> None:
     assert "--context" in lab.complete("%%tileprofile --con")
 
 
-def test_why_a_launch_is_slow(lab: NotebookSession) -> None:
+def test_why_a_launch_is_slow(lab: NotebookSession, messages: SnapshotAssertion) -> None:
     card = lab.run(f"%tilediagnose --target sm_90 {LAUNCH}").card
     assert "launch-bound" in card["text/plain"]
-    assert "What costs most" in card["text/html"]
+    assert "costs most" in card["text/html"]
     lab.run("import kernellab\nwith kernellab.profile() as measured:\n    " + LAUNCH)
     assert "1 kernel diagnosed" in lab.run("%tilediagnose --of measured").card["text/plain"]
     assert "--target" in lab.complete("%tilediagnose --ta")
-    assert "no launch is given" in lab.run("%tilediagnose").message
+    assert lab.run("%tilediagnose").message == messages

@@ -240,22 +240,24 @@ def test_no_kernel_is_too_strange(name: str, target: str) -> None:
 
 def test_bad_input_says_what_is_wrong(messages: SnapshotAssertion) -> None:
     compilation = compile_entry(entry("vector_add"), "sm_90", "stages")
-    with pytest.raises(OptionError, match="compilation for sm_90"):
+    with pytest.raises(OptionError, match="sm_90") as refused:
         kernellab.diagnose(compilation, target="sm_80")
-    with pytest.raises(ArgumentError) as refused:
-        kernellab.diagnose(compilation, grid=(1,), nonsense=5)
     assert refused.value == messages
-    with pytest.raises(ArgumentError, match="has 5 parameters, got 6 values"):
+    with pytest.raises(ArgumentError) as caught:
+        kernellab.diagnose(compilation, grid=(1,), nonsense=5)
+    assert caught.value == messages
+    with pytest.raises(ArgumentError) as caught:
         kernellab.diagnose(compilation, 1, 2, 3, 4, 5, 6)
+    assert caught.value == messages
     with pytest.raises(OptionError) as option_error:
         kernellab.diagnose(compilation, counts=cast("Any", "yes"))
     assert option_error.value == messages
-    with pytest.raises(ArgumentError) as refused:
+    with pytest.raises(ArgumentError) as caught:
         kernellab.diagnose(compilation, counts=True)
-    assert refused.value == messages
-    with pytest.raises(ArgumentError) as refused:
+    assert caught.value == messages
+    with pytest.raises(ArgumentError) as caught:
         kernellab.diagnose(kernellab.diagnose(compilation), grid=(1,))
-    assert refused.value == messages
+    assert caught.value == messages
 
 
 def test_a_sweep_whose_best_is_at_the_edge_of_its_space_says_so() -> None:
@@ -308,7 +310,9 @@ def segment_sums(x_ptr, firsts_ptr, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + segment, tl.sum(total))
 
 
-def test_a_loop_whose_length_is_loaded_is_counted_where_the_values_are_at_hand() -> None:
+def test_a_loop_whose_length_is_loaded_is_counted_where_the_values_are_at_hand(
+    messages: SnapshotAssertion,
+) -> None:
     x, out = (torch.empty(size, device="meta") for size in (3_000_000, 10_000))
     firsts = torch.arange(10_001, dtype=torch.int32) * 300
     asked: dict[str, Any] = {"grid": (10_000,), "target": "sm_90", "BLOCK": 128}
@@ -320,8 +324,9 @@ def test_a_loop_whose_length_is_loaded_is_counted_where_the_values_are_at_hand()
     unknown = kernellab.diagnose(segment_sums, x, firsts.to("meta"), out, **asked)
     assert isinstance(unknown, Diagnosis)
     assert any("16 are assumed" in note for note in unknown.notes)
-    with pytest.raises(ArgumentError, match="nothing to count"):
+    with pytest.raises(ArgumentError) as refused:
         kernellab.diagnose(segment_sums, x, firsts, out, counts=True, **asked)
+    assert refused.value == messages
 
 
 @triton.jit
@@ -355,7 +360,7 @@ def test_a_copy_that_turns_its_tile_is_narrow_for_that_and_not_for_a_mask() -> N
     )
     assert isinstance(found, Diagnosis)
     narrow = [one for one in found if one.kind == "narrow-access"]
-    assert all("along the tile's other axis" in one.what for one in narrow)
+    assert all("other axis" in one.what for one in narrow)
     assert narrow
 
 

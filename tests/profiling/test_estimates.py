@@ -204,9 +204,12 @@ def test_what_has_no_source_is_left_out_and_said_to_be(vector: Any) -> None:
     assert [roof.name for roof in compilation.roofline(*arguments).memory] == ["L1", "DRAM"]
 
 
-def test_a_target_without_numbers_is_an_error_that_names_the_others() -> None:
-    with pytest.raises(TargetError, match=r"(?s)sm_99.*sm_90 \(H100, H200\)"):
+def test_a_target_without_numbers_is_an_error_that_names_the_others(
+    messages: SnapshotAssertion,
+) -> None:
+    with pytest.raises(TargetError, match="sm_99") as refused:
         gpu_of(kernellab.Target("cuda", "99"))
+    assert refused.value == messages
 
 
 @pytest.mark.parametrize(
@@ -264,10 +267,12 @@ def test_gpus_and_times_that_are_none(added: Any, vector: Any, messages: Snapsho
     with pytest.raises(OptionError, match="sm_80") as refused:
         added.estimate(*arguments, gpu="a100")
     assert refused.value == messages
-    with pytest.raises(OptionError, match="must be a time in microseconds"):
+    with pytest.raises(OptionError) as refused:
         added.roofline(*arguments, microseconds=-1)
-    with pytest.raises(ArgumentError, match="no parameter 'num_warps'"):
+    assert refused.value == messages
+    with pytest.raises(ArgumentError, match="num_warps") as caught:
         added.estimate(*arguments, num_warps=4)
+    assert caught.value == messages
 
 
 def test_targets_that_are_not_calibrated() -> None:

@@ -168,7 +168,7 @@ def test_another_occupancy_is_refused_unless_asked_for(
     gpu: FakeGpu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MarkedKernel, "programs_at_once", lambda _self: (4, 3))
-    with pytest.raises(UnsupportedOperation, match="holds 3 programs of 'doubled'") as caught:
+    with pytest.raises(UnsupportedOperation, match="3 programs of 'doubled'") as caught:
         profiled()
     assert "allow_occupancy_change=True" in caught.value.advice
     profile, _ = profiled(allow_occupancy_change=True)

@@ -202,12 +202,13 @@ def test_a_kernel_of_several_functions_is_refused(messages: SnapshotAssertion) -
     assert refused.value == messages
 
 
-def test_amds_gpus_are_refused() -> None:
+def test_amds_gpus_are_refused(messages: SnapshotAssertion) -> None:
     where = parse_target("gfx942")
     kernel, types, constants = CALLS["scan"]
     made = plain_kernel(kernel, bind(kernel, types, constants, where), where)
-    with pytest.raises(UnsupportedOperation, match="NVIDIA's GPUs, and gfx942 is another"):
+    with pytest.raises(UnsupportedOperation) as refused:
         marked_kernel(made, "lines", 64)
+    assert refused.value == messages
 
 
 # What a launch notes
@@ -292,4 +293,4 @@ def test_of_a_warp_specialized_kernel_the_default_warps_are_measured() -> None:
     order = sorted(range(len(made.module.marks)), key=lambda at: made.module.marks[at] is None)
     found = read(numpy.stack([noted(made.memory, [[(at, at) for at in order]] * 4)]), made.memory)
     profile = profile_of(Measured(special, (1, 1, 1), found, Perturbation(1.0, 1.0, "counted")))
-    assert any("its partitions have no marks" in one for one in profile.notes)
+    assert any("no marks" in one for one in profile.notes)

@@ -157,20 +157,25 @@ def test_the_card_and_the_flame_graph() -> None:
     assert made.tree().plot().svg().count("matmul") >= 1
 
 
-def test_what_means_nothing_is_refused() -> None:
+def test_what_means_nothing_is_refused(messages: SnapshotAssertion) -> None:
     made = made_profile()
-    with pytest.raises(OptionError, match=r"no metric 'tflop8/s'"):
+    with pytest.raises(OptionError, match="tflop8/s") as refused:
         made.table("tflop8/s")
-    with pytest.raises(OptionError, match="Did you mean"):
+    assert refused.value == messages
+    with pytest.raises(OptionError) as refused:
         made.table("cuont")
-    with pytest.raises(OptionError, match="must be a regular expression"):
+    assert refused.value == messages
+    with pytest.raises(OptionError) as refused:
         made.tree(include="(")
-    with pytest.raises(OptionError, match="metrics must name metrics"):
+    assert refused.value == messages
+    with pytest.raises(OptionError) as refused:
         made.table(metrics=5)
+    assert refused.value == messages
     with pytest.raises(OptionError, match="threshold"):
         made.tree(threshold="x")  # type: ignore[arg-type]
-    with pytest.raises(ArgumentError, match="compared with another"):
+    with pytest.raises(ArgumentError) as caught:
         made - 5  # type: ignore[operator]
+    assert caught.value == messages
     with pytest.raises(OptionError, match="no metrics"):
         made_profile(root=Scope("ROOT", "root")).plot()
 

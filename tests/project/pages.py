@@ -50,7 +50,7 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def pages() -> list[Path]:
-    """README.md and the pages of docs/, without the recipes, which test_recipes.py follows."""
+    """README.md and the pages of docs/, without the recipes for contributors."""
     pages = sorted((ROOT / "docs").rglob("*.md"))
     return [ROOT / "README.md", *(page for page in pages if page.parent.name != "contributing")]
 

@@ -346,6 +346,7 @@ def test_no_public_function_shares_a_modules_name() -> None:
 def test_every_exported_name_is_real_and_documented() -> None:
     for name in kernellab.__all__:
         thing = getattr(kernellab, name)
+        assert name in dir(kernellab)
         if name == "__version__":
             continue
         assert inspect.getdoc(thing), f"kernellab.{name} has no docstring"
@@ -371,18 +372,6 @@ def test_every_module_says_what_it_is_for() -> None:
 
 def test_the_version_is_said_once() -> None:
     assert kernellab.__version__ == PROJECT["version"] == importlib.metadata.version("kernellab")
-
-
-def test_importing_the_package_imports_nothing_heavy() -> None:
-    heavy = ["torch", "triton", "numpy", "pandas", "matplotlib", "IPython", "xdsl"]
-    program = (
-        f"import sys, kernellab, kernellab.cli.main; print([name for name in {heavy} if name in "
-        "sys.modules])"
-    )
-    printed = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert printed.stdout.strip() == "[]"
 
 
 # Dependencies: declared = used = explained

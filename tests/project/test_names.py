@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import torch
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.common.text import string_of_assembly, string_of_ir, value_name
@@ -187,17 +188,19 @@ def test_the_compilers_errors_name_the_line_in_any_path(
     assert (position.file, position.line) == (str(kernels.__file__), line_of(kernels, text))
 
 
-def test_a_path_that_ptxas_cannot_read_is_named(load: Load) -> None:
+def test_a_path_that_ptxas_cannot_read_is_named(load: Load, messages: SnapshotAssertion) -> None:
     """Its own limit: it takes the quote for the end of the name."""
     kernels = load('q"uote')
-    with pytest.raises(CompileError, match='ptxas reads no path that has a "'):
+    with pytest.raises(CompileError) as refused:
         kernellab.compile(kernels.scale, *TYPES, ΒLOCK=64, target="sm_90", record="stages")
+    assert refused.value == messages
 
 
-def test_a_path_that_is_no_text_is_named(load: Load) -> None:
+def test_a_path_that_is_no_text_is_named(load: Load, messages: SnapshotAssertion) -> None:
     kernels = load(os.fsdecode(b"caf\xe9"))
-    with pytest.raises(CompileError, match="the path of its file is not UTF-8") as caught:
+    with pytest.raises(CompileError) as caught:
         kernellab.run(kernels.scale, *launch(), ΒLOCK=64)
+    assert caught.value == messages
     str(caught.value).encode()  # so that a terminal can print it
 
 
@@ -248,10 +251,11 @@ def test_a_kernels_own_name_is_refused_in_tritons_words(load: Load) -> None:
         assert error.advice in str(error)
 
 
-def test_texts_of_prints_and_asserts(load: Load) -> None:
+def test_texts_of_prints_and_asserts(load: Load, messages: SnapshotAssertion) -> None:
     kernels = load("é")
-    with pytest.raises(KernelFault, match="device_assert failed: größer als é"):
+    with pytest.raises(KernelFault, match="device_assert") as refused:
         kernellab.run(kernels.asserting, *launch(), ΒLOCK=64, debug=True)
+    assert refused.value == messages
     with pytest.raises(CompileError, match="π is not an ascii string") as caught:
         kernellab.run(kernels.printing, *launch(), ΒLOCK=64)
     assert "write this one in ASCII" in caught.value.advice

@@ -516,10 +516,12 @@ def test_holders_of_many_elements(messages: SnapshotAssertion) -> None:
     with pytest.raises(LayoutError) as refused:
         layout.holders([[0, 0], [8, 1]])
     assert refused.value == messages
-    with pytest.raises(LayoutError, match=r"shape \(\.\.\., 2\), got int64 of shape \(1, 3\)"):
+    with pytest.raises(LayoutError) as refused:
         layout.holders([[0, 0, 0]])
-    with pytest.raises(LayoutError, match="got float64 of shape"):
+    assert refused.value == messages
+    with pytest.raises(LayoutError) as refused:
         layout.holders([[0.5, 0]])
+    assert refused.value == messages
     with pytest.raises(LayoutError) as refused:
         layout.holders(cast(Any, [[0, 0], [1]]))
     assert refused.value == messages
@@ -698,10 +700,12 @@ def test_what_a_layout_does_not_have(messages: SnapshotAssertion) -> None:
     with pytest.raises(LayoutError) as refused:
         layout.holders((16, 0))
     assert refused.value == messages
-    with pytest.raises(LayoutError, match=r"no element \(1,\)"):
+    with pytest.raises(LayoutError) as refused:
         layout.holders((1,))
-    with pytest.raises(LayoutError, match="has lane 0 to 31, got 32"):
+    assert refused.value == messages
+    with pytest.raises(LayoutError) as refused:
         layout.elements(lane=numpy.arange(30, 34))
+    assert refused.value == messages
     with pytest.raises(LayoutError) as refused:
         layout.holders(cast(Any, 5))
     assert refused.value == messages
@@ -842,7 +846,7 @@ def test_layouts_after_a_pass() -> None:
     assert any("nvidia_mma" in tile.encoding for tile in after["accumulator"])
 
 
-def test_a_name_that_was_optimized_away() -> None:
+def test_a_name_that_was_optimized_away(messages: SnapshotAssertion) -> None:
     compilation = of_corpus("histogram", "sm_90")
     runs = [run for run in compilation.passes if run.stage == "ttgir"]
     names = [set(compilation.layouts(run.label).names) for run in runs]
@@ -851,8 +855,9 @@ def test_a_name_that_was_optimized_away() -> None:
         pytest.skip("this version of Triton keeps every name of this kernel")
     assert gone == ["counts"]
     last = max(number for number, found in enumerate(names) if "counts" in found)
-    with pytest.raises(LayoutError, match=f"until {runs[last + 1].label} removed it: look at"):
+    with pytest.raises(LayoutError) as refused:
         compilation.layouts()["counts"]
+    assert refused.value == messages
     assert compilation.layouts(runs[last].label)["counts"]
 
 
@@ -871,8 +876,9 @@ def test_a_name_that_was_optimized_away_before_there_were_layouts(
 
 def test_a_name_that_never_was(messages: SnapshotAssertion) -> None:
     compilation = of_corpus("matmul", "sm_90")
-    with pytest.raises(LayoutError, match="Did you mean 'accumulator'"):
+    with pytest.raises(LayoutError, match="accumulator") as refused:
         compilation.layouts()["acumulator"]
+    assert refused.value == messages
     with pytest.raises(LayoutError) as refused:
         compilation.layouts()["K"]
     assert refused.value == messages

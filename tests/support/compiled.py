@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import linecache
+import re
 from typing import Any
 
+import pytest
+
 import kernellab
+from kernellab.compiler.pipeline import record_passes
 from kernellab.errors import SourcePosition
-from kernellab.records import Compilation
+from kernellab.records import Compilation, PassRun, StoredText
 from tests.corpus.loader import compile_entry, entry
 
 
@@ -29,3 +34,23 @@ def source_line(position: SourcePosition | None) -> str:
     """The text of the line that a position names."""
     assert position is not None
     return linecache.getline(position.file, position.line).strip()
+
+
+def plant(
+    monkeypatch: pytest.MonkeyPatch, user: str, label: str, pattern: str, replacement: str
+) -> None:
+    """Give a module that records passes other records: from a pass on, every module has one
+    operation that it should not have.
+    """
+
+    def with_mistake(*arguments: Any, **keywords: Any) -> tuple[PassRun, ...]:
+        passes = record_passes(*arguments, **keywords)
+        wrong = [one.label for one in passes].index(label)
+        return (*passes[:wrong], *map(made_wrong, passes[wrong:]))
+
+    def made_wrong(one: PassRun) -> PassRun:
+        text, count = re.subn(pattern, replacement, one.text.read(), count=1)
+        assert count == 1, f"nothing to plant in {one.label}"
+        return dataclasses.replace(one, text=StoredText(text))
+
+    monkeypatch.setattr(f"{user}.record_passes", with_mistake)

@@ -165,32 +165,30 @@ def rewritten(path: Path, **changes: object) -> Path:
     return path
 
 
-def test_a_file_of_a_later_version(
-    events: Events, tmp_path: Path, messages: SnapshotAssertion
-) -> None:
-    path = rewritten(events.trace().save(tmp_path / "trace"), version=2, kernellab="9.1")
-    with pytest.raises(ArchiveError) as refused:
-        kernellab.load(path)
-    assert refused.value == messages
-
-
 @pytest.mark.parametrize(
-    ("entry", "value", "told"),
+    ("entry", "value", "place"),
     [
-        ("places", [99], "places should be numbers below"),
-        ("steps", [[7, 1, [], {}, [], ""]], r"steps\[0\]\[0\] should be a number below"),
-        ("steps", [[0, 1, [], {"a": 999}, [], ""]], r"steps\[0\]\[3\].a should be a number below"),
-        ("facts", {}, "facts.kernel is missing"),
-        ("values", [{"kind": "tile", "digest": "", "dtype": "float31"}], "float31|shape"),
-        ("frames", "none", "frames should be a list"),
+        ("places", [99], "places"),
+        ("steps", [[7, 1, [], {}, [], ""]], "steps[0][0]"),
+        ("steps", [[0, 1, [], {"a": 999}, [], ""]], "steps[0][3].a"),
+        ("facts", {}, "facts.kernel"),
+        ("values", [{"kind": "tile", "digest": "", "dtype": "float31"}], "values[0]"),
+        ("frames", "none", "frames"),
     ],
 )
 def test_a_file_that_is_damaged_names_the_place(
-    events: Events, tmp_path: Path, entry: str, value: object, told: str
+    events: Events,
+    tmp_path: Path,
+    entry: str,
+    value: object,
+    place: str,
+    messages: SnapshotAssertion,
 ) -> None:
     path = rewritten(events.trace().save(tmp_path / "trace"), **{entry: value})
-    with pytest.raises(ArchiveError, match=f"is damaged: .*({told})"):
+    with pytest.raises(ArchiveError) as refused:
         kernellab.load(path)
+    assert place in str(refused.value)
+    assert refused.value == messages
 
 
 def test_other_zip_files_and_no_file(tmp_path: Path, messages: SnapshotAssertion) -> None:

@@ -103,12 +103,14 @@ def test_beyond_the_room_it_is_said_since_when_memory_is_not_known(
     assert not trace.memory("out_ptr", FIRST_STORE - 1).any()
     assert (trace.memory("count_ptr", ATOMIC - 1) == 1).all()
     for step in (FIRST_STORE, -1):
-        with pytest.raises(NotRecorded, match=f"what step {FIRST_STORE} wrote") as caught:
+        with pytest.raises(NotRecorded) as caught:
             trace.memory("out_ptr", step)
+        assert caught.value == messages
         assert f"trace.memory('out_ptr', {FIRST_STORE - 1})" in caught.value.advice
         assert f"exact_bytes={SIZE * 4}" in caught.value.advice
-    with pytest.raises(NotRecorded, match=f"what step {ATOMIC} wrote"):
+    with pytest.raises(NotRecorded) as refused:
         trace.diff({"count_ptr": torch.zeros(SIZE)})
+    assert refused.value == messages
     with pytest.raises(NotRecorded) as refused:
         _ = trace[ATOMIC].accesses[0].elements
     assert refused.value == messages
@@ -139,4 +141,4 @@ def test_the_option_that_the_error_names_keeps_it() -> None:
 def test_a_window_after_what_was_not_kept_says_so() -> None:
     view = still_view(trace_of(), LAST_STORE, 2)
     assert view.first == LAST_STORE - 1
-    assert any(f"From step {FIRST_STORE} on it is not known" in note for note in view.notes)
+    assert any(f"step {FIRST_STORE}" in note for note in view.notes)

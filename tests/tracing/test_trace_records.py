@@ -103,9 +103,10 @@ def test_all_variables_at_a_step_forwards_and_backwards(trace: Trace) -> None:
         )
 
 
-def test_a_variable_that_is_not_there_yet(trace: Trace) -> None:
-    with pytest.raises(NoSuchVariable, match="total has no variable 'x' after step 1"):
+def test_a_variable_that_is_not_there_yet(trace: Trace, messages: SnapshotAssertion) -> None:
+    with pytest.raises(NoSuchVariable) as refused:
         _ = trace.at(1).x
+    assert refused.value == messages
     assert "x" not in trace.at(1)
     assert "x" in trace.at(2)
     assert not hasattr(trace.at(0), "k")
@@ -127,12 +128,13 @@ def test_a_step_that_does_not_exist(trace: Trace) -> None:
     assert trace.at(-1).step.number == 17
 
 
-def test_memory_at_a_step(trace: Trace) -> None:
+def test_memory_at_a_step(trace: Trace, messages: SnapshotAssertion) -> None:
     numpy.testing.assert_array_equal(trace.memory("z_ptr", 0), numpy.zeros(8))
     numpy.testing.assert_array_equal(trace.memory("z_ptr"), [*expected_acc(3)[:7], 0])
     numpy.testing.assert_array_equal(trace.memory("x_ptr"), numpy.arange(24))
-    with pytest.raises(ArgumentError, match=r"is called 'zptr'.*\n.*Did you mean 'z_ptr'"):
+    with pytest.raises(ArgumentError, match="zptr") as refused:
         trace.memory("zptr")
+    assert refused.value == messages
 
 
 # Search
@@ -151,12 +153,13 @@ def test_find_goes_both_ways(trace: Trace) -> None:
     assert trace.find(lambda v: numpy.isnan(v.acc).any()) is None
 
 
-def test_find_of_a_name_that_nobody_has(trace: Trace) -> None:
-    with pytest.raises(ArgumentError, match=r"has no variable 'ac'.*\n.*Did you mean 'acc'"):
+def test_find_of_a_name_that_nobody_has(trace: Trace, messages: SnapshotAssertion) -> None:
+    with pytest.raises(ArgumentError) as refused:
         trace.find(lambda v: v.ac.any())
+    assert refused.value == messages
 
 
-def test_history_is_every_value_in_turn(trace: Trace) -> None:
+def test_history_is_every_value_in_turn(trace: Trace, messages: SnapshotAssertion) -> None:
     history = trace.history("acc")
     assert [change.step and change.step.line for change in history] == [2, 5, 5, 5]
     for turns, change in enumerate(history):
@@ -164,8 +167,9 @@ def test_history_is_every_value_in_turn(trace: Trace) -> None:
     table = history.table()
     assert list(table["high"]) == [expected_acc(turns).max() for turns in range(4)]
     assert list(trace.history("v")[0].value) == list(range(8))
-    with pytest.raises(ArgumentError, match="Did you mean 'acc'"):
+    with pytest.raises(ArgumentError, match="acc") as refused:
         trace.history("accu")
+    assert refused.value == messages
 
 
 # Difference
@@ -239,7 +243,7 @@ def test_diff_allows_for_coarser_types(tmp_path: Path) -> None:
     assert ours.diff(theirs, rtol=0.0, atol=0.0).name == "x"
 
 
-def test_diff_with_what_another_launch_left(trace: Trace) -> None:
+def test_diff_with_what_another_launch_left(trace: Trace, messages: SnapshotAssertion) -> None:
     right = expected_acc(3).astype(numpy.float32)
     assert not trace.diff({"z_ptr": right})  # the last element was masked off
     right[2] = -1
@@ -249,8 +253,9 @@ def test_diff_with_what_another_launch_left(trace: Trace) -> None:
     assert found.step.line == 6
     with pytest.raises(ArgumentError, match="shape"):
         trace.diff({"z_ptr": right[:4]})
-    with pytest.raises(ArgumentError, match="Did you mean 'z_ptr'"):
+    with pytest.raises(ArgumentError, match="z_ptr") as refused:
         trace.diff({"zz_ptr": right})
+    assert refused.value == messages
 
 
 @pytest.mark.parametrize("other", [5, torch.zeros(4)], ids=["a number", "a tensor"])
@@ -281,8 +286,9 @@ def test_a_condition_gives_one_truth_value(trace: Trace, messages: SnapshotAsser
             trace.find(condition)
         assert caught.value == messages
         assert caught.value.position == trace[2].position
-    with pytest.raises(ArgumentError, match="the condition raised ValueError: mine") as caught:
+    with pytest.raises(ArgumentError) as caught:
         trace.find(_fails)
+    assert caught.value == messages
     assert isinstance(caught.value.__cause__, ValueError)
 
 
@@ -358,7 +364,9 @@ def test_equal_values_are_kept_once() -> None:
     assert len(list(store.distinct())) == 2
 
 
-def test_a_value_that_was_a_summary_is_kept_whole_when_memory_needs_it() -> None:
+def test_a_value_that_was_a_summary_is_kept_whole_when_memory_needs_it(
+    messages: SnapshotAssertion,
+) -> None:
     store = ValueStore(largest=8, memory=100)
     tile, other = numpy.arange(6.0), numpy.arange(7.0)
     first = store.add(tile)
@@ -369,8 +377,9 @@ def test_a_value_that_was_a_summary_is_kept_whole_when_memory_needs_it() -> None
     pending = store.add(other)
     assert store.add(other, whole=True) == pending
     assert not store[pending].is_exact  # 48 of the 100 bytes are gone, and it has 56
-    with pytest.raises(NotRecorded, match=r"float64\[7\], 0 .. 6, 56 bytes"):
+    with pytest.raises(NotRecorded) as refused:
         store[pending].exact()
+    assert refused.value == messages
     small = numpy.arange(6)
     assert store.add(small) == store.add(small, whole=True)
     assert store[store.add(small)].is_exact

@@ -108,7 +108,7 @@ def test_values_of_wrong_types_drop_their_configs_and_no_others(
         "", "fault", "fault", "compile error", "fault", "fault", "", "",
     ]  # fmt: skip
     assert table["why"][1].startswith("the grid function raised TypeError")
-    assert "power of 2" in table["why"][3]
+    assert "power of" in table["why"][3]
     table = swept(space=[{"BLOCK": 64, "num_warps": number} for number in (4, 3, "4")]).table
     assert list(table["dropped"]) == ["", "compile error", "compile error"]
     assert "num_warps" in table["why"][2]
@@ -183,9 +183,12 @@ def test_a_kernel_that_works_in_place_starts_from_the_same_each_time() -> None:
     assert not x.any()
 
 
-def test_a_grid_that_fails_for_every_config_is_an_error_and_no_table_of_faults() -> None:
-    with pytest.raises(ArgumentError, match=r"raised TypeError(.|\n)*for all 3 configs"):
+def test_a_grid_that_fails_for_every_config_is_an_error_and_no_table_of_faults(
+    messages: SnapshotAssertion,
+) -> None:
+    with pytest.raises(ArgumentError) as refused:
         swept(the_grid=lambda **one: (one["n"],), space={"BLOCK": [16, 32, 64]})
+    assert refused.value == messages
 
 
 def test_one_second_is_no_seconds(messages: SnapshotAssertion) -> None:

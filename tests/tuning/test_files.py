@@ -161,10 +161,9 @@ def test_parts_that_are_none_are_named(tmp_path, messages: SnapshotAssertion) ->
     (one,) = data["tunings"]
     one["source"]["modules"] = {"mylib": 5}
     file.write_text(json.dumps(data))
-    with pytest.raises(
-        ArchiveError, match=r"is damaged: tunings\[0\]\.source\.modules\.mylib should be a text"
-    ):
+    with pytest.raises(ArchiveError) as refused:
         kernellab.Tuning.load(file)
+    assert refused.value == messages
     one["source"]["modules"] = {}
     one["trials"][0]["constants"] = {"DTYPE": {"dtype": "fp17"}}
     file.write_text(json.dumps(data))
@@ -173,17 +172,16 @@ def test_parts_that_are_none_are_named(tmp_path, messages: SnapshotAssertion) ->
     assert refused.value == messages
 
 
-@pytest.mark.parametrize(
-    ("time", "words"), [(1e-300, "at least 1e-12 ms"), (1e290, "not above 1e\\+15")]
-)
-def test_times_of_no_clock_are_refused(tmp_path, time: float, words: str) -> None:
+@pytest.mark.parametrize("time", [1e-300, 1e290])
+def test_times_of_no_clock_are_refused(tmp_path, time: float, messages: SnapshotAssertion) -> None:
     file = saved(tmp_path)
     data = json.loads(file.read_text())
     timing = {"median": time, "lower": time, "upper": time, "fastest": time}
     data["tunings"][0]["trials"][0]["timing"] = {**timing, "runs": 3, "method": "events"}
     file.write_text(json.dumps(data))
-    with pytest.raises(ArchiveError, match=rf"timing\.median should be a .*{words}"):
+    with pytest.raises(ArchiveError, match=r"timing\.median") as refused:
         kernellab.Tuning.load(file)
+    assert refused.value == messages
 
 
 def test_sweeps_of_two_kernels_are_not_put_together(tmp_path, messages: SnapshotAssertion) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kernellab.common import system
+from tests.support.python_processes import is_running
 
 SWEEP = textwrap.dedent("""
     import torch, kernellab
@@ -36,14 +37,6 @@ def children(process: int) -> list[int]:
     """Of all threads of a process."""
     lists = Path(f"/proc/{process}/task").glob("*/children")
     return [int(one) for each in lists for one in each.read_text().split()]
-
-
-def is_running(process: int) -> bool:
-    try:
-        status = Path(f"/proc/{process}/stat").read_text()
-    except OSError:
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"
 
 
 def wait_until(true, seconds: float = 120.0) -> None:

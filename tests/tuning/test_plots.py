@@ -274,8 +274,9 @@ def test_sweeps_of_one_launch_are_put_together_and_other_gpus_refused(
     with pytest.raises(ArgumentError, match="NVIDIA") as refused:
         left.merged(sweep(machine=replace(MACHINE, gpu="NVIDIA A100")))
     assert refused.value == messages
-    with pytest.raises(ArgumentError, match=r"differ in their key: \{'n': 1000\} and \{'n': 5\}"):
+    with pytest.raises(ArgumentError) as refused:
         left.merged(sweep(key={"n": 5}))
+    assert refused.value == messages
     newer = left.merged(sweep(machine=replace(MACHINE, triton="3.7.1")))
     assert newer.notes[0] == messages
 
@@ -316,8 +317,9 @@ def test_the_last_sweep_of_a_key_counts_and_gpus_are_never_mixed(
     with pytest.raises(ArgumentError, match="NVIDIA") as refused:
         kernellab.Tunings([of(100, 32), other]).apply(double)
     assert refused.value == messages
-    with pytest.raises(ArgumentError, match="no config of 'double' was timed"):
+    with pytest.raises(ArgumentError, match="double") as refused:
         kernellab.Tunings([untimed]).apply(double)
+    assert refused.value == messages
     with pytest.raises(ArgumentError, match="double") as refused:
         replace(untimed, trials=()).apply(double)
     assert refused.value == messages

@@ -220,7 +220,7 @@ def test_evidence_of_another_kernel_is_refused(messages: SnapshotAssertion) -> N
     assert profile_error.value == messages
 
 
-def test_evidence_of_an_earlier_definition_is_refused() -> None:
+def test_evidence_of_an_earlier_definition_is_refused(messages: SnapshotAssertion) -> None:
     subject = case.checked().subject
     assert subject is not None
     edited = dataclasses.replace(subject, source=subject.source.replace("i < n", "i <= n"))
@@ -229,15 +229,19 @@ def test_evidence_of_an_earlier_definition_is_refused() -> None:
     others = [dataclasses.replace(subject, definition=place) for place in (moved, lower)]
     for earlier in (edited, *others):
         for evidence in (case.checked(), case.counted()):
-            with pytest.raises(ArgumentError, match="another definition of 'thinned'") as caught:
+            with pytest.raises(ArgumentError, match="thinned") as caught:
                 show(case.compilation(), dataclasses.replace(evidence, subject=earlier))
-            assert "Run it again" in caught.value.advice
+            assert caught.value == messages
+            assert "again" in caught.value.advice
 
 
-def test_accesses_of_another_compilation_are_refused_and_what_differs_is_said() -> None:
+def test_accesses_of_another_compilation_are_refused_and_what_differs_is_said(
+    messages: SnapshotAssertion,
+) -> None:
     wider = compiled(evidenced.thinned, **case.launch(step=2), num_warps=8, record="stages")
-    with pytest.raises(ArgumentError, match="another compilation of 'thinned'") as caught:
+    with pytest.raises(ArgumentError, match="thinned") as caught:
         show(wider, case.counted())
+    assert caught.value == messages
     assert "constant of STEP: 4, and here 2" in caught.value.problem
     assert "num_warps=4, and here num_warps=8" in caught.value.problem
     assert side_of(wider, case.checked()).notes, "findings are of the kernel"
@@ -264,7 +268,7 @@ def test_what_is_no_evidence_is_refused(messages: SnapshotAssertion) -> None:
     with pytest.raises(ArgumentError) as caught:
         show(case.compilation(), 3)
     assert caught.value == messages
-    with pytest.raises(ArgumentError, match="The view of RegisterLayout takes no evidence"):
+    with pytest.raises(ArgumentError) as refused:
         show(
             kernellab.Layout.blocked(
                 shape=(32,),
@@ -275,6 +279,7 @@ def test_what_is_no_evidence_is_refused(messages: SnapshotAssertion) -> None:
             ),
             case.checked(),
         )
+    assert refused.value == messages
 
 
 # Two compilations, and the still
@@ -310,12 +315,11 @@ def test_the_still_lists_findings_and_the_largest_numbers() -> None:
     view = show(case.compilation(), case.checked(), case.counted(), case.profiled())
     (finding,) = case.checked()
     for text in (repr(view), view.still_html()):
-        assert "Findings and measurements" in text
         assert finding.advice.splitlines()[0] in text or "&#x27;" in text
         assert "measured on NVIDIA H200 by Nsight Compute" in text
     load = next(one for one in case.counted() if one.action == "load")
     assert re.search(rf"sectors +{case.line_of('# strided')} +{load.sectors:,} ", repr(view))
-    assert "Findings and measurements" not in repr(show(case.compilation()))
+    assert "measured on" not in repr(show(case.compilation()))
 
 
 def test_words_with_html_are_text() -> None:

@@ -310,11 +310,13 @@ def test_what_no_view_shows_is_an_error_with_what_is(messages: SnapshotAssertion
         kernellab.show(3)
     assert caught.value == messages
     assert "kernellab.compile" in caught.value.advice
-    with pytest.raises(ArgumentError, match="add is a kernel") as caught:
+    with pytest.raises(ArgumentError) as caught:
         kernellab.show(basic.add)
+    assert caught.value == messages
     assert "%tileir add" in caught.value.advice
-    with pytest.raises(OptionError, match="The view of Compilation takes no 'to'"):
+    with pytest.raises(OptionError) as refused:
         kernellab.show(of_corpus("matmul", "sm_90"), to=3)
+    assert refused.value == messages
 
 
 def test_a_record_without_a_view_is_shown_as_its_card() -> None:

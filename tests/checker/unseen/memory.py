@@ -47,7 +47,7 @@ def _paged_ref(launch):
     return {4: torch.stack(o)}
 
 
-twins(lambda: _paged(False), lambda: _paged(True), _paged_ref)
+twins(_paged, _paged_ref)
 
 
 # implicit-GEMM convolution: padding not looked at vertically
@@ -70,11 +70,7 @@ def conv_ig(x, w, y, H, W, OH, OW, C: tl.constexpr, K: tl.constexpr, R: tl.const
     tl.store(y + kk[None, :] * (OH * OW) + px[:, None], acc, (px < OH * OW)[:, None])
 
 
-def _cv(ok):
-    return call(conv_ig, (3,), torch.randn(2, 6, 7), torch.randn(4, 2, 3, 3), torch.empty(4, 6, 7), 6, 7, 6, 7, C=2, K=4, R=3, PAD=1, BP=16, OK=ok)
-
-
-twins(lambda: _cv(False), lambda: _cv(True),
+twins(lambda ok: call(conv_ig, (3,), torch.randn(2, 6, 7), torch.randn(4, 2, 3, 3), torch.empty(4, 6, 7), 6, 7, 6, 7, C=2, K=4, R=3, PAD=1, BP=16, OK=ok),
      lambda launch: {2: torch.conv2d(launch.args[0][None], launch.args[1], padding=1)[0]})
 
 
@@ -89,11 +85,7 @@ def cat_all(srcs, sizes, dst, B: tl.constexpr, OK: tl.constexpr):
         base += n
 
 
-def _ca(ok):
-    return call(cat_all, (1,), (torch.randn(9), torch.randn(5), torch.randn(7)), (9, 5, 7), torch.empty(27 if not ok else 21), B=16, OK=ok)
-
-
-twins(lambda: _ca(False), lambda: _ca(True), lambda launch: {2: torch.cat(launch.args[0])})
+twins(lambda ok: call(cat_all, (1,), (torch.randn(9), torch.randn(5), torch.randn(7)), (9, 5, 7), torch.empty(27 if not ok else 21), B=16, OK=ok), lambda launch: {2: torch.cat(launch.args[0])})
 
 
 # overlapping windows are fine; reading a stride too many is not
@@ -110,7 +102,7 @@ def _uf(n):
     return call(unfold_dot, (2,), base.as_strided((17, 4), (2, 1)), torch.randn(4), torch.zeros(20), n, 2, TAPS=4, B=16)
 
 
-twins(lambda: _uf(19), lambda: _uf(17),
+twins(lambda ok: _uf(17 if ok else 19),
      lambda launch: {2: torch.cat([launch.args[0] @ launch.args[1], torch.zeros(3)])})
 
 
@@ -126,11 +118,7 @@ def rolling(keys, heads, o, P: tl.constexpr, B: tl.constexpr, OK: tl.constexpr):
     tl.store(o + i, tl.load(heads + h))
 
 
-def _ro(ok):
-    return call(rolling, (1,), torch.arange(1, 17, dtype=torch.int32) * 44497, torch.arange(101.), torch.empty(16), P=101, B=16, OK=ok)
-
-
-twins(lambda: _ro(False), lambda: _ro(True),
+twins(lambda ok: call(rolling, (1,), torch.arange(1, 17, dtype=torch.int32) * 44497, torch.arange(101.), torch.empty(16), P=101, B=16, OK=ok),
      lambda launch: {2: launch.args[1][(launch.args[0].long() * 48271) % 101]})
 
 
@@ -146,11 +134,7 @@ def pick(score, weight, rows, out, B: tl.constexpr, OK: tl.constexpr):
     tl.store(out, tl.load(rows + j))
 
 
-def _pk(ok):
-    return call(pick, (1,), torch.tensor([100_000, 3, 40_000, 2], dtype=torch.int32), torch.tensor([30_000, 5, 6, 7], dtype=torch.int32), torch.arange(4.), torch.empty(1), B=4, OK=ok)
-
-
-twins(lambda: _pk(False), lambda: _pk(True), lambda launch: {3: torch.zeros(1)})
+twins(lambda ok: call(pick, (1,), torch.tensor([100_000, 3, 40_000, 2], dtype=torch.int32), torch.tensor([30_000, 5, 6, 7], dtype=torch.int32), torch.arange(4.), torch.empty(1), B=4, OK=ok), lambda launch: {3: torch.zeros(1)})
 
 
 # the ghost cells of a scratch row
@@ -180,7 +164,7 @@ def _he_ref(launch):
     return {2: u}
 
 
-twins(lambda: _he(False), lambda: _he(True), _he_ref)
+twins(_he, _he_ref)
 
 
 # atomic maximum over memory that no one has set
@@ -196,11 +180,7 @@ def colmax(x, m, M, N, BM: tl.constexpr, BN: tl.constexpr, SET: tl.constexpr):
         tl.atomic_max(m + c, tl.max(v, 0), c < N)  # fault: uninitialized-read
 
 
-def _cm(ok):
-    return call(colmax, (2,), torch.randn(9, 20), kernellab.uninitialized(torch.zeros(20)), 9, 20, BM=4, BN=16, SET=ok)
-
-
-twins(lambda: _cm(False), lambda: _cm(True), lambda launch: {1: launch.args[0].amax(0)})
+twins(lambda ok: call(colmax, (2,), torch.randn(9, 20), kernellab.uninitialized(torch.zeros(20)), 9, 20, BM=4, BN=16, SET=ok), lambda launch: {1: launch.args[0].amax(0)})
 
 
 # upsampling by two writes only even rows
@@ -215,11 +195,7 @@ def upsample(x, y, H, W, BW: tl.constexpr, OK: tl.constexpr):
         tl.store(line + 2 * w + 1, v, w < W)
 
 
-def _up(ok):
-    return call(upsample, (2, 3), torch.randn(3, 20), torch.empty(6, 40), 3, 20, BW=16, OK=ok, outputs=["y"])
-
-
-twins(lambda: _up(False), lambda: _up(True),
+twins(lambda ok: call(upsample, (2, 3), torch.randn(3, 20), torch.empty(6, 40), 3, 20, BW=16, OK=ok, outputs=["y"]),
      lambda launch: {1: launch.args[0].repeat_interleave(2, 0).repeat_interleave(2, 1)})
 
 
@@ -236,7 +212,7 @@ def _da(cols):
     return call(desc_add, (2, cols), *blocks, BM=16, BN=16, outputs="dc")
 
 
-twins(lambda: _da(2), lambda: _da(3), lambda launch: {2: launch.args[0].base + launch.args[1].base})
+twins(lambda ok: _da(3 if ok else 2), lambda launch: {2: launch.args[0].base + launch.args[1].base})
 
 
 # a product over masked lanes
@@ -256,11 +232,7 @@ def _mul(a, b):
     return a * b
 
 
-def _cpp(ok):
-    return call(cumprod_all, (1,), torch.rand(11) + 0.5, torch.empty(11), 11, B=16, OK=ok)
-
-
-twins(lambda: _cpp(False), lambda: _cpp(True), lambda launch: {1: launch.args[0].flip(0).cumprod(0).flip(0)})
+twins(lambda ok: call(cumprod_all, (1,), torch.rand(11) + 0.5, torch.empty(11), 11, B=16, OK=ok), lambda launch: {1: launch.args[0].flip(0).cumprod(0).flip(0)})
 
 
 # sort with open lanes; the twin's load is open but hidden by the store's mask
@@ -274,11 +246,7 @@ def sort_row(x, y, n, B: tl.constexpr, OK: tl.constexpr):
     tl.store(y + tl.program_id(0) * n + i, tl.sort(v), i < n)
 
 
-def _so(ok):
-    return call(sort_row, (1,), torch.randn(10), torch.empty(10), 10, B=16, OK=ok)
-
-
-twins(lambda: _so(False), lambda: _so(True), lambda launch: {1: launch.args[0].sort().values})
+twins(lambda ok: call(sort_row, (1,), torch.randn(10), torch.empty(10), 10, B=16, OK=ok), lambda launch: {1: launch.args[0].sort().values})
 
 
 @triton.jit
@@ -298,7 +266,7 @@ def _tk(tie):
     return call(topk_mask, (1,), x, torch.empty(4), K=4, B=16, LIM=4)
 
 
-twins(lambda: _tk(True), lambda: _tk(False), lambda launch: {1: launch.args[0].sort(descending=True).values[:4]})
+twins(lambda ok: _tk(not ok), lambda launch: {1: launch.args[0].sort(descending=True).values[:4]})
 
 
 # hint on a pointer, in bytes
@@ -316,7 +284,7 @@ def _vp(off):
     return call(vec_ptr, (1,), x, torch.empty(16), off, B=16)
 
 
-twins(lambda: _vp(6), lambda: _vp(8), lambda launch: {1: launch.args[0][8:24]})
+twins(lambda ok: _vp(8 if ok else 6), lambda launch: {1: launch.args[0][8:24]})
 
 
 # contiguity after a permuted index
@@ -332,7 +300,7 @@ def _sx(sw):
     return call(swap_cols, (1,), torch.randn(4, 16), torch.empty(4, 16), 4, 16, BM=4, BN=16, SW=sw)
 
 
-twins(lambda: _sx(2), lambda: _sx(4), lambda launch: {1: launch.args[0][:, torch.arange(16) ^ 4]})
+twins(lambda ok: _sx(4 if ok else 2), lambda launch: {1: launch.args[0][:, torch.arange(16) ^ 4]})
 
 
 @triton.jit
@@ -348,4 +316,4 @@ def _bd(extra):
     return call(batched_desc, (3,), base.as_strided((3, 8, 16), (128 + extra, 16, 1)), torch.empty(3, 8), 3, 8, 16, 128 + extra, 16, BM=8, BN=16)
 
 
-twins(lambda: _bd(4), lambda: _bd(8), lambda launch: {1: launch.args[0].float().sum(2)})
+twins(lambda ok: _bd(8 if ok else 4), lambda launch: {1: launch.args[0].float().sum(2)})

@@ -29,11 +29,7 @@ def streamk(a, y, total, TILE: tl.constexpr, PER: tl.constexpr, OK: tl.constexpr
             put(y, tile, s, True)
 
 
-def _stk(ok):
-    return call(streamk, (4,), torch.randn(24), torch.zeros(4), 24, TILE=6, PER=7, OK=ok)
-
-
-twins(lambda: _stk(False), lambda: _stk(True), lambda launch: {1: launch.args[0].view(4, 6).sum(1)})
+twins(lambda ok: call(streamk, (4,), torch.randn(24), torch.zeros(4), 24, TILE=6, PER=7, OK=ok), lambda launch: {1: launch.args[0].view(4, 6).sum(1)})
 
 
 # decoupled look-back: value is written after the flag
@@ -57,11 +53,7 @@ def lookback(x, agg, flag, y, B: tl.constexpr, OK: tl.constexpr):
     tl.store(y + p * B + i, before + tl.cumsum(v, 0))
 
 
-def _lk(ok):
-    return call(lookback, (5,), torch.randn(40), torch.zeros(5), torch.zeros(5, dtype=torch.int32), torch.empty(40), B=8, OK=ok)
-
-
-twins(lambda: _lk(False), lambda: _lk(True), lambda launch: {3: launch.args[0].cumsum(0)})
+twins(lambda ok: call(lookback, (5,), torch.randn(40), torch.zeros(5), torch.zeros(5, dtype=torch.int32), torch.empty(40), B=8, OK=ok), lambda launch: {3: launch.args[0].cumsum(0)})
 
 
 # red-black update where black and red are mixed up
@@ -92,7 +84,7 @@ def _gs_ref(launch):
     return {0: u}
 
 
-twins(lambda: _gs(False), lambda: _gs(True), _gs_ref)
+twins(_gs, _gs_ref)
 
 
 # ticket lock whose ticket is served relaxed
@@ -110,7 +102,7 @@ def _tl(sem):
     return call(ticket_lock, (4,), torch.randn(4, 8), torch.zeros(8), torch.zeros(1, dtype=torch.int32), torch.zeros(1, dtype=torch.int32), B=8, SEM=sem)
 
 
-twins(lambda: _tl("relaxed"), lambda: _tl("acquire"), lambda launch: {1: launch.args[0].sum(0)})
+twins(lambda ok: _tl("acquire" if ok else "relaxed"), lambda launch: {1: launch.args[0].sum(0)})
 
 
 # MoE permutation: rank within expert is missing
@@ -130,7 +122,7 @@ def _moe(ok):
     return call(moe_place, (1,), e, torch.tensor([0, 2, 5, 6], dtype=torch.int32), torch.zeros(8, dtype=torch.int32), B=8, E=4, OK=ok)
 
 
-twins(lambda: _moe(False), lambda: _moe(True),
+twins(_moe,
      lambda launch: {2: torch.sort(launch.args[0], stable=True).indices.int()})
 
 
@@ -146,11 +138,7 @@ def clamp_edges(x, y, n, m, B: tl.constexpr, OK: tl.constexpr):
     tl.store(y + j, v)  # fault: lane-collision
 
 
-def _ce(ok):
-    return call(clamp_edges, (1,), torch.arange(16.), torch.empty(10), 10, 16, B=16, OK=ok)
-
-
-twins(lambda: _ce(False), lambda: _ce(True), lambda launch: {1: launch.args[0][:10]})
+twins(lambda ok: call(clamp_edges, (1,), torch.arange(16.), torch.empty(10), 10, 16, B=16, OK=ok), lambda launch: {1: launch.args[0][:10]})
 
 
 # grid of segments: load, add a broadcast, store; twice the same key in a 2-D tile
@@ -168,11 +156,7 @@ def segment2d(keys, vals, acc, R: tl.constexpr, C: tl.constexpr, OK: tl.constexp
         tl.store(p, t)  # fault: lost-update
 
 
-def _sg(ok):
-    return call(segment2d, (1,), torch.tensor([2, 0, 2, 1]), torch.randn(4, 8), torch.zeros(3, 8), R=4, C=8, OK=ok)
-
-
-twins(lambda: _sg(False), lambda: _sg(True),
+twins(lambda ok: call(segment2d, (1,), torch.tensor([2, 0, 2, 1]), torch.randn(4, 8), torch.zeros(3, 8), R=4, C=8, OK=ok),
      lambda launch: {2: torch.zeros(3, 8).index_add(0, launch.args[0], launch.args[1])})
 
 
@@ -188,11 +172,7 @@ def drain(stock, order, B: tl.constexpr, OK: tl.constexpr):
         tl.store(stock + o, left - tl.where(live, 1, 0), mask=live)  # fault: lost-update
 
 
-def _dr(ok):
-    return call(drain, (1,), torch.full((4,), 10, dtype=torch.int32), torch.tensor([0, 1, -1, 1, 3, 3, -1, 1]), B=8, OK=ok)
-
-
-twins(lambda: _dr(False), lambda: _dr(True), lambda launch: {0: torch.tensor([9, 7, 10, 8]).int()})
+twins(lambda ok: call(drain, (1,), torch.full((4,), 10, dtype=torch.int32), torch.tensor([0, 1, -1, 1, 3, 3, -1, 1]), B=8, OK=ok), lambda launch: {0: torch.tensor([9, 7, 10, 8]).int()})
 
 
 # work queue: rows get the ticket's number
@@ -208,11 +188,7 @@ def queue(x, y, head, n, B: tl.constexpr, OK: tl.constexpr):
         turn += 1
 
 
-def _qu(ok):
-    return call(queue, (3,), torch.randn(7, 8), torch.empty(7, 8), torch.zeros(1, dtype=torch.int32), 7, B=8, OK=ok)
-
-
-twins(lambda: _qu(False), lambda: _qu(True), lambda launch: {1: launch.args[0].clone()})
+twins(lambda ok: call(queue, (3,), torch.randn(7, 8), torch.empty(7, 8), torch.zeros(1, dtype=torch.int32), 7, B=8, OK=ok), lambda launch: {1: launch.args[0].clone()})
 
 
 # early exit: a flag that others raise decides how much is done
@@ -236,7 +212,7 @@ def _fh(ok):
     return call(first_hit, (6,), x, torch.zeros(1, dtype=torch.int32), torch.zeros(6, dtype=torch.int32), B=8, OK=ok)
 
 
-twins(lambda: _fh(False), lambda: _fh(True), lambda launch: {2: (launch.args[0] > 2).any(1).int()})
+twins(_fh, lambda launch: {2: (launch.args[0] > 2).any(1).int()})
 
 
 # a semaphore that counts to one too few places back
@@ -268,7 +244,7 @@ def _pi(ok):
     return call(pipeline, (2,), torch.randn(8, 4), torch.zeros(3, 4), full, empty, torch.empty(8, 4), 8, SLOTS=3, B=4, OK=ok)
 
 
-twins(lambda: _pi(False), lambda: _pi(True), lambda launch: {4: launch.args[0] * 2})
+twins(_pi, lambda launch: {4: launch.args[0] * 2})
 
 
 # reader and writer lock, with a reader that comes back
@@ -286,11 +262,7 @@ def reenter(x, o, lock, OK: tl.constexpr):
     tl.atomic_xchg(lock, 0, sem="release")
 
 
-def _re(ok):
-    return call(reenter, (4,), torch.ones(4), torch.zeros(1), torch.zeros(1, dtype=torch.int32), OK=ok)
-
-
-twins(lambda: _re(False), lambda: _re(True), lambda launch: {1: torch.tensor([4.0])})
+twins(lambda ok: call(reenter, (4,), torch.ones(4), torch.zeros(1), torch.zeros(1, dtype=torch.int32), OK=ok), lambda launch: {1: torch.tensor([4.0])})
 
 
 # a stride that becomes 0
@@ -322,7 +294,7 @@ def _ts2_ref(launch):
     return {1: torch.tensor([float(k)])}
 
 
-twins(lambda: _ts2(False), lambda: _ts2(True), _ts2_ref)
+twins(_ts2, _ts2_ref)
 
 
 # wrong result by an off-by-one of a causal mask
@@ -343,11 +315,7 @@ def causal_scores(q, k, s, N, D: tl.constexpr, B: tl.constexpr, OK: tl.constexpr
     tl.store(s + i[:, None] * N + j[None, :], tl.where(keep, t, 0.0))  # fault: wrong-result
 
 
-def _cz(ok):
-    return call(causal_scores, (2, 2), torch.randn(32, 16), torch.randn(32, 16), torch.empty(32, 32), 32, D=16, B=16, OK=ok, expect=_tri)
-
-
-twins(lambda: _cz(False), lambda: _cz(True), lambda launch: {2: _tri(*launch.args[:2])})
+twins(lambda ok: call(causal_scores, (2, 2), torch.randn(32, 16), torch.randn(32, 16), torch.empty(32, 32), 32, D=16, B=16, OK=ok, expect=_tri), lambda launch: {2: _tri(*launch.args[:2])})
 
 
 # seqlock: the reader that trusts the version of before
@@ -372,8 +340,4 @@ def seqlock(ver, data, out, tries: tl.constexpr, B: tl.constexpr, OK: tl.constex
         tl.store(out + i, d)
 
 
-def _sq2(ok):
-    return call(seqlock, (2,), torch.zeros(1, dtype=torch.int32), torch.zeros(4), torch.empty(4), tries=9, B=4, OK=ok)
-
-
-twins(lambda: _sq2(False), lambda: _sq2(True), lambda launch: {2: 5 + torch.arange(4.)})
+twins(lambda ok: call(seqlock, (2,), torch.zeros(1, dtype=torch.int32), torch.zeros(4), torch.empty(4), tries=9, B=4, OK=ok), lambda launch: {2: 5 + torch.arange(4.)})

@@ -33,19 +33,19 @@ class Twins:
     """A faulty launch, whose lines are marked as those of the corpus, and a right one.
 
     Attributes:
+        made: makes the right one, or the faulty one.
         right: what the right one computes, by the position of the parameter.
         tolerance: relative, and absolute.
     """
 
-    faulty: Callable[[], Call]
-    clean: Callable[[], Call]
+    made: Callable[[bool], Call]
     right: Callable[[Call], Mapping[int, torch.Tensor]]
     tolerance: float
 
     @property
     def name(self) -> str:
         """The faulty kernel's."""
-        return str(self.faulty().kernel.__name__)
+        return str(self.made(False).kernel.__name__)
 
 
 TWINS: list[Twins] = []
@@ -58,10 +58,9 @@ def call(kernel: Any, grid: Any, *args: Any, **keywords: Any) -> Call:
 
 
 def twins(
-    faulty: Callable[[], Call],
-    clean: Callable[[], Call],
+    made: Callable[[bool], Call],
     right: Callable[[Call], Mapping[int, torch.Tensor]],
     tolerance: float = 1e-3,
 ) -> None:
     """Add a pair."""
-    TWINS.append(Twins(faulty, clean, right, tolerance))
+    TWINS.append(Twins(made, right, tolerance))
