@@ -8,12 +8,13 @@ made, moved and queried accordingly. Private names of torch's are in `torch_api/
 from __future__ import annotations
 
 import functools
+import struct
 import sys
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import FrameType
@@ -60,7 +61,7 @@ class Session:
     emulation: triton_api.Emulation
     is_open: bool = True
     streams: threading.local = field(default_factory=threading.local)
-    generator: Any = None
+    generator: Generator | None = None
 
 
 _session: ContextVar[Session | None] = ContextVar("kernellab_torch_cuda", default=None)
@@ -122,13 +123,12 @@ def names_gpu(device: Any) -> bool:
     """Whether a device, as torch's functions take it, is the GPU.
 
     Raises:
-        RuntimeError: it is a GPU, but none that is there.
+        RuntimeError: it is a GPU other than the emulated one.
     """
-    index = named(device)
-    if index.type != GPU.type:
-        return False
-    check_index(index.index or 0)
-    return True
+    device = named(device)
+    if device.type == GPU.type:
+        check_index(device.index or 0)
+    return bool(device.type == GPU.type)
 
 
 def named(device: Any) -> torch.device:
@@ -147,9 +147,9 @@ def is_on_gpu(tensor: torch.Tensor) -> bool:
     return _place_of(tensor) == "gpu"
 
 
-def is_storage_on_gpu(storage: torch.UntypedStorage) -> bool:
-    """Whether all tensors that share a storage count as being on the GPU."""
-    return getattr(storage, _MARK, None) == "gpu"
+def place_of_storage(storage: torch.UntypedStorage) -> Place:
+    """Where all tensors that share a storage count as being."""
+    return getattr(storage, _MARK, None)
 
 
 def place(tensor: torch.Tensor, where: Place) -> None:
@@ -161,7 +161,7 @@ def place(tensor: torch.Tensor, where: Place) -> None:
 
 def place_storage(storage: torch.UntypedStorage, where: Place) -> None:
     """Let all tensors that share a storage count as being there."""
-    before = getattr(storage, _MARK, None)
+    before = place_of_storage(storage)
     if before == where:
         return
     if before == "gpu":
@@ -210,7 +210,7 @@ def _storages(tensor: torch.Tensor) -> Sequence[torch.UntypedStorage]:
 
 
 def _place_of(tensor: torch.Tensor) -> Place:
-    places = {getattr(storage, _MARK, None) for storage in _storages(tensor)}
+    places = set(map(place_of_storage, _storages(tensor)))
     return places.pop() if len(places) == 1 else None
 
 
@@ -296,7 +296,10 @@ _STEP = 4
 """What one call adds to the offset, at least: Philox gives four numbers at once, and torch refuses
 offsets that are not a multiple of that."""
 
-_WORD = 2**64
+_WORD, _SPREAD = 2**64, 0x9E3779B97F4A7C15
+
+_STATE = struct.Struct("<QQ")
+"""Seed and offset, as `get_state` and `set_state` have them."""
 
 
 class Generator(torch.Generator, metaclass=StandIn):
@@ -345,19 +348,15 @@ class Generator(torch.Generator, metaclass=StandIn):
 
     def get_state(self) -> torch.Tensor:
         """Seed and offset, as 16 bytes."""
-        words = (self._seed, self._offset)
-        return torch.frombuffer(
-            bytearray(b"".join(word.to_bytes(8, "little") for word in words)), dtype=torch.uint8
-        )
+        state = bytearray(_STATE.pack(self._seed, self._offset))
+        return torch.frombuffer(state, dtype=torch.uint8)
 
     def set_state(self, new_state: torch.Tensor) -> Generator:
         """Go on from there."""
         state = bytes(new_state.cpu().tolist())
-        if new_state.dtype != torch.uint8 or len(state) != 16:
+        if new_state.dtype != torch.uint8 or len(state) != _STATE.size:
             raise RuntimeError("RNG state is wrong size: a GPU's has 16 bytes, seed and offset")
-        self._seed, self._offset = (
-            int.from_bytes(state[start : start + 8], "little") for start in (0, 8)
-        )
+        self._seed, self._offset = _STATE.unpack(state)
         return self
 
     def clone_state(self) -> Generator:
@@ -369,17 +368,12 @@ class Generator(torch.Generator, metaclass=StandIn):
     def draws(self, through: torch.Generator) -> Iterator[None]:
         """While active, torch's code for the CPU that draws from `through` draws from here."""
         state = self.original.get_state(through)
-        self.original.manual_seed(through, self._next())
+        self.original.manual_seed(through, (self._seed + self._offset * _SPREAD) % _WORD)
+        self._offset += _STEP
         try:
             yield
         finally:
             self.original.set_state(through, state)
-
-    def _next(self) -> int:
-        """What the numbers of the next call follow from."""
-        now = (self._seed + self._offset * 0x9E3779B97F4A7C15) % _WORD
-        self._offset += _STEP
-        return now
 
 
 def default_generator() -> Generator:
@@ -388,8 +382,7 @@ def default_generator() -> Generator:
     assert session is not None
     if session.generator is None:
         session.generator = Generator(GPU).manual_seed(torch.initial_seed())
-    made: Generator = session.generator
-    return made
+    return session.generator
 
 
 class DefaultGenerators(Sequence[Any]):
@@ -472,9 +465,10 @@ def _answered(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> An
     if answer is not None:
         return answer(*args, **kwargs)
     generator = kwargs.get("generator")
-    is_gpus = type(generator) is Generator  # others are torch's own
-    with generator.draws(generator) if is_gpus else nullcontext():
-        return _on_its_device(func, args, kwargs)
+    if type(generator) is Generator:  # of the GPU: others are torch's own
+        with generator.draws(generator):
+            return _on_its_device(func, args, kwargs)
+    return _on_its_device(func, args, kwargs)
 
 
 def _on_its_device(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
@@ -571,13 +565,15 @@ def _type(tensor: torch.Tensor, dtype: Any = None, *args: Any, **kwargs: Any) ->
     if dtype is None:
         name = tensor.type()
         return name.replace("torch.", "torch.cuda.", 1) if is_on_gpu(tensor) else name
+    to_gpu = is_on_gpu(tensor)
     if isinstance(dtype, str):
         to_gpu = dtype.startswith("torch.cuda.")
-        converted = tensor.type(dtype.replace("torch.cuda.", "torch.", 1), *args, **kwargs)
-        return _placed(converted, to_gpu, tensor)
-    converted = tensor.type(dtype, *args, **kwargs)
-    share_place(converted, tensor)
-    return converted
+        dtype = dtype.replace("torch.cuda.", "torch.", 1)
+    return _placed(tensor.type(dtype, *args, **kwargs), to_gpu, tensor)
+
+
+def _is_pinned(tensor: torch.Tensor, *_: Any, **__: Any) -> bool:
+    return _place_of(tensor) == "pinned"
 
 
 def _pin_memory(tensor: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
@@ -594,12 +590,10 @@ def _pin_memory(tensor: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
 
 
 def _sparse(constructor: Callable[..., Any]) -> Callable[..., Any]:
-    """A constructor whose tensor is where its values are, if it names no device."""
-    number = 1 if constructor is torch.sparse_coo_tensor else 2
+    """A constructor whose tensor is on the GPU if a part of it is, and it names no device."""
 
     def make(*args: Any, **kwargs: Any) -> Any:
-        values = kwargs["values"] if "values" in kwargs else args[number : number + 1]
-        if kwargs.get("device") is None and any(map(is_on_gpu, tensors_in(values))):
+        if kwargs.get("device") is None and any(map(is_on_gpu, tensors_in(args, kwargs))):
             kwargs["device"] = GPU
         return _on_its_device(constructor, args, kwargs)
 
@@ -611,10 +605,6 @@ def _sparse(constructor: Callable[..., Any]) -> Callable[..., Any]:
 
 def _device(tensor: torch.Tensor) -> torch.device:
     return GPU if is_on_gpu(tensor) else tensor.device
-
-
-def _is_pinned(tensor: torch.Tensor, *_: Any, **__: Any) -> bool:
-    return _place_of(tensor) == "pinned"
 
 
 def _deepcopy(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
@@ -649,14 +639,7 @@ def _of_memory(by_torch: Callable[..., Any]) -> Callable[..., Any]:
     return read
 
 
-# Going backward
-
-
-def _calling_others(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of torch that calls other people's, which need the mode as well: torch disables a
-    mode while its handler runs.
-    """
-    return seeing_gpu(unasked(function))
+# Going backward calls functions of other people, which need the mode as well.
 
 
 def seeing_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -704,7 +687,7 @@ _ANSWERS: dict[Any, Callable[..., Any]] = {
     torch.Tensor.type: _type,
     torch.Tensor.pin_memory: _pin_memory,
     **{
-        function: _calling_others(function)
+        function: seeing_gpu(unasked(function))  # torch disables a mode while its handler runs
         for function in (torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad)
     },
     torch.Tensor.__deepcopy__: _deepcopy,
@@ -767,12 +750,10 @@ class GpuOperations(OperationMode):
             with FUNCTIONS, making(on_gpu=False):
                 return run_higher_order(operation, args, kwargs)
         on_gpu = _making.on_gpu or any(map(is_on_gpu, tensors_in(args, kwargs)))
-        draws = on_gpu and draws_numbers(operation)
-        if not draws or any(
-            isinstance(value, torch.Generator) for value in (*args, *kwargs.values())
-        ):
-            return self._by_torch_or_others(operation, on_gpu, args, kwargs)
-        with default_generator().draws(torch.default_generator):
+        drawn: AbstractContextManager[None] = nullcontext()
+        if on_gpu and draws_numbers(operation) and not _has_generator((*args, *kwargs.values())):
+            drawn = default_generator().draws(torch.default_generator)
+        with drawn:
             return self._by_torch_or_others(operation, on_gpu, args, kwargs)
 
     def _by_torch_or_others(self, operation: Any, on_gpu: bool, args: Any, kwargs: Any) -> Any:
@@ -788,6 +769,10 @@ class GpuOperations(OperationMode):
             key = "CPU"
         with FUNCTIONS, self, making(on_gpu=False):
             return run_as(key, operation, args, kwargs)
+
+
+def _has_generator(arguments: Sequence[Any]) -> bool:
+    return any(isinstance(value, torch.Generator) for value in arguments)
 
 
 _WITHOUT_KERNELS = frozenset({"prim"})

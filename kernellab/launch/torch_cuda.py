@@ -41,18 +41,18 @@ from kernellab.launch.cuda_tensors import (
     context_seeing_gpu,
     current_session,
     is_on_gpu,
-    is_storage_on_gpu,
     made_unseen,
     names_gpu,
     on_default_device,
     place,
+    place_of_storage,
     place_storage,
     seeing_gpu,
     session_is,
 )
 from kernellab.records import Target
 from kernellab.torch_api import emulation
-from kernellab.torch_api.autocast_kernels import follow_autocast
+from kernellab.torch_api.autocast_kernels import follow_autocast, following
 from kernellab.torch_api.emulation import (
     device_index,
     let_operations_be_traced,
@@ -538,29 +538,14 @@ def set_default_tensor_type(original: Any, _session: Session, t: Any) -> None:
         original(t)
 
 
-# `torch.autocast("cuda")` inside: operations are cast as on a GPU.
-
-
-def following(set_enabled: Callable[..., Any]) -> Callable[..., Any]:
-    """`torch.set_autocast_enabled`, which `torch.autocast` calls when it is entered and left."""
-
-    @functools.wraps(set_enabled)
-    def set_and_follow(*args: Any) -> Any:
-        result = set_enabled(*args)
-        if current_session() is not None:
-            follow_autocast(torch.is_autocast_enabled(GPU.type), is_on_gpu)
-        return result
-
-    return set_and_follow
-
-
 # Tensors in files: where they are is said there, and they come back to it.
 
 
 def place_said(storage: Any) -> str | None:
     """What a file says of where a storage is; None leaves it to torch."""
     untyped = getattr(storage, "_untyped_storage", storage)
-    return str(GPU) if current_session() is not None and is_storage_on_gpu(untyped) else None
+    is_there = current_session() is not None and place_of_storage(untyped) == "gpu"
+    return str(GPU) if is_there else None
 
 
 def back_in_place(storage: torch.UntypedStorage, said: str) -> torch.UntypedStorage | None:
@@ -619,7 +604,7 @@ def _inside_of(session: Session, thread: threading.Thread) -> Callable[[], None]
     by_thread = thread.run
 
     def run() -> None:
-        del thread.run  # type: ignore[method-assign] # it may be kept for long, and the session not
+        del thread.run  # it may be kept for long, and the session not
         if not session.is_open:
             by_thread()
             return
@@ -637,13 +622,6 @@ def _inside_of(session: Session, thread: threading.Thread) -> Callable[[], None]
 
 
 _FILES = (place_said, back_in_place)
-
-
-@contextmanager
-def patched() -> Iterator[None]:
-    """While active, torch's questions are answered for the session that a thread is in."""
-    with _in_place:
-        yield
 
 
 @contextmanager
@@ -687,7 +665,7 @@ def _replacements() -> Iterator[Replacement]:
     answer = functools.partial(set_default_tensor_type, by_type)
     yield torch, "set_default_tensor_type", _asking(by_type, answer)
     yield torch, "compile", _asking(torch.compile, functools.partial(_compile, torch.compile))
-    yield torch, "set_autocast_enabled", following(torch.set_autocast_enabled)
+    yield torch, "set_autocast_enabled", following(_autocast_counts)
     yield torch.Tensor, "__new__", made_unseen(torch.Tensor.__new__)
     converter, mode = emulation.FakeTensorConverter, emulation.FakeTensorMode
     yield converter, "from_real_tensor", seeing_gpu(converter.from_real_tensor)
@@ -739,6 +717,10 @@ def _is_built(is_built: Callable[[], bool], _session: Session) -> bool:
     return is_built() or not sys._getframe(2).f_globals.get("__name__", "").startswith("torch.")
 
 
+def _autocast_counts() -> Callable[[torch.Tensor], bool] | None:
+    return None if current_session() is None else is_on_gpu
+
+
 def _untouched(_session: Session, _mode: Any) -> bool:
     """Whether tracing keeps off the GPU, as it does where there is none."""
     return True
@@ -778,7 +760,7 @@ def torch_answers_for(target: Target, emulation: triton_api.Emulation) -> Iterat
     """
     let_operations_be_traced()
     session = Session(target, emulation)
-    with patched():
+    with _in_place:
         try:
             with joined_by_this_thread(session):
                 yield

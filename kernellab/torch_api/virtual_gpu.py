@@ -25,7 +25,7 @@ import torch.nn.attention.flex_attention
 import torch.utils._triton
 
 from kernellab.common.patches import Replacement, all_replaced, replaced
-from kernellab.torch_api.autocast_kernels import follow_autocast
+from kernellab.torch_api.autocast_kernels import follow_autocast, following
 from kernellab.torch_api.emulation import OF_C, OF_CUDA, let_operations_be_traced
 from kernellab.torch_api.fx_graphs import called_by
 
@@ -177,7 +177,7 @@ def calls_on_gpu() -> Iterator[None]:
     dispatch = vars(_fakes.FakeTensorMode)["__torch_dispatch__"]
     with (
         replaced(_fakes.FakeTensorMode, __torch_dispatch__=_elsewhere(dispatch)),
-        replaced(torch, set_autocast_enabled=_following(torch.set_autocast_enabled)),
+        replaced(torch, set_autocast_enabled=following(lambda: _counts)),
         replaced(_flex, _validate_device=lambda *_: None),  # refuses gradients on the CPU
     ):
         follow_autocast(torch.is_autocast_enabled(DEVICE.type), _counts)
@@ -198,18 +198,6 @@ def _elsewhere(dispatch: Callable[..., Any]) -> Callable[..., Any]:
         return dispatch(mode, function, types, args, kwargs)
 
     return elsewhere
-
-
-def _following(set_enabled: Callable[..., Any]) -> Callable[..., Any]:
-    """`torch.set_autocast_enabled`, which `torch.autocast` calls when it is entered and left."""
-
-    @functools.wraps(set_enabled)
-    def set_and_follow(*args: Any) -> Any:
-        result = set_enabled(*args)
-        follow_autocast(torch.is_autocast_enabled(DEVICE.type), _counts)
-        return result
-
-    return set_and_follow
 
 
 def _counts(_tensor: torch.Tensor) -> bool:
