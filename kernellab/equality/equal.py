@@ -24,6 +24,7 @@ from kernellab.equality.launches import ExactLaunch, ExactTensors
 from kernellab.equality.residues import agreement
 from kernellab.errors import ArgumentError, SourcePosition, UnsupportedOperation
 from kernellab.interpreter.execution.launcher import launch
+from kernellab.interpreter.execution.program import program_code
 from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
 from kernellab.ir.locations import locate
 from kernellab.ir.operations import global_effect
@@ -150,7 +151,8 @@ class KernelSide:
     def run_floats(self) -> dict[str, torch.Tensor]:
         values = copied(self.prepared.call.values)
         call = replace(self.prepared.call, values=values)
-        launch(self.prepared.kernel, self.prepared.grid, call, self.prepared.target)
+        kernel, target = self.prepared.kernel, self.prepared.target
+        launch(kernel, self.prepared.grid, call, target, program_code(kernel, call, target))
         return dict(tensors_in(values))
 
     def stored_at(
