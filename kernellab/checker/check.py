@@ -32,12 +32,11 @@ from kernellab.errors import ArgumentError, GpuFault, KernelLabError, suggestion
 from kernellab.interpreter.execution.program import program_code
 from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.autotuners import TunerFacts, tuner_facts
-from kernellab.launch.differences import Within
+from kernellab.launch.differences import Within, tolerance
 from kernellab.launch.dispatch import WatchedLaunch, check_fits, on_launch
 from kernellab.launch.preparation import EntryPoint, PreparedLaunch, prepare_bound, takes_launch
 from kernellab.launch.reference_results import Reference, Results, expected_results
 from kernellab.launch.tile_kernel import run
-from kernellab.launch.tolerances import tolerance
 from kernellab.records import BoundLaunch, Target
 
 # `kernellab.check`: run a launch with all detectors.

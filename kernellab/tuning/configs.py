@@ -14,12 +14,12 @@ import torch
 
 from kernellab import triton_api
 from kernellab.common.arguments import MOST_ITEMS, listed, plain_scalar
+from kernellab.common.text import what_it_raised
 from kernellab.compiler.arguments import tensor_of
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.kernels import as_triton_kernel
 from kernellab.errors import ArgumentError, GridError, OptionError, nearest, suggestion
 from kernellab.interpreter.execution.grid import check_grid, check_has_length
-from kernellab.launch.callbacks import what_it_raised
 from kernellab.launch.preparation import EntryPoint, Grid, innermost, prepare
 from kernellab.records import Target
 from kernellab.triton_api import Autotuner, Config

@@ -22,12 +22,11 @@ from kernellab.common.arguments import (
     plain_scalar,
 )
 from kernellab.common.system import nameless_file, path_of, translated_system_faults, usable_cores
-from kernellab.common.text import shown
+from kernellab.common.text import called_with_a_dict, shown, what_it_raised
 from kernellab.compiler.kernels import InductorKernel, as_triton_kernel
 from kernellab.compiler.targets import local_target, parse_target
 from kernellab.errors import ArgumentError, OptionError, nearest
 from kernellab.interpreter.execution.grid import check_grid
-from kernellab.launch.callbacks import called_with_a_dict, what_it_raised
 from kernellab.launch.preparation import Grid, emulated_for, goes_to_gpu, innermost, takes_launch
 from kernellab.launch.reference_results import Reference, right_results
 from kernellab.records import BoundLaunch, Target

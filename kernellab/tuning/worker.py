@@ -37,9 +37,8 @@ from kernellab.errors import (
     UnsupportedOperation,
 )
 from kernellab.launch.argument_copies import tensors_in
-from kernellab.launch.differences import Contents, differences_between
+from kernellab.launch.differences import Contents, differences_between, dot_tolerance, tolerance
 from kernellab.launch.dispatch import interpret
-from kernellab.launch.tolerances import dot_tolerance, tolerance
 from kernellab.profiling.estimates.counts import count, with_memory
 from kernellab.profiling.estimates.model import CALIBRATION, Model, estimated_gpu
 from kernellab.records import Compilation, Target

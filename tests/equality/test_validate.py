@@ -59,7 +59,7 @@ def test_a_wrong_pass_is_found(
         assert count == 1
         return dataclasses.replace(one, text=StoredText(text))
 
-    monkeypatch.setattr("kernellab.equality.validate.record_passes", with_mistake)
+    monkeypatch.setattr("kernellab.equality.equal.record_passes", with_mistake)
     found = layer_norm() if "addf" in pattern else matmul("sm_90")
     assert found.wrong is not None
     assert found.wrong.label == label

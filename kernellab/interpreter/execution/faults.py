@@ -28,9 +28,8 @@ from kernellab.errors import (
     frame_at,
     source_line,
 )
-from kernellab.interpreter.codegen.access_forms import form_of
 from kernellab.interpreter.codegen.code_writer import is_among, located_at
-from kernellab.interpreter.codegen.indices import parts_of
+from kernellab.interpreter.codegen.indices import form_of, parts_of
 from kernellab.interpreter.execution.bounds_advice import (
     Extents,
     LaneValues,

@@ -311,8 +311,8 @@ class ProgramCode:
         """
         if what not in self._found:
             self._found[what] = find()
-        found: Made = self._found[what]
-        return found
+        result: Made = self._found[what]
+        return result
 
     @property
     def module(self) -> ModuleOp:

@@ -550,10 +550,10 @@ def accesses_in(code: ProgramCode, target: Target) -> Found:
 def _shared_costs_of(code: ProgramCode, lower: Callable[[], LoweredText]) -> tuple[SharedCost, ...]:
     """What the operations of a kernel's code cost in shared memory, found once."""
 
-    def found() -> tuple[SharedCost, ...]:
+    def costs() -> tuple[SharedCost, ...]:
         return shared_costs(code.module, lower()) if may_share(code.module) else ()
 
-    return code.once(_shared_costs_of, found)
+    return code.once(_shared_costs_of, costs)
 
 
 class Counting:

@@ -23,6 +23,7 @@ import triton
 from xdsl.ir import Operation
 
 from kernellab.common.saved_files import kernellab_version
+from kernellab.common.text import what_it_raised
 from kernellab.compiler.analyses.work import count
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.modules import kind, pointers_of, position_of
@@ -36,7 +37,6 @@ from kernellab.interpreter.memory.buffers import Addressed, Buffer
 from kernellab.interpreter.memory.observers import AccessObserver
 from kernellab.interpreter.tiles import Active, Value
 from kernellab.ir.types import bit_width, element_type, shape
-from kernellab.launch.callbacks import what_it_raised
 from kernellab.launch.dispatch import Instrumented, launches_watched
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import (
