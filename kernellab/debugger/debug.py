@@ -520,7 +520,7 @@ _DEBUG = EntryPoint(
 )
 
 
-# Functions that only kernels can call, at a debugger's prompt, where tiles are NumPy arrays:.
+# Functions that only kernels can call, at a debugger's prompt, where tiles are NumPy arrays.
 
 
 def for_prompts(scope: Mapping[str, Any], target: Target) -> dict[str, Any]:

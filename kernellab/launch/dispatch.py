@@ -36,7 +36,7 @@ from kernellab.launch.preparation import Grid
 from kernellab.records import Launch, Run, Specialization, Target
 from kernellab.records.launches import DEFAULT, RunOptions
 from kernellab.triton_api import JITFunction
-from kernellab.triton_api.patches import GpuLaunches
+from kernellab.triton_api.patches import gpu_launches_watched
 from kernellab.triton_api.pipeline import shared_bytes
 
 # `on_launch`: the user's functions that are called around every launch.
@@ -68,14 +68,13 @@ class LaunchWatch:
         self.enter = enter
         self.exit = exit
         watches.append(self)
-        _gpu_launches.begin(_around_on_gpu)
+        _gpu_launches.__enter__()
 
     def remove(self) -> None:
         """Stop the calls; a second time does nothing."""
         if self in watches:
             watches.remove(self)
-        if not watches:
-            _gpu_launches.end()
+            _gpu_launches.__exit__()
 
     def __enter__(self) -> LaunchWatch:
         return self
@@ -91,8 +90,6 @@ class LaunchWatch:
 
 watches: list[LaunchWatch] = []
 """The active watches, in the order in which they began."""
-
-_gpu_launches = GpuLaunches()
 
 
 def on_launch(enter: Callback | None = None, exit: Callback | None = None) -> LaunchWatch:
@@ -149,6 +146,9 @@ def announced(launch: WatchedLaunch) -> Iterator[None]:
 def _around_on_gpu(kernel: Any, grid: tuple[int, int, int], values: Sequence[Any]) -> Any:
     names = getattr(kernel, "arg_names", [f"argument {number}" for number in range(len(values))])
     return announced(WatchedLaunch(kernel, grid, dict(zip(names, values, strict=False)), "gpu"))
+
+
+_gpu_launches = gpu_launches_watched(_around_on_gpu)
 
 
 # Whether a program fits on the emulated GPU: checked before a kernel's first launch, as a GPU's

@@ -9,7 +9,7 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -266,14 +266,15 @@ def decompositions_see_gpu(here: torch.device) -> Iterator[None]:
     def as_gpu(kind: str) -> str:
         return DEVICE.type if kind == here.type else kind
 
-    with ExitStack() as stack:
-        device = vars(_fakes.FakeTensor)["device"]
-        stack.enter_context(replaced(_fakes.FakeTensor, device=_device_or_gpu(device, here)))
-        for mode in (_fakes.FakeTensorMode, _proxies.ProxyTorchDispatchMode):
-            original = vars(mode)["__torch_dispatch__"]
-            stack.enter_context(replaced(mode, __torch_dispatch__=_outside(original, here)))
-        hint = _metas.device_hint
-        stack.enter_context(replaced(_metas, device_hint=lambda tensor: as_gpu(hint(tensor))))
+    device, hint = vars(_fakes.FakeTensor)["device"], _metas.device_hint
+    replacements: list[Replacement] = [
+        (_fakes.FakeTensor, "device", _device_or_gpu(device, here)),
+        (_metas, "device_hint", lambda tensor: as_gpu(hint(tensor))),
+    ]
+    for mode in (_fakes.FakeTensorMode, _proxies.ProxyTorchDispatchMode):
+        original = vars(mode)["__torch_dispatch__"]
+        replacements.append((mode, "__torch_dispatch__", _outside(original, here)))
+    with all_replaced(replacements):
         yield
 
 

@@ -407,7 +407,8 @@ def _torch_dtype(refused: Refusal, _: re.Match[str]) -> Fix | None:
     return Fix(reason, _use(call.instead), replaces=True)
 
 
-# Constants that a kernel assigns again, or computes: each fix is tried, because which of them the.
+# Constants that a kernel assigns again, or computes: each fix is tried, because which of them the
+# front end takes depends on the loop around them.
 
 
 @rule(r"cannot reassign constexpr (\w+) in the loop|(\w+) is already defined\. constexpr cannot")
