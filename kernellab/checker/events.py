@@ -225,7 +225,7 @@ class EventDispatcher:
                 observe(*event)
             except Stopped:
                 raise
-            except Exception as error:
+            except Exception as error:  # a detector that fails must not end the others
                 failed = observe.__self__  # type: ignore[attr-defined]  # a bound method
                 self.failures.note(type(failed), error)
                 self._leave_out(failed)

@@ -118,7 +118,7 @@ def _run_file(file: Path) -> ModuleType:
         raise KernelLabError(
             f"{file} is not valid Python: {error.msg}.", position=position
         ) from error
-    except Exception as error:
+    except Exception as error:  # the user's file may raise anything
         raise KernelLabError(
             f"{file} cannot be run: {type(error).__name__}: {error}",
             position=_place_in(file, error),

@@ -470,7 +470,7 @@ def _travels(value: Any) -> bool:
         return True
     try:
         KernelPickler(io.BytesIO(), pickle.HIGHEST_PROTOCOL).dump(value)
-    except Exception:
+    except Exception:  # objects of the user's refuse to be pickled with any error
         return False
     return True
 

@@ -245,7 +245,7 @@ def _amount(name: str, given: Amount | None, values: Mapping[str, Any]) -> float
     )
     try:
         amount: Any = plain_scalar(given(values) if callable(given) else given)
-    except Exception as error:
+    except Exception as error:  # a function of the user's
         raise ArgumentError(
             what_it_raised(f"the function {name}=", error),
             advice=called_with_a_dict(given, values, example) if callable(given) else advice,

@@ -271,7 +271,7 @@ def _timed_baselines(
         for name, run in baselines.items():
             try:
                 times[name] = time_baseline(run, method)
-            except Exception as error:
+            except Exception as error:  # a baseline is a function of the user's
                 notes.append(f"the baseline {name!r} has no time: {type(error).__name__}: {error}")
     except KeyboardInterrupt:
         left = ", ".join(name for name in baselines if name not in times)
@@ -386,7 +386,7 @@ def _is_pruned(prune: Prune, config: Candidate, given: Mapping[str, Any]) -> boo
     names = {**given, **config.values}
     try:
         return bool(prune(names))
-    except Exception as error:
+    except Exception as error:  # a function of the user's
         raise ArgumentError(
             what_it_raised(f"prune, called for {config},", error),
             advice=called_with_a_dict(prune, names, _PRUNING),

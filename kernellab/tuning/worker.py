@@ -318,7 +318,7 @@ def compile_config(packed_job: bytes, packed_task: bytes) -> Outcome:
         return _lost(error)
     except KernelLabError as error:
         return _dropped("compile error", str(error))
-    except Exception as error:
+    except Exception as error:  # looked at only to tell the machine's faults
         if triton_api.is_machines_fault(error):
             return _lost(error)
         raise
@@ -505,7 +505,7 @@ def run_config(setup: Setup, packed_task: bytes, trial_options: TrialOptions) ->
         if triton_api.is_machines_fault(error):
             return _lost(error)
         return _dropped("fault", str(error))
-    except Exception as error:
+    except Exception as error:  # the GPU's driver and the user's functions raise anything
         return _of_exception(error)
     return Outcome(checked=checked, timing=timing, check_seconds=seconds)
 

@@ -445,7 +445,7 @@ def described(value: Any) -> Any:
 def _address(value: Any) -> int:
     try:
         address = value.data_ptr()
-    except Exception as error:
+    except Exception as error:  # a method of the user's object
         words = f"{type(error).__name__}: {shown(str(error))}"
         raise UnknownExtent(f"whose data_ptr() raises {words}") from error
     if not isinstance(address, int | numpy.integer):
@@ -486,7 +486,7 @@ def _storages_of(value: Any) -> Iterator[torch.UntypedStorage]:
     """The storages that an object may point into: its own, and those of what it holds."""
     try:
         storage = torch.Tensor.untyped_storage(value)
-    except Exception:
+    except Exception:  # not a tensor, or a subclass that raises anything
         storage = _asked(value, "untyped_storage")
     if isinstance(storage, torch.UntypedStorage):
         yield storage

@@ -369,7 +369,7 @@ def _asked(rule: Rule, evidence: Evidence, notes: list[str]) -> list[CostFinding
     """
     try:
         return list(rule.find(evidence))
-    except Exception as error:
+    except Exception as error:  # a kernel may contain what the rule did not expect
         notes.append(f"The rule of {', '.join(rule.kinds)} could not be applied: {error!r}")
         return []
 
@@ -378,7 +378,7 @@ def _readable(read: Callable[[], T], otherwise: T) -> T:
     """Return what is read of a module; `otherwise` if it cannot be, which the rules report."""
     try:
         return read()
-    except Exception:
+    except Exception:  # a kernel may contain what no analysis expects
         return otherwise
 
 
