@@ -318,7 +318,7 @@ def compile_config(packed_job: bytes, packed_task: bytes) -> Outcome:
         return _lost(error)
     except KernelLabError as error:
         return _dropped("compile error", str(error))
-    except Exception as error:  # looked at only to tell the machine's faults
+    except Exception as error:  # all but the machine's faults are raised again
         if triton_api.is_machines_fault(error):
             return _lost(error)
         raise
