@@ -407,22 +407,29 @@ def program_code(
     if stage == TTIR and kernel.is_gluon():
         stage = "ttgir"
     make = functools.partial(make_program, kernel, call, target, stage, after)
-    return kept_code(make, kernel, call, target, stage, after)
+    return kept_code(make, "code", MOST_KEPT, kernel, call, target, stage, after)
 
 
 def kept_code(
-    make: Callable[[], Made], kernel: Any, call: BoundCall, target: Target, *how: Hashable
+    make: Callable[[], Made],
+    kind: str,
+    most: int,
+    kernel: Any,
+    call: BoundCall,
+    target: Target,
+    *how: Hashable,
 ) -> Made:
     """Code for a call that was made before, or is made now. A source or a helper that has changed
     since is compiled again.
 
     Args:
-        how: what distinguishes this code from other code for the same call.
+        kind: what it is kept as, with the kernel; of each kind `most` are kept.
+        how: what distinguishes this code from other code of the kind for the same call.
     """
     kept = triton_api.check_globals(kernel).kept
-    codes: Latest[Made] | None = kept.get("code")
+    codes: Latest[Made] | None = kept.get(kind)
     if codes is None:
-        codes = kept["code"] = Latest(MOST_KEPT)
+        codes = kept[kind] = Latest(most)
     return codes.get_or_make(_key_of(kernel, call, target, how), make)
 
 

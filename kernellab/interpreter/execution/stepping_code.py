@@ -208,6 +208,10 @@ class OneProgram:
 # Making the code
 
 
+MOST_KEPT = 64
+"""Specializations of a kernel whose code for stepping is kept."""
+
+
 @told_of_nesting
 def stepping_code(
     kernel: Any,
@@ -236,7 +240,8 @@ def stepping_code(
     def make() -> SteppingCode:
         return _made(kernel, call, target, traced, traces_operations)
 
-    return kept_code(make, kernel, call, target, "stepping", traced, traces_operations)
+    how = traced, traces_operations
+    return kept_code(make, "code for stepping", MOST_KEPT, kernel, call, target, *how)
 
 
 def _made(
