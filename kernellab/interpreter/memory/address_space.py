@@ -268,20 +268,16 @@ class Elements:
         buffer, start = regions.window(self._dtype)
         return Part(buffer, numpy.where(number < 0, 0, (lanes - start) // size), on, None)
 
-    def parts(
-        self, addresses: Value, rank: int, mask: Value | None, active: Active, uniform: bool
-    ) -> tuple[list[Part], numpy.ndarray | None]:
+    def parts(self, access: global_memory.MemoryAccess) -> tuple[list[Part], numpy.ndarray | None]:
         """An access taken apart, storage by storage, and which of its lanes are in none;
         None where all are in one.
-
-        Args:
-            uniform: all programs make one access, which has no program axis.
         """
-        whole = self._in_one_storage(addresses, anywhere=True)
+        active = access.active
+        whole = self._in_one_storage(access.offsets, anywhere=True)
         if whole is not None:
-            return [Part(*whole, mask, active)], None
-        lanes, size = numpy.asarray(addresses), self._dtype.itemsize
-        on = global_memory.lanes_on(mask, None if uniform else active, rank)
+            return [Part(*whole, access.mask, active)], None
+        lanes, size = numpy.asarray(access.offsets), self._dtype.itemsize
+        on = global_memory.lanes_on(access.mask, None if access.is_uniform else active, access.rank)
         taking_part = numpy.True_ if on is None else on
         number = self._numbers(lanes, taking_part)
         places = []
