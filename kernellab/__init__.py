@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from kernellab.compiler.pipeline import compile as compile
     from kernellab.debugger.debug import debug as debug
     from kernellab.equality.equal import equal as equal
-    from kernellab.equality.validate import validate as validate
+    from kernellab.equality.equal import validate as validate
     from kernellab.errors import (
         ArchiveError as ArchiveError,
         ArgumentError as ArgumentError,
@@ -134,8 +134,7 @@ _PUBLIC = {
     "compiler.compare": "compare",
     "compiler.pipeline": "compile",
     "debugger.debug": "debug",
-    "equality.equal": "equal",
-    "equality.validate": "validate",
+    "equality.equal": "equal validate",
     "errors": (
         "ArchiveError ArgumentError CompileError Deadlock Diagnostic GpuFault GridError "
         "KernelFault KernelLabError LayoutError MachineError NoSuchStep OptionError "

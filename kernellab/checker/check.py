@@ -32,14 +32,12 @@ from kernellab.errors import ArgumentError, GpuFault, KernelLabError, suggestion
 from kernellab.interpreter.execution.program import program_code
 from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.autotuners import TunerFacts, tuner_facts
-from kernellab.launch.differences import Within
+from kernellab.launch.differences import Within, tolerance
 from kernellab.launch.dispatch import WatchedLaunch, check_fits, on_launch
 from kernellab.launch.preparation import EntryPoint, PreparedLaunch, prepare_bound, takes_launch
 from kernellab.launch.reference_results import Reference, Results, expected_results
 from kernellab.launch.tile_kernel import run
-from kernellab.launch.tolerances import tolerance
 from kernellab.records import BoundLaunch, Target
-from kernellab.records.launches import DEFAULT
 
 # `kernellab.check`: run a launch with all detectors.
 
@@ -159,10 +157,7 @@ def _examined(launch: BoundLaunch, options: _Options) -> _Examined:
     rtol = check_tolerance("rtol", rtol)
     atol = check_tolerance("atol", atol)
     named = _outputs(plain, call, options.outputs)
-    stage = prepared.options.stage
-    if plain.is_gluon() and stage == DEFAULT.stage:
-        stage = "ttgir"
-    code = program_code(plain, call, chosen, stage)
+    code = program_code(plain, call, chosen, prepared.options.stage)
     tuner = tuner_facts(launch.kernel, call.values)
     marked = tuple(name for name, tensor in tensors_in(call.values) if is_uninitialized(tensor))
 

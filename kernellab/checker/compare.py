@@ -13,7 +13,7 @@ import torch
 
 from kernellab.checker.arguments import LazyCopies
 from kernellab.common.text import number_texts
-from kernellab.launch.tolerances import tolerance
+from kernellab.launch.differences import tolerance
 
 Piece = tuple[slice, ...]
 """A part of a tensor that is compared at a time."""

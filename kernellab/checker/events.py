@@ -33,7 +33,6 @@ from kernellab.interpreter.memory.global_memory import (
     Memory,
     MemoryAccess,
     MemoryLayer,
-    differs,
 )
 from kernellab.interpreter.memory.observers import DescriptorsThrough, WatchedMemory
 from kernellab.interpreter.tiles import Active, Value
@@ -225,7 +224,7 @@ class EventDispatcher:
                 observe(*event)
             except Stopped:
                 raise
-            except Exception as error:
+            except Exception as error:  # a detector that fails must not end the others
                 failed = observe.__self__  # type: ignore[attr-defined]  # a bound method
                 self.failures.note(type(failed), error)
                 self._leave_out(failed)
@@ -323,12 +322,7 @@ class EventMemory(MemoryLayer):
         self, request: MemoryAccess, elements: Elements, access_to: Callable[..., Access]
     ) -> tuple[MemoryAccess, list[Access]]:
         """Return the access without elements outside all storages, and its part in each storage."""
-        other = request.other if isinstance(request, Load) else None
-        operands = request.offsets, request.mask, other
-        uniform = isinstance(request, Load) and not differs(request.rank, *operands)
-        parts, wild = elements.parts(
-            request.offsets, request.rank, request.mask, request.active, uniform
-        )
+        parts, wild = elements.parts(request)
         accesses = [
             access_to(
                 replace(request, buffer=part.buffer, offsets=part.offsets, mask=part.mask),

@@ -5,7 +5,6 @@ runs, and the schedules that order its programs.
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -39,10 +38,6 @@ from kernellab.records.launches import DEFAULT, RunOptions
 # The code that a check runs: the kernel's code, with statements that report values.
 
 
-_Kept = dict[tuple[tuple[type[Detector], ...], bool], ProgramCode]
-_kept: weakref.WeakKeyDictionary[ProgramCode, _Kept] = weakref.WeakKeyDictionary()
-
-
 def checked_code(
     kernel: Any, plain: ProgramCode, detectors: Sequence[type[Detector]], *, preempts: bool = False
 ) -> ProgramCode:
@@ -53,14 +48,14 @@ def checked_code(
         preempts: whether programs are preempted at the kernel's switch points, of which there must
             be one.
     """
-    made = _kept.setdefault(plain, {})
-    key = tuple(detectors), preempts
-    if key not in made:
-        after: AfterOperation = functools.partial(emit_value_events, key[0])
+
+    def make() -> ProgramCode:
+        after: AfterOperation = functools.partial(emit_value_events, tuple(detectors))
         if preempts:
             after = functools.partial(_may_switch, after, switches(plain))
-        made[key] = program_of_module(plain.module, kernel, after, preempts=preempts)
-    return made[key]
+        return program_of_module(plain.module, kernel, after, preempts=preempts)
+
+    return plain.once((checked_code, tuple(detectors), preempts), make)
 
 
 def switches(code: ProgramCode) -> frozenset[Operation]:

@@ -62,7 +62,7 @@ def examine() -> list[Line]:
     for subject, check in CHECKS.items():
         try:
             findings += check()
-        except Exception as error:
+        except Exception as error:  # a broken package raises anything when it is imported
             findings.append(Line.of(subject, "missing", f"{type(error).__name__}: {error}"))
     return findings
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from kernellab.common.patches import replaced
 from kernellab.common.saved_files import check_place, save_whole
 from kernellab.common.system import temporary_folder
 from kernellab.common.text import counted, percent, visible
@@ -117,7 +118,7 @@ def _run_file(file: Path) -> ModuleType:
         raise KernelLabError(
             f"{file} is not valid Python: {error.msg}.", position=position
         ) from error
-    except Exception as error:
+    except Exception as error:  # the user's file may raise anything
         raise KernelLabError(
             f"{file} cannot be run: {type(error).__name__}: {error}",
             position=_place_in(file, error),
@@ -177,11 +178,11 @@ def profile_script(options: argparse.Namespace) -> int:
 
 def _run_script(script: str, arguments: list[str]) -> int:
     """Run a script as `python` does."""
-    before, folder = sys.argv, str(Path(script).resolve().parent)
-    sys.argv = [script, *arguments]
+    folder = str(Path(script).resolve().parent)
     sys.path.insert(0, folder)
     try:
-        runpy.run_path(script, run_name="__main__")
+        with replaced(sys, argv=[script, *arguments]):
+            runpy.run_path(script, run_name="__main__")
     except SystemExit as error:
         if isinstance(error.code, str):
             print(error.code, file=sys.stderr)
@@ -190,7 +191,6 @@ def _run_script(script: str, arguments: list[str]) -> int:
         traceback.print_exc()
         return 1
     finally:
-        sys.argv = before
         if folder in sys.path:
             sys.path.remove(folder)
     return 0

@@ -73,7 +73,7 @@ class Forked(Generic[T]):
         if self._done is None:
             try:
                 content = self._read(seconds)
-            except BaseException:
+            except BaseException:  # Ctrl-C too: no process stays
                 os.kill(self._process, signal.SIGKILL)
                 raise
             finally:
@@ -598,7 +598,7 @@ def _answer(request: bytes, answers: int) -> tuple[bool, Any]:
         called: Callable[..., Any] = getattr(importlib.import_module(module), function)
         _collect_garbage()
         sign = _BEGUN
-    except BaseException:
+    except BaseException:  # whatever the module's import raises is the answer
         return False, traceback.format_exc()
     finally:
         os.write(answers, sign)
@@ -607,7 +607,7 @@ def _answer(request: bytes, answers: int) -> tuple[bool, Any]:
     except KernelLabError as error:
         error.__cause__ = error.__context__ = None
         return False, error
-    except BaseException:
+    except BaseException:  # whatever the function raises is the answer
         return False, traceback.format_exc()
 
 
@@ -640,7 +640,7 @@ def answer_of(function: str, arguments: Sequence[str], seconds: float) -> bytes:
             pass_fds=(writing,),
             start_new_session=True,
         )
-    except BaseException:
+    except BaseException:  # Ctrl-C too: no descriptor stays open
         os.close(reading)
         raise
     finally:

@@ -283,7 +283,7 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
         with open(os.open(unfinished, flags, 0o666), "wb") as opened:
             opened.write(content)
         unfinished.replace(target)
-    except BaseException:
+    except BaseException:  # Ctrl-C too: no half of a file stays
         unfinished.unlink(missing_ok=True)
         raise
     return file

@@ -33,12 +33,3 @@ def estimates() -> Any:
     runs a few programs on the interpreter, which is above the compiler.
     """
     return importlib.import_module("kernellab.profiling.estimates.estimate")
-
-
-def records_that_are_diagnosed() -> None:
-    """Import what says how profiles, sweeps and reports of torch.compile are diagnosed: the
-    packages of the last two are above that of the diagnosis, which finds them by their class.
-    """
-    importlib.import_module("kernellab.profiling.diagnosis.diagnose")
-    importlib.import_module("kernellab.tuning.diagnosis")
-    importlib.import_module("kernellab.graphs.diagnosis")

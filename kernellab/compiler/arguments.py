@@ -84,7 +84,7 @@ def _promised(text: str, type_name: str, promise: str | None) -> tuple[Any, Any]
 def _descriptor(text: str) -> tuple[Any, Any]:
     try:
         triton_api.triton_type(text)
-    except Exception as error:
+    except Exception as error:  # Triton's parser raises what its `eval` does
         raise ArgumentError(
             f"{shown(text)} is not a tensor descriptor that Triton can read: {shown(error)}.",
             advice='Write the element type and the block shape: "tensordesc<fp16[128,64]>".',

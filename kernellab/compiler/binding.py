@@ -89,7 +89,7 @@ class KnownKernel:
                 *[plain_value(value) for value in args],
                 **{name: plain_value(value) for name, value in keywords.items()},
             )
-        except Exception:
+        except Exception:  # objects of the user's raise anything, and are looked at again
             return None
 
     def bound(
@@ -256,7 +256,7 @@ class CarefulBinding:
         prepared = {name: self._prepare(name, value) for name, value in self.given.items()}
         try:
             values, types, _ = self.known.binder(**prepared)
-        except Exception as error:
+        except Exception as error:  # objects of the user's raise anything
             self._explain(prepared, error)
         for number, parameter in enumerate(self.known.parameters):
             if parameter.name in self.types:

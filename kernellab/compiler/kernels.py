@@ -212,7 +212,7 @@ def _described(thing: Any) -> str:
 def _heuristic(name: str, compute: Callable[[dict[str, Any]], Any], given: dict[str, Any]) -> Any:
     try:
         return compute(given)
-    except Exception as error:
+    except Exception as error:  # a function of the user's
         raise ArgumentError(
             f"The heuristic for {name!r} cannot be computed from these arguments: {error!r}.",
             advice=f"Give values instead of types, or the result: {name}=...",

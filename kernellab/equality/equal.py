@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -15,31 +16,44 @@ import numpy
 import torch
 from xdsl.ir import Operation
 
+from kernellab import triton_api
 from kernellab.common.arguments import check_whole, parameters_first
+from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.common.text import counted
+from kernellab.compiler import passes
 from kernellab.compiler.kernels import parameter_names
+from kernellab.compiler.pipeline import record_passes
 from kernellab.equality import residues
 from kernellab.equality.functions import run_exactly, tensors_returned
 from kernellab.equality.launches import ExactLaunch, ExactTensors
 from kernellab.equality.residues import agreement
-from kernellab.errors import ArgumentError, SourcePosition, UnsupportedOperation
+from kernellab.errors import ArgumentError, KernelFault, SourcePosition, UnsupportedOperation
 from kernellab.interpreter.execution.launcher import launch
+from kernellab.interpreter.execution.program import program_code
 from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
 from kernellab.ir.locations import locate
 from kernellab.ir.operations import global_effect
 from kernellab.launch.argument_copies import copied, tensors_in
-from kernellab.launch.differences import differences_between
+from kernellab.launch.bisection import changing, from_inliner_on, rewritten_lines
+from kernellab.launch.differences import differences_between, tolerance
 from kernellab.launch.preparation import (
     EntryPoint,
     PreparedLaunch,
     bound_launch,
     innermost,
     prepare_bound,
+    takes_launch,
 )
 from kernellab.launch.reference_results import usage_of
-from kernellab.launch.tolerances import tolerance
-from kernellab.records import BoundLaunch, Target
-from kernellab.records.comparisons import Equality, FloatPair, UnequalElement, Verdict
+from kernellab.records import BoundLaunch, PassRun, Target
+from kernellab.records.comparisons import (
+    Equality,
+    FloatPair,
+    UnequalElement,
+    ValidatedPass,
+    Validation,
+    Verdict,
+)
 
 # What is compared: a kernel's launch, or a function of torch.
 
@@ -150,7 +164,8 @@ class KernelSide:
     def run_floats(self) -> dict[str, torch.Tensor]:
         values = copied(self.prepared.call.values)
         call = replace(self.prepared.call, values=values)
-        launch(self.prepared.kernel, self.prepared.grid, call, self.prepared.target)
+        kernel, target = self.prepared.kernel, self.prepared.target
+        launch(kernel, self.prepared.grid, call, target, program_code(kernel, call, target))
         return dict(tensors_in(values))
 
     def stored_at(
@@ -576,3 +591,137 @@ def fresh_tensors(seed: int, *sides: Side) -> ExactTensors:
         for name, tensor in side.tensors():
             tensors.of(tensor, name)
     return tensors
+
+
+# `kernellab.validate`: whether each pass of the compiler keeps what a kernel computes.
+
+
+_VALIDATE = EntryPoint(
+    "validate",
+    {
+        "stage": "validate runs the module after every pass",
+        "order": (why := "validate runs the programs in the order of their ids"),
+        "seed": why,
+        "bounds": "validate compares what accesses leave in the storage",
+    },
+)
+
+
+@takes_launch
+def validate(
+    launch: BoundLaunch,
+    *,
+    target: str | Target | None = None,
+    seeds: int = 1,
+    skip: str | Sequence[str] = (),
+    pipeline: Sequence[passes.Item] | None = None,
+) -> Validation:
+    """Decide for each pass of the compiler whether it keeps what a kernel computes.
+
+    One compilation records the module after every pass of the TTIR and TTGIR stages. From the
+    inliner on, each module that differs from the one before runs on the CPU with residues in place
+    of floats (docs/equality.md), and leaves the same in all tensors or does not. A pass that only
+    computes sums in another order is equal. The arguments do not change.
+
+    Args:
+        launch: kernel, grid, args and keywords as for `kernellab.run`, or a bound launch.
+        target: the GPU whose pipeline runs; None for the one that a launch would emulate.
+        seeds: how many sets of random residues each module runs with.
+        skip, pipeline: changes of the target's pipeline, as for `kernellab.compile`.
+
+    Returns:
+        The Validation: a row for each pass, and of the first that changes a result the element and
+        the lines that it rewrote. It is true only if all passes are equal.
+
+    Raises:
+        ArgumentError, GridError, CompileError: as `kernellab.run`.
+        UnsupportedOperation: the first module has an operation that is not decided.
+    """
+    check_whole("seeds", seeds, 1)
+    prepared = prepare_bound(launch, target, _VALIDATE)
+    modules = _Modules(prepared, seeds)
+    with ProgressBar(f"validate {prepared.kernel.__name__}", None, "modules", UNTOUCHED) as work:
+        passes = record_passes(
+            prepared.kernel, prepared.call, prepared.target, skip=skip, pipeline=pipeline
+        )
+        several = list(changing(from_inliner_on(passes)))
+        work.total = len(several)
+        for module in several:
+            modules.add(module)
+            work.advance()
+    return modules.validation()
+
+
+class _Modules:
+    """The modules of one launch, one after the other, compared with the first."""
+
+    def __init__(self, prepared: PreparedLaunch, seeds: int) -> None:
+        self._prepared = prepared
+        self._seeds = seeds
+        self._first = ""
+        self._expected: list[Mapping[str, torch.Tensor]] = []
+        self._before = ""
+        self._passes: list[ValidatedPass] = []
+        self._difference: UnequalElement | None = None
+        self._lines: tuple[SourcePosition, ...] = ()
+
+    def add(self, module: PassRun) -> None:
+        """Run the module after a pass, and compare."""
+        text = triton_api.generic_form(module.text.read(), self._prepared.target)
+        start = time.perf_counter()
+        if not self._first:
+            self._expected = self._results(text)
+            self._first = module.label
+        else:
+            verdict, reason = self._judged(text)
+            seconds = time.perf_counter() - start
+            self._passes.append(ValidatedPass(module.label, verdict, seconds, reason))
+            if verdict == "different" and not self._lines:
+                self._lines = rewritten_lines(self._before, text, self._prepared.kernel)
+        self._before = text
+
+    def _judged(self, text: str) -> tuple[Verdict, str]:
+        try:
+            results = self._results(text)
+        except UnsupportedOperation as unknown:
+            return "not decided", unknown.problem
+        except KernelFault as fault:
+            return "different", f"it fails: {fault.problem}"
+        undecided = 0
+        for expected, contents in zip(self._expected, results):
+            for name, tensor in expected.items():
+                same, known = agreement(tensor.numpy(), contents[name].numpy())
+                undecided += int((~known).sum())
+                if not same.all():
+                    self._note_difference(name, ~same)
+                    return "different", ""
+        if undecided:
+            return "not decided", f"{undecided:,} elements have no residue in both"
+        return "equal", ""
+
+    def _note_difference(self, name: str, off: numpy.ndarray) -> None:
+        if self._difference is None:
+            index = tuple(int(i) for i in numpy.argwhere(off)[0])
+            self._difference = UnequalElement(name, index, int(off.sum()), off.size)
+
+    def _results(self, text: str) -> list[Mapping[str, torch.Tensor]]:
+        launch = ExactLaunch(self._prepared, text)
+        return [launch.run(self._fresh(seed)) for seed in range(self._seeds)]
+
+    def _fresh(self, seed: int) -> ExactTensors:
+        tensors = ExactTensors(seed)
+        for name, tensor in tensors_in(self._prepared.call.values):
+            tensors.of(tensor, name)
+        return tensors
+
+    def validation(self) -> Validation:
+        """The result."""
+        return Validation(
+            self._prepared.kernel.__name__,
+            str(self._prepared.target),
+            self._first,
+            tuple(self._passes),
+            self._difference,
+            self._lines,
+            self._prepared.notes,
+        )

@@ -461,7 +461,7 @@ def _rows_of_tracers(given: _Given) -> list[Traced]:
     function, bound, calls = given.fresh()
     try:
         expected = _seen(function, bound, calls)
-    except Exception as error:
+    except Exception as error:  # the user's function may raise anything
         raise ArgumentError(
             f"the function itself fails with these arguments: {_words(error)}",
             advice="Pass arguments, and others as again=(...), that it accepts.",
@@ -488,7 +488,7 @@ def _row_of_tracer(
                 return result
 
             seen = _seen(function, call, calls, printed)
-        except Exception as error:
+        except Exception as error:  # each of torch's tracers raises differently
             programs, operations = counted[0] if counted else (0, None)
             failed: Outcome = "fixed" if counted else "refused"
             return Traced(name, failed, programs, operations, _words(error))

@@ -25,6 +25,8 @@ from kernellab.records.graphs import (
 if TYPE_CHECKING:
     import pandas
 
+    from kernellab.profiling.diagnosis.diagnose import Asked
+    from kernellab.profiling.diagnosis.records import Diagnosis
     from kernellab.records import Compilation
     from kernellab.torch_api.capture import Made, Run
     from kernellab.tracing.records import Trace
@@ -61,6 +63,14 @@ class GeneratedKernel:
     def origins(self) -> tuple[str, ...]:
         """The nodes of the post-grad graph that it computes."""
         return self.code.origins
+
+    def diagnosed(self, request: Asked) -> Diagnosis:
+        """Return why the kernel, compiled for its GPU, is slow; for `kernellab.diagnose`."""
+        from kernellab.profiling.diagnosis.diagnose import diagnosis_of  # takes a second
+        from kernellab.profiling.diagnosis.evidence import Evidence
+
+        request.takes_nothing_of_a_launch("one of Inductor's kernels")
+        return diagnosis_of(Evidence(self.compilation))
 
     @functools.cached_property
     def tuner(self) -> Any:

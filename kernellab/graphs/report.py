@@ -33,6 +33,7 @@ from kernellab.common.text import counted, shown
 from kernellab.errors import (
     ArchiveError,
     ArgumentError,
+    KernelLabError,
     NoGpu,
     NotRecorded,
     OptionError,
@@ -69,6 +70,8 @@ if TYPE_CHECKING:
 
     from kernellab.common.processes import Worker
     from kernellab.graphs.kernels import GraphComparison
+    from kernellab.profiling.diagnosis.diagnose import Asked
+    from kernellab.profiling.diagnosis.records import Diagnoses
 
 # The call of a report, repeated in other processes: `report.compare`, `.ablation`, `.speedup`.
 
@@ -480,6 +483,24 @@ class GraphReport(PrintsAsCard):
             NotRecorded: the report does not hold its call.
         """
         return call_of(self.call, "speedup").speedup(rounds)
+
+    def diagnosed(self, request: Asked) -> Diagnoses:
+        """Return why each Triton kernel is slow, the most expensive findings first; for
+        `kernellab.diagnose`.
+        """
+        from kernellab.profiling.diagnosis.records import Diagnoses
+
+        request.takes_nothing_of_a_launch("a report")
+        diagnoses, notes = [], []
+        for kernel in self.kernels:
+            if not kernel.code.is_triton:
+                continue
+            try:
+                diagnoses.append(kernel.diagnosed(request))
+            except KernelLabError as error:
+                notes.append(f"{kernel.name}: {error.problem}")
+        diagnoses.sort(key=lambda diagnosis: -max((each.cost for each in diagnosis), default=0.0))
+        return Diagnoses(tuple(diagnoses), notes=tuple(notes))
 
     def explore(self) -> Any:
         """The view of every level: graphs drawn, texts linked line by line from the model to the

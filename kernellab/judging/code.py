@@ -138,7 +138,7 @@ def answer(request: Request) -> bytes:
     """
     try:
         kernel = _kernel_of(request)
-    except Exception as error:
+    except Exception as error:  # other people's Python may raise anything
         return _json(problem=_raised(error))
     if not isinstance(kernel, triton_api.JITFunction):
         return _json(instead=described(kernel)[:_LONGEST])
@@ -380,7 +380,7 @@ def _in_child(function: Callable[[], bytes], writing: int, folder: str, seconds:
         content = memoryview(function())
         while content:
             content = content[os.write(channel, content) :]
-    except BaseException:
+    except BaseException:  # the copy of the process must not return
         traceback.print_exc()
         os._exit(1)
     os._exit(0)

@@ -8,16 +8,17 @@ made, moved and queried accordingly. Private names of torch's are in `torch_api/
 from __future__ import annotations
 
 import functools
+import struct
 import sys
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -31,10 +32,8 @@ from kernellab.torch_api.emulation import (
     check_index,
     draws_numbers,
     follows_default_device,
-    function_mode_pushed,
     identity_of,
     is_traced,
-    modes_pushed,
     operations_unseen,
     parts_of_sparse,
     run_as,
@@ -62,7 +61,7 @@ class Session:
     emulation: triton_api.Emulation
     is_open: bool = True
     streams: threading.local = field(default_factory=threading.local)
-    generator: Any = None
+    generator: Generator | None = None
 
 
 _session: ContextVar[Session | None] = ContextVar("kernellab_torch_cuda", default=None)
@@ -124,13 +123,12 @@ def names_gpu(device: Any) -> bool:
     """Whether a device, as torch's functions take it, is the GPU.
 
     Raises:
-        RuntimeError: it is a GPU, but none that is there.
+        RuntimeError: it is a GPU other than the emulated one.
     """
-    index = named(device)
-    if index.type != GPU.type:
-        return False
-    check_index(index.index or 0)
-    return True
+    device = named(device)
+    if device.type == GPU.type:
+        check_index(device.index or 0)
+    return bool(device.type == GPU.type)
 
 
 def named(device: Any) -> torch.device:
@@ -138,43 +136,39 @@ def named(device: Any) -> torch.device:
     return torch.device(GPU.type, device) if isinstance(device, int) else torch.device(device)
 
 
+Place = Literal["gpu", "pinned", None]
+"""Where a tensor's memory counts as being; None for the CPU's memory as it is."""
+
 _MARK = "kernellab_place"
-_ON_GPU, _PINNED = "gpu", "pinned"
 
 
 def is_on_gpu(tensor: torch.Tensor) -> bool:
     """Whether a tensor counts as being on the GPU."""
-    return _mark_of(tensor) == _ON_GPU
+    return _place_of(tensor) == "gpu"
 
 
-def is_pinned(tensor: torch.Tensor) -> bool:
-    """Whether a tensor counts as being in pinned memory."""
-    return _mark_of(tensor) == _PINNED
+def place_of_storage(storage: torch.UntypedStorage) -> Place:
+    """Where all tensors that share a storage count as being."""
+    return getattr(storage, _MARK, None)
 
 
-def place_on_gpu(tensor: torch.Tensor) -> None:
-    """Let a tensor, and all that share its storage, count as being on the GPU."""
-    _mark(tensor, _ON_GPU)
+def place(tensor: torch.Tensor, where: Place) -> None:
+    """Let a tensor, and all that share its storage, count as being there."""
+    if tensor.is_cpu:
+        for storage in _storages(tensor):
+            place_storage(storage, where)
 
 
-def place_on_cpu(tensor: torch.Tensor) -> None:
-    """Take the mark off."""
-    _mark(tensor, None)
-
-
-def pin(tensor: torch.Tensor) -> None:
-    """Let a tensor count as being in pinned memory."""
-    _mark(tensor, _PINNED)
-
-
-def is_storage_on_gpu(storage: torch.UntypedStorage) -> bool:
-    """Whether all tensors that share a storage count as being on the GPU."""
-    return getattr(storage, _MARK, None) == _ON_GPU
-
-
-def place_storage_on_gpu(storage: torch.UntypedStorage) -> None:
-    """Let all tensors that share a storage count as being on the GPU."""
-    _mark_storage(storage, _ON_GPU)
+def place_storage(storage: torch.UntypedStorage, where: Place) -> None:
+    """Let all tensors that share a storage count as being there."""
+    before = place_of_storage(storage)
+    if before == where:
+        return
+    if before == "gpu":
+        allocated.forget(storage)
+    setattr(storage, _MARK, where)
+    if where == "gpu":
+        allocated.add(storage)
 
 
 def tensors_in(*values: Any) -> Iterator[torch.Tensor]:
@@ -200,7 +194,7 @@ def share_place(result: Any, *sources: Any) -> None:
         before = storages_of(*sources)
         for tensor in made:
             if not storages_of(tensor) <= before:
-                place_on_gpu(tensor)
+                place(tensor, "gpu")
 
 
 def _storages(tensor: torch.Tensor) -> Sequence[torch.UntypedStorage]:
@@ -215,25 +209,9 @@ def _storages(tensor: torch.Tensor) -> Sequence[torch.UntypedStorage]:
         return ()
 
 
-def _mark_of(tensor: torch.Tensor) -> str | None:
-    marks = {getattr(storage, _MARK, None) for storage in _storages(tensor)}
-    return marks.pop() if len(marks) == 1 else None
-
-
-def _mark(tensor: torch.Tensor, mark: str | None) -> None:
-    if tensor.is_cpu:
-        for storage in _storages(tensor):
-            _mark_storage(storage, mark)
-
-
-def _mark_storage(storage: torch.UntypedStorage, mark: str | None) -> None:
-    if getattr(storage, _MARK, None) == mark:
-        return
-    if getattr(storage, _MARK, None) == _ON_GPU:
-        allocated.forget(storage)
-    setattr(storage, _MARK, mark)
-    if mark == _ON_GPU:
-        allocated.add(storage)
+def _place_of(tensor: torch.Tensor) -> Place:
+    places = set(map(place_of_storage, _storages(tensor)))
+    return places.pop() if len(places) == 1 else None
 
 
 class Allocated:
@@ -244,8 +222,7 @@ class Allocated:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._alive: dict[weakref.ref[Any], tuple[int, int]] = {}
-        self._by_identity: dict[int, weakref.ref[Any]] = {}
+        self._alive: dict[weakref.ref[Any], int] = {}
         self._dead: deque[weakref.ref[Any]] = deque()
         self._bytes = 0
         self.peak = 0
@@ -258,18 +235,18 @@ class Allocated:
 
     def add(self, storage: torch.UntypedStorage) -> None:
         """Count a storage for as long as it lives."""
-        key, size = identity_of(storage), storage.nbytes()
-        reference = weakref.ref(storage, self._dead.append)
+        counted: Any = storage
+        reference = counted.kernellab_counted = weakref.ref(storage, self._dead.append)
         with self._lock:
-            self._alive[reference] = key, size
-            self._by_identity[key] = reference
-            self._bytes += size
+            self._alive[reference] = storage.nbytes()
+            self._bytes += self._alive[reference]
             self.peak = max(self.peak, self._settled())
 
     def forget(self, storage: torch.UntypedStorage) -> None:
         """Count a storage no longer."""
+        counted: Any = storage
         with self._lock:
-            self._drop(self._by_identity[identity_of(storage)])
+            self._drop(counted.kernellab_counted)
 
     def reset_peak(self) -> None:
         """Begin anew with the most."""
@@ -281,10 +258,7 @@ class Allocated:
         return self._bytes
 
     def _drop(self, reference: weakref.ref[Any]) -> None:
-        key, size = self._alive.pop(reference, (0, 0))
-        if self._by_identity.get(key) is reference:
-            del self._by_identity[key]
-        self._bytes -= size
+        self._bytes -= self._alive.pop(reference, 0)
 
 
 allocated = Allocated()
@@ -322,15 +296,10 @@ _STEP = 4
 """What one call adds to the offset, at least: Philox gives four numbers at once, and torch refuses
 offsets that are not a multiple of that."""
 
-_WORD = 2**64
+_WORD, _SPREAD = 2**64, 0x9E3779B97F4A7C15
 
-
-class _UnderWay(threading.local):
-    named = 0
-    making = 0
-
-
-_under_way = _UnderWay()
+_STATE = struct.Struct("<QQ")
+"""Seed and offset, as `get_state` and `set_state` have them."""
 
 
 class Generator(torch.Generator, metaclass=StandIn):
@@ -379,19 +348,15 @@ class Generator(torch.Generator, metaclass=StandIn):
 
     def get_state(self) -> torch.Tensor:
         """Seed and offset, as 16 bytes."""
-        words = (self._seed, self._offset)
-        return torch.frombuffer(
-            bytearray(b"".join(word.to_bytes(8, "little") for word in words)), dtype=torch.uint8
-        )
+        state = bytearray(_STATE.pack(self._seed, self._offset))
+        return torch.frombuffer(state, dtype=torch.uint8)
 
     def set_state(self, new_state: torch.Tensor) -> Generator:
         """Go on from there."""
         state = bytes(new_state.cpu().tolist())
-        if new_state.dtype != torch.uint8 or len(state) != 16:
+        if new_state.dtype != torch.uint8 or len(state) != _STATE.size:
             raise RuntimeError("RNG state is wrong size: a GPU's has 16 bytes, seed and offset")
-        self._seed, self._offset = (
-            int.from_bytes(state[start : start + 8], "little") for start in (0, 8)
-        )
+        self._seed, self._offset = _STATE.unpack(state)
         return self
 
     def clone_state(self) -> Generator:
@@ -400,61 +365,15 @@ class Generator(torch.Generator, metaclass=StandIn):
         return other.set_state(self.get_state())
 
     @contextmanager
-    def draws(self) -> Iterator[None]:
-        """While active, torch's code for the CPU that is given this generator draws from here."""
-        self.original.manual_seed(self, self._next())
-        _under_way.named += 1
-        try:
-            yield
-        finally:
-            _under_way.named -= 1
-
-    @contextmanager
-    def draws_by_default(self) -> Iterator[None]:
-        """While active, torch's code for the CPU that is given none draws from here."""
-        state = torch.default_generator.get_state()
-        torch.default_generator.manual_seed(self._next())
-        try:
-            yield
-        finally:
-            torch.default_generator.set_state(state)
-
-    def _next(self) -> int:
-        """What the numbers of the next call follow from."""
-        now = (self._seed + self._offset * 0x9E3779B97F4A7C15) % _WORD
+    def draws(self, through: torch.Generator) -> Iterator[None]:
+        """While active, torch's code for the CPU that draws from `through` draws from here."""
+        state = self.original.get_state(through)
+        self.original.manual_seed(through, (self._seed + self._offset * _SPREAD) % _WORD)
         self._offset += _STEP
-        return now
-
-
-def is_named() -> bool:
-    """Return whether the current call has a generator as an argument."""
-    return _under_way.named > 0
-
-
-@contextmanager
-def making_on_gpu() -> Iterator[None]:
-    """While active, what this thread makes is for the GPU, though no tensor there has a part."""
-    _under_way.making += 1
-    try:
-        yield
-    finally:
-        _under_way.making -= 1
-
-
-@contextmanager
-def other_peoples_code() -> Iterator[None]:
-    """While active, other people's code runs, whose own calls say themselves what they are for."""
-    before = _under_way.making, _under_way.named
-    _under_way.making = _under_way.named = 0
-    try:
-        yield
-    finally:
-        _under_way.making, _under_way.named = before
-
-
-def makes_on_gpu() -> bool:
-    """Whether that is so."""
-    return _under_way.making > 0
+        try:
+            yield
+        finally:
+            self.original.set_state(through, state)
 
 
 def default_generator() -> Generator:
@@ -463,8 +382,7 @@ def default_generator() -> Generator:
     assert session is not None
     if session.generator is None:
         session.generator = Generator(GPU).manual_seed(torch.initial_seed())
-    made: Generator = session.generator
-    return made
+    return session.generator
 
 
 class DefaultGenerators(Sequence[Any]):
@@ -548,7 +466,7 @@ def _answered(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> An
         return answer(*args, **kwargs)
     generator = kwargs.get("generator")
     if type(generator) is Generator:  # of the GPU: others are torch's own
-        with generator.draws():
+        with generator.draws(generator):
             return _on_its_device(func, args, kwargs)
     return _on_its_device(func, args, kwargs)
 
@@ -562,11 +480,11 @@ def _on_its_device(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) 
             share_place(result, args, kwargs)
     else:
         wanted = names_gpu(device)
-        with making_on_gpu() if wanted else nullcontext():
+        with making(on_gpu=True) if wanted else nullcontext():
             result = func(*args, **kwargs | {"device": "cpu" if wanted else device})
         result = _placed(result, wanted, (args, kwargs))
     if pins and isinstance(result, torch.Tensor):
-        pin(result)
+        place(result, "pinned")
     return result
 
 
@@ -577,7 +495,7 @@ def _placed(result: Any, on_gpu: bool, sources: Any) -> Any:
     if isinstance(result, torch.Tensor) and is_on_gpu(result) != on_gpu:
         if storages_of(result) <= storages_of(sources):
             return moved(result, on_gpu)
-        (place_on_gpu if on_gpu else place_on_cpu)(result)
+        place(result, "gpu" if on_gpu else None)
     return result
 
 
@@ -595,7 +513,7 @@ def moved(tensor: torch.Tensor, to_gpu: bool) -> torch.Tensor:
 
 def _copy(tensor: torch.Tensor, to_gpu: bool) -> torch.Tensor:
     copy = tensor.clone()
-    (place_on_gpu if to_gpu else place_on_cpu)(copy)
+    place(copy, "gpu" if to_gpu else None)
     return copy
 
 
@@ -634,13 +552,12 @@ def _to(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
 def _cuda(
     tensor: torch.Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None
 ) -> torch.Tensor:
-    how = {} if memory_format is None else {"memory_format": memory_format}
-    return _to(tensor, GPU if device is None else device, non_blocking=non_blocking, **how)
+    where = GPU if device is None else device
+    return _to(tensor, where, non_blocking=non_blocking, memory_format=memory_format)
 
 
 def _cpu(tensor: torch.Tensor, memory_format: Any = None) -> torch.Tensor:
-    how = {} if memory_format is None else {"memory_format": memory_format}
-    return _to(tensor, "cpu", **how)
+    return _to(tensor, "cpu", memory_format=memory_format)
 
 
 def _type(tensor: torch.Tensor, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -648,34 +565,35 @@ def _type(tensor: torch.Tensor, dtype: Any = None, *args: Any, **kwargs: Any) ->
     if dtype is None:
         name = tensor.type()
         return name.replace("torch.", "torch.cuda.", 1) if is_on_gpu(tensor) else name
+    to_gpu = is_on_gpu(tensor)
     if isinstance(dtype, str):
         to_gpu = dtype.startswith("torch.cuda.")
-        converted = tensor.type(dtype.replace("torch.cuda.", "torch.", 1), *args, **kwargs)
-        return _placed(converted, to_gpu, tensor)
-    converted = tensor.type(dtype, *args, **kwargs)
-    share_place(converted, tensor)
-    return converted
+        dtype = dtype.replace("torch.cuda.", "torch.", 1)
+    return _placed(tensor.type(dtype, *args, **kwargs), to_gpu, tensor)
+
+
+def _is_pinned(tensor: torch.Tensor, *_: Any, **__: Any) -> bool:
+    return _place_of(tensor) == "pinned"
 
 
 def _pin_memory(tensor: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
-    if is_pinned(tensor):
+    if _is_pinned(tensor):
         return tensor
     if is_on_gpu(tensor):
         raise RuntimeError(f"cannot pin '{_type(tensor)}' only dense CPU tensors can be pinned")
     copy = tensor.clone()
-    pin(copy)
+    place(copy, "pinned")
     return copy
 
 
 # Making sparse tensors
 
 
-def _sparse(constructor: Callable[..., Any], place: int) -> Callable[..., Any]:
-    """A constructor whose tensor is where its values are, if it names no device."""
+def _sparse(constructor: Callable[..., Any]) -> Callable[..., Any]:
+    """A constructor whose tensor is on the GPU if a part of it is, and it names no device."""
 
     def make(*args: Any, **kwargs: Any) -> Any:
-        values = kwargs["values"] if "values" in kwargs else args[place : place + 1]
-        if kwargs.get("device") is None and any(map(is_on_gpu, tensors_in(values))):
+        if kwargs.get("device") is None and any(map(is_on_gpu, tensors_in(args, kwargs))):
             kwargs["device"] = GPU
         return _on_its_device(constructor, args, kwargs)
 
@@ -689,28 +607,12 @@ def _device(tensor: torch.Tensor) -> torch.device:
     return GPU if is_on_gpu(tensor) else tensor.device
 
 
-def _is_cuda(tensor: torch.Tensor) -> bool:
-    return is_on_gpu(tensor) or tensor.is_cuda
-
-
-def _is_cpu(tensor: torch.Tensor) -> bool:
-    return not is_on_gpu(tensor) and tensor.is_cpu
-
-
-def _get_device(tensor: torch.Tensor) -> int:
-    return 0 if is_on_gpu(tensor) else tensor.get_device()
-
-
-def _is_pinned(tensor: torch.Tensor, *_: Any, **__: Any) -> bool:
-    return is_pinned(tensor)
-
-
 def _deepcopy(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
     by_torch: Callable[..., torch.Tensor] = torch.Tensor.__deepcopy__
     was_copied = id(tensor) in memo
     result = by_torch(tensor, memo)
     if not was_copied:
-        (place_on_gpu if is_on_gpu(tensor) else place_on_cpu)(result)
+        place(result, "gpu" if is_on_gpu(tensor) else None)
     return result
 
 
@@ -723,38 +625,21 @@ def _repr(tensor: torch.Tensor, **options: Any) -> str:
     return text
 
 
-def _numpy(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-    _refuse_array_of(tensor)
-    return tensor.numpy(*args, **kwargs)
+def _of_memory(by_torch: Callable[..., Any]) -> Callable[..., Any]:
+    """A function by which NumPy reads a tensor's memory, which it cannot on a GPU."""
+
+    def read(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if is_on_gpu(tensor):
+            raise TypeError(
+                f"can't convert {GPU} device type tensor to numpy. Use Tensor.cpu() to copy the "
+                "tensor to host memory first."
+            )
+        return by_torch(tensor, *args, **kwargs)
+
+    return read
 
 
-def _array(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-    _refuse_array_of(tensor)
-    by_torch: Any = torch.Tensor.__array__
-    return by_torch(tensor, *args, **kwargs)
-
-
-def _refuse_array_of(tensor: torch.Tensor) -> None:
-    """NumPy cannot read a GPU's memory."""
-    if is_on_gpu(tensor):
-        raise TypeError(
-            f"can't convert {GPU} device type tensor to numpy. Use Tensor.cpu() to copy the tensor "
-            "to host memory first."
-        )
-
-
-def _record_stream(tensor: torch.Tensor, stream: Any) -> None:
-    """Work is done when its call returns, so memory is never in use by a stream."""
-
-
-# Going backward
-
-
-def _calling_others(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of torch that calls other people's, which need the mode as well: torch disables a
-    mode while its handler runs.
-    """
-    return seeing_gpu(unasked(function))
+# Going backward calls functions of other people, which need the mode as well.
 
 
 def seeing_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -762,7 +647,7 @@ def seeing_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        with function_mode_pushed(FUNCTIONS) if current_session() else nullcontext():
+        with FUNCTIONS if current_session() else nullcontext():
             return function(*args, **kwargs)
 
     return call
@@ -774,8 +659,7 @@ def context_seeing_gpu(enter: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(enter)
     @contextmanager
     def entered(*args: Any) -> Iterator[Any]:
-        seen = function_mode_pushed(FUNCTIONS) if current_session() else nullcontext()
-        with enter(*args) as value, seen:
+        with enter(*args) as value, FUNCTIONS if current_session() else nullcontext():
             yield value
 
     return entered
@@ -785,10 +669,12 @@ _attributes: Any = torch.Tensor
 
 _QUESTIONS: dict[Any, Callable[..., Any]] = {
     _attributes.device.__get__: _device,
-    _attributes.is_cuda.__get__: _is_cuda,
-    _attributes.is_cpu.__get__: _is_cpu,
-    torch.Tensor.get_device: _get_device,
-    torch.get_device: _get_device,
+    _attributes.is_cuda.__get__: lambda tensor: _device(tensor).type == "cuda",
+    _attributes.is_cpu.__get__: lambda tensor: _device(tensor).type == "cpu",
+    **dict.fromkeys(
+        (torch.Tensor.get_device, torch.get_device),
+        lambda tensor: 0 if is_on_gpu(tensor) else tensor.get_device(),
+    ),
 }
 """Where a tensor is, real or traced."""
 
@@ -800,18 +686,18 @@ _ANSWERS: dict[Any, Callable[..., Any]] = {
     torch.Tensor.cpu: _cpu,
     torch.Tensor.type: _type,
     torch.Tensor.pin_memory: _pin_memory,
-    torch.Tensor.backward: _calling_others(torch.Tensor.backward),
-    torch.autograd.backward: _calling_others(torch.autograd.backward),
-    torch.autograd.grad: _calling_others(torch.autograd.grad),
+    **{
+        function: seeing_gpu(unasked(function))  # torch disables a mode while its handler runs
+        for function in (torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad)
+    },
     torch.Tensor.__deepcopy__: _deepcopy,
     torch.Tensor.__repr__: _repr,
-    torch.Tensor.numpy: _numpy,
-    torch.Tensor.__array__: _array,
-    torch.Tensor.record_stream: _record_stream,
-    torch.sparse_coo_tensor: _sparse(torch.sparse_coo_tensor, 1),
+    **{read: _of_memory(read) for read in (torch.Tensor.numpy, _attributes.__array__)},
+    torch.Tensor.record_stream: lambda _tensor, _stream: None,  # its work is done
     **{
-        constructor: _sparse(constructor, 2)
+        constructor: _sparse(constructor)
         for constructor in (
+            torch.sparse_coo_tensor,
             torch.sparse_compressed_tensor,
             torch.sparse_csr_tensor,
             torch.sparse_csc_tensor,
@@ -824,6 +710,25 @@ _ANSWERS: dict[Any, Callable[..., Any]] = {
 # What torch's operations do inside: where a result is follows from where the operands are.
 #
 # A mode of torch's sees each operation below autograd, those of a backward pass too.
+
+
+class _Making(threading.local):
+    on_gpu = False
+
+
+_making = _Making()
+
+
+@contextmanager
+def making(*, on_gpu: bool) -> Iterator[None]:
+    """While active, what this thread makes is for the GPU, though no tensor there has a part; or,
+    within code of other people, only if that says so itself.
+    """
+    before, _making.on_gpu = _making.on_gpu, on_gpu
+    try:
+        yield
+    finally:
+        _making.on_gpu = before
 
 
 class GpuOperations(OperationMode):
@@ -842,27 +747,32 @@ class GpuOperations(OperationMode):
     def _run(self, operation: Any, args: Any, kwargs: Any) -> Any:
         """The operation's result; of code that other people registered, modes on."""
         if isinstance(operation, HigherOrderOperator):
-            with function_mode_pushed(FUNCTIONS), other_peoples_code():
+            with FUNCTIONS, making(on_gpu=False):
                 return run_higher_order(operation, args, kwargs)
-        on_gpu = makes_on_gpu() or any(map(is_on_gpu, tensors_in(args, kwargs)))
-        if on_gpu and draws_numbers(operation) and not is_named():
-            with default_generator().draws_by_default():
-                return self._by_torch_or_others(operation, on_gpu, args, kwargs)
-        return self._by_torch_or_others(operation, on_gpu, args, kwargs)
+        on_gpu = _making.on_gpu or any(map(is_on_gpu, tensors_in(args, kwargs)))
+        drawn: AbstractContextManager[None] = nullcontext()
+        if on_gpu and draws_numbers(operation) and not _has_generator((*args, *kwargs.values())):
+            drawn = default_generator().draws(torch.default_generator)
+        with drawn:
+            return self._by_torch_or_others(operation, on_gpu, args, kwargs)
 
     def _by_torch_or_others(self, operation: Any, on_gpu: bool, args: Any, kwargs: Any) -> Any:
         if operation.namespace in _WITHOUT_KERNELS:
             return operation(*args, **kwargs)
         if on_gpu and runs_on_gpu_alone(operation):
             key = "CUDA"
-            if makes_on_gpu() and "device" in kwargs:
+            if _making.on_gpu and "device" in kwargs:
                 kwargs = kwargs | {"device": GPU}
         elif operation.namespace in _TORCHS_OWN:
             return operation(*args, **kwargs)
         else:
             key = "CPU"
-        with modes_pushed(FUNCTIONS, self), other_peoples_code():
+        with FUNCTIONS, self, making(on_gpu=False):
             return run_as(key, operation, args, kwargs)
+
+
+def _has_generator(arguments: Sequence[Any]) -> bool:
+    return any(isinstance(value, torch.Generator) for value in arguments)
 
 
 _WITHOUT_KERNELS = frozenset({"prim"})

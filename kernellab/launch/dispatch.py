@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -31,12 +31,12 @@ from kernellab.errors import ArgumentError, CompileError, KernelLabError, Unsupp
 from kernellab.interpreter.execution import program
 from kernellab.interpreter.execution.grid import check_has_length, grid_to_run
 from kernellab.interpreter.execution.inspection import attached_debugger
-from kernellab.interpreter.execution.program import key_of, program_code, told_of_nesting
+from kernellab.interpreter.execution.program import ProgramCode, program_code
 from kernellab.launch.preparation import Grid
 from kernellab.records import Launch, Run, Specialization, Target
 from kernellab.records.launches import DEFAULT, RunOptions
 from kernellab.triton_api import JITFunction
-from kernellab.triton_api.patches import GpuLaunches
+from kernellab.triton_api.patches import gpu_launches_watched
 from kernellab.triton_api.pipeline import shared_bytes
 
 # `on_launch`: the user's functions that are called around every launch.
@@ -68,14 +68,13 @@ class LaunchWatch:
         self.enter = enter
         self.exit = exit
         watches.append(self)
-        _gpu_launches.begin(_around_on_gpu)
+        _gpu_launches.__enter__()
 
     def remove(self) -> None:
         """Stop the calls; a second time does nothing."""
         if self in watches:
             watches.remove(self)
-        if not watches:
-            _gpu_launches.end()
+            _gpu_launches.__exit__()
 
     def __enter__(self) -> LaunchWatch:
         return self
@@ -91,8 +90,6 @@ class LaunchWatch:
 
 watches: list[LaunchWatch] = []
 """The active watches, in the order in which they began."""
-
-_gpu_launches = GpuLaunches()
 
 
 def on_launch(enter: Callback | None = None, exit: Callback | None = None) -> LaunchWatch:
@@ -151,31 +148,30 @@ def _around_on_gpu(kernel: Any, grid: tuple[int, int, int], values: Sequence[Any
     return announced(WatchedLaunch(kernel, grid, dict(zip(names, values, strict=False)), "gpu"))
 
 
+_gpu_launches = gpu_launches_watched(_around_on_gpu)
+
+
 # Whether a program fits on the emulated GPU: checked before a kernel's first launch, as a GPU's
 # driver does.
 
 
-_kept: weakref.WeakKeyDictionary[triton_api.MadeOf, dict[Hashable, CompileError | None]] = (
-    weakref.WeakKeyDictionary()
-)
-"""The results, by the kernel's contents and by specialization; None for a kernel that fits."""
-
-
-@told_of_nesting
-def check_fits(kernel: JITFunction, call: BoundCall, target: Target) -> None:
+def check_fits(
+    kernel: JITFunction, call: BoundCall, target: Target, stage: str = DEFAULT.stage
+) -> ProgramCode:
     """Check once per specialization that one program fits on the GPU.
+
+    Returns:
+        The code for the call at a stage.
 
     Raises:
         CompileError: it needs more threads or shared memory than the GPU has; the cause is Triton's
             own OutOfResources.
     """
-    results = _kept.setdefault(triton_api.check_globals(kernel), {})
-    key = key_of(kernel, call, target)
-    if key is None or key not in results:
-        results[key] = _misfit(kernel, call, target)
-    misfit = results.pop(key) if key is None else results[key]
+    code = program_code(kernel, call, target, stage)
+    misfit = code.once(check_fits, lambda: _misfit(kernel, call, target))
     if misfit is not None:
         raise misfit from misfit.__cause__
+    return code
 
 
 def _misfit(kernel: JITFunction, call: BoundCall, target: Target) -> CompileError | None:
@@ -323,9 +319,9 @@ def interpret(
     """
     __tracebackhide__ = True
     end_trial(kernel, call, target)
-    check_fits(kernel, call, target)
     if kernel.is_gluon() and options.stage == DEFAULT.stage:
         options = replace(options, stage="ttgir")  # where Gluon begins
+    code = check_fits(kernel, call, target, options.stage)
     if call.options.get("ir_override"):
         raise UnsupportedOperation(
             f"This launch of {kernel.__name__!r} replaces its code with "
@@ -334,10 +330,10 @@ def interpret(
             position=triton_api.definition_of(kernel),
         )
     if not watches:
-        return _run(kernel, grid, call, target, options, faults)
+        return _run(kernel, grid, call, target, code, options, faults)
     sizes = grid_to_run(grid, call.values, may_be_empty=True)
     with announced(WatchedLaunch(kernel, sizes, call.values, "cpu")):
-        return _run(kernel, sizes, call, target, options, faults)
+        return _run(kernel, sizes, call, target, code, options, faults)
 
 
 def _run(
@@ -345,6 +341,7 @@ def _run(
     grid: Grid,
     call: BoundCall,
     target: Target,
+    code: ProgramCode,
     options: RunOptions,
     faults: interpreter.CollectedFaults | None,
 ) -> Run:
@@ -353,13 +350,13 @@ def _run(
 
         def run(instrument: interpreter.Instrument | None) -> Run:
             return interpreter.launch(
-                kernel, grid, call, target, options, instrument=instrument, faults=faults
+                kernel, grid, call, target, code, options, instrument=instrument, faults=faults
             )
 
         return _watchers[-1].around(kernel, call, target, options, run)
     is_stepped = not kernel.is_gluon() and options.stage == DEFAULT.stage
     debugger = attached_debugger(lambda: _files_of(kernel)) if is_stepped else None
-    return interpreter.launch(kernel, grid, call, target, options, debugger, faults=faults)
+    return interpreter.launch(kernel, grid, call, target, code, options, debugger, faults=faults)
 
 
 def _files_of(kernel: JITFunction) -> set[str]:

@@ -11,6 +11,7 @@ import numpy
 import torch
 
 from kernellab import triton_api
+from kernellab.common.text import what_it_raised
 from kernellab.compiler.arguments import tensor_of
 from kernellab.compiler.binding import BoundCall
 from kernellab.errors import ArgumentError, suggestion
@@ -23,7 +24,6 @@ from kernellab.interpreter.execution.program import (
 )
 from kernellab.ir.locations import argument_name
 from kernellab.launch.argument_copies import tensors_in
-from kernellab.launch.callbacks import what_it_raised
 from kernellab.launch.differences import Within
 from kernellab.launch.preparation import PreparedLaunch
 from kernellab.records.display import described
@@ -179,7 +179,7 @@ def _called(
         return function(
             *map(_copied, args), **{name: _copied(value) for name, value in keywords.items()}
         )
-    except Exception as error:
+    except Exception as error:  # a function of the user's
         if usage is None:
             names = [*kernel.arg_names[: len(args)], *(f"{name}={name}" for name in keywords)]
             advice = (

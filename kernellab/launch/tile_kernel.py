@@ -161,7 +161,7 @@ class TileKernel(JITFunction):
                 compiled = JITFunction.run(self, *args, grid=seen, warmup=False, **keywords)
             except KernelLabError:
                 raise
-            except Exception:
+            except Exception:  # Triton raises anything for what `prepare` explains
                 self._say_in_better_words(args, seen, keywords)
                 raise
             self._last = note(compiled, seen, args, keywords)
@@ -239,7 +239,7 @@ class TileKernel(JITFunction):
             return triton_api.compile_kernel(self, call.specialization, self.target, call.options)
         try:
             self._last = interpret(self, grid, call, self.target, launch.options)
-        except BaseException as error:
+        except BaseException as error:  # Ctrl-C too stops a launch
             self._stopped = BoundCall(call.specialization, {}, call.options)
             keep_stopped(BoundLaunch(self, grid, args, keywords, self.target), error)
             raise
@@ -343,7 +343,7 @@ def tile_kernels_in(file: str, target: Target) -> Iterator[list[TileKernel]]:
     try:
         with triton_api.kernels_become(adopt, file):
             yield made
-    except BaseException:
+    except BaseException:  # Ctrl-C too ends the cell
         for kernel in made:
             kernel.take_launch_of_cell()
         raise

@@ -41,22 +41,21 @@ from kernellab.launch.cuda_tensors import (
     context_seeing_gpu,
     current_session,
     is_on_gpu,
-    is_storage_on_gpu,
     made_unseen,
     names_gpu,
     on_default_device,
-    place_on_gpu,
-    place_storage_on_gpu,
+    place,
+    place_of_storage,
+    place_storage,
     seeing_gpu,
     session_is,
 )
 from kernellab.records import Target
 from kernellab.torch_api import emulation
-from kernellab.torch_api.autocast_kernels import follow_autocast
+from kernellab.torch_api.autocast_kernels import follow_autocast, following
 from kernellab.torch_api.emulation import (
     device_index,
     let_operations_be_traced,
-    push_modes,
     remove_modes,
     stated_default_device,
 )
@@ -137,52 +136,6 @@ def _with_features(target: Target) -> str:
 
 
 _cuda: Any = torch.cuda  # whose functions answer with these classes
-
-
-class _OfAnyDevice(StandIn):
-    """Replaces a class whose constructor takes the device of its objects."""
-
-    def made(self, device: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if device is not None and not names_gpu(device):
-            return self.original(device, *args, **kwargs)
-        return self.on_gpu(*args, **kwargs)
-
-    def __instancecheck__(self, instance: Any) -> bool:
-        return isinstance(instance, self.of_gpu() | self.original)
-
-    on_gpu: Callable[..., Any]
-    """What makes them of the GPU."""
-
-    of_gpu: Callable[[], type[Any]]
-    """Their class there."""
-
-
-class AnyStream(metaclass=_OfAnyDevice):
-    """As `torch.Stream`."""
-
-    original = torch.Stream
-
-    @staticmethod
-    def on_gpu(priority: int = 0, **_: Any) -> Stream:
-        return Stream(priority=priority)
-
-    @staticmethod
-    def of_gpu() -> type[Stream]:
-        return Stream
-
-
-class AnyEvent(metaclass=_OfAnyDevice):
-    """As `torch.Event`."""
-
-    original = torch.Event
-
-    @staticmethod
-    def on_gpu(*, enable_timing: bool = False, **_: Any) -> Event:
-        return Event(enable_timing)
-
-    @staticmethod
-    def of_gpu() -> type[Event]:
-        return Event
 
 
 class Stream(metaclass=StandIn):
@@ -310,30 +263,27 @@ class Event(metaclass=StandIn):
         return 1e3 * (end_event._seconds - self._seconds)
 
 
+class _OfAnyDevice(StandIn):
+    """Replaces a class whose constructor takes the device of its objects."""
+
+    on_gpu: type[Any]
+    """The class of those on the GPU."""
+
+    def made(self, device: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if device is None or names_gpu(device):
+            return self.on_gpu(**kwargs)
+        return self.original(device, *args, **kwargs)
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        return isinstance(instance, (self.on_gpu, self.original))
+
+
 def refuse_graph(*_: Any, **__: Any) -> Any:
     """What makes a graph, or uses one."""
     raise UnsupportedOperation(
         "CUDA graphs are not emulated: work runs when it is called, and none is recorded",
         advice="Call the function itself, without a graph.",
     )
-
-
-class CUDAGraph(metaclass=StandIn):
-    """Refused."""
-
-    original = torch.cuda.CUDAGraph
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        refuse_graph()
-
-
-class GraphCapture(metaclass=StandIn):
-    """Refused: `torch.cuda.graph`."""
-
-    original = torch.cuda.graph
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        refuse_graph()
 
 
 # What `torch.cuda`, `torch.accelerator` and torch's questions about Triton answer inside.
@@ -503,14 +453,23 @@ OF_C: Mapping[str, Answer] = {
 }
 """Functions of torch's extension module that Python code calls by name."""
 
-STAND_INS: Mapping[str, type] = {
-    "Stream": Stream,
-    "ExternalStream": ExternalStream,
-    "Event": Event,
-    "CUDAGraph": CUDAGraph,
-    "graph": GraphCapture,
+STAND_INS: Mapping[ModuleType, Mapping[str, type]] = {
+    torch: {
+        "Generator": Generator,
+        "Stream": _OfAnyDevice("Stream", (), {"original": torch.Stream, "on_gpu": Stream}),
+        "Event": _OfAnyDevice("Event", (), {"original": torch.Event, "on_gpu": Event}),
+    },
+    torch.cuda: {
+        "Stream": Stream,
+        "ExternalStream": ExternalStream,
+        "Event": Event,
+        **{
+            name: StandIn(name, (), {"original": getattr(torch.cuda, name), "made": refuse_graph})
+            for name in ("CUDAGraph", "graph")
+        },
+    },
 }
-"""Classes of `torch.cuda`."""
+"""Classes of torch's modules."""
 
 
 def version_of(target: Target, name: str) -> str | None:
@@ -530,7 +489,7 @@ class _Typed(StandIn):
 
     def made(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         tensor = self.on_cpu(*args, **kwargs)
-        place_on_gpu(tensor)
+        place(tensor, "gpu")
         return tensor
 
     def __instancecheck__(self, instance: Any) -> bool:
@@ -579,38 +538,23 @@ def set_default_tensor_type(original: Any, _session: Session, t: Any) -> None:
         original(t)
 
 
-# `torch.autocast("cuda")` inside: operations are cast as on a GPU.
-
-
-def following(set_enabled: Callable[..., Any]) -> Callable[..., Any]:
-    """`torch.set_autocast_enabled`, which `torch.autocast` calls when it is entered and left."""
-
-    @functools.wraps(set_enabled)
-    def set_and_follow(*args: Any) -> Any:
-        result = set_enabled(*args)
-        if current_session() is not None:
-            follow_autocast(torch.is_autocast_enabled(GPU.type), is_on_gpu)
-        return result
-
-    return set_and_follow
-
-
 # Tensors in files: where they are is said there, and they come back to it.
 
 
 def place_said(storage: Any) -> str | None:
     """What a file says of where a storage is; None leaves it to torch."""
     untyped = getattr(storage, "_untyped_storage", storage)
-    return str(GPU) if current_session() is not None and is_storage_on_gpu(untyped) else None
+    is_there = current_session() is not None and place_of_storage(untyped) == "gpu"
+    return str(GPU) if is_there else None
 
 
-def back_in_place(storage: torch.UntypedStorage, place: str) -> torch.UntypedStorage | None:
+def back_in_place(storage: torch.UntypedStorage, said: str) -> torch.UntypedStorage | None:
     """A storage that was read, where a file, or who loads it, says that it is; None leaves it to
     torch.
     """
-    if current_session() is None or not place.startswith(GPU.type) or not names_gpu(place):
+    if current_session() is None or not said.startswith(GPU.type) or not names_gpu(said):
         return None
-    place_storage_on_gpu(storage)
+    place_storage(storage, "gpu")
     return storage
 
 
@@ -630,7 +574,8 @@ def joined_by_this_thread(session: Session) -> Iterator[None]:
     stated = stated_default_device()
     _inside.depth += 1
     if _inside.depth == 1:
-        push_modes(FUNCTIONS, OPERATIONS)
+        FUNCTIONS.__enter__()
+        OPERATIONS.__enter__()
     try:
         with session_is(session):
             yield
@@ -649,27 +594,24 @@ def start_inside(start: Callable[[threading.Thread], None]) -> Callable[[threadi
     def start_thread(thread: threading.Thread) -> None:
         session = current_session()
         if session is not None:
-            thread.run = _Inside(thread, session)  # type: ignore[method-assign]
+            thread.run = _inside_of(session, thread)  # type: ignore[method-assign]
         start(thread)
 
     return start_thread
 
 
-class _Inside:
-    """A thread's `run`, inside of the session that started it."""
+def _inside_of(session: Session, thread: threading.Thread) -> Callable[[], None]:
+    by_thread = thread.run
 
-    def __init__(self, thread: threading.Thread, session: Session) -> None:
-        self._run: Any = thread.run
-        self._session: Session | None = session
-
-    def __call__(self) -> None:
-        run, session = self._run, self._session
-        self._run = self._session = None  # the thread may be kept for long
-        if session is None or not session.is_open:
-            run()
+    def run() -> None:
+        del thread.run  # it may be kept for long, and the session not
+        if not session.is_open:
+            by_thread()
             return
         with triton_api.emulation_joined(session.emulation), joined_by_this_thread(session):
-            run()
+            by_thread()
+
+    return run
 
 
 # The names of torch's, and `threading.Thread.start`, that are others while a thread is inside.
@@ -680,13 +622,6 @@ class _Inside:
 
 
 _FILES = (place_said, back_in_place)
-
-
-@contextmanager
-def patched() -> Iterator[None]:
-    """While active, torch's questions are answered for the session that a thread is in."""
-    with _in_place:
-        yield
 
 
 @contextmanager
@@ -712,28 +647,25 @@ def _replacements() -> Iterator[Replacement]:
     for module in emulation.CUDA_MODULES:
         yield from _answered(module, OF_CUDA)
     yield from _answered(emulation.C_MODULE, OF_C)
-    for name, stand_in in STAND_INS.items():
-        yield torch.cuda, name, stand_in
+    for module, stand_ins in STAND_INS.items():
+        yield from ((module, name, stand_in) for name, stand_in in stand_ins.items())
     for accelerator in emulation.ACCELERATOR_MODULES:
         yield from _answered(accelerator, OF_ACCELERATOR)
-    questions = emulation.triton_questions()
+    questions = emulation.ABOUT_TRITON
     for name in emulation.QUESTIONS_OF_TRITON:
         function = vars(questions)[name]
         yield questions, name, _asking(function, functools.partial(_unremembered, function))
     yield questions, "has_triton", _asking(vars(questions)["has_triton"], lambda _session: True)
     built = torch.backends.cuda.is_built
     yield torch.backends.cuda, "is_built", _asking(built, functools.partial(_is_built, built))
-    yield torch, "Generator", Generator
     yield torch.cuda, "default_generators", DefaultGenerators(torch.cuda.default_generators)
-    yield torch, "Stream", AnyStream
-    yield torch, "Event", AnyEvent
     for name, typed in TYPED_TENSORS.items():
         yield torch.cuda, name, typed
     by_type = torch.set_default_tensor_type
     answer = functools.partial(set_default_tensor_type, by_type)
     yield torch, "set_default_tensor_type", _asking(by_type, answer)
     yield torch, "compile", _asking(torch.compile, functools.partial(_compile, torch.compile))
-    yield torch, "set_autocast_enabled", following(torch.set_autocast_enabled)
+    yield torch, "set_autocast_enabled", following(_autocast_counts)
     yield torch.Tensor, "__new__", made_unseen(torch.Tensor.__new__)
     converter, mode = emulation.FakeTensorConverter, emulation.FakeTensorMode
     yield converter, "from_real_tensor", seeing_gpu(converter.from_real_tensor)
@@ -785,6 +717,10 @@ def _is_built(is_built: Callable[[], bool], _session: Session) -> bool:
     return is_built() or not sys._getframe(2).f_globals.get("__name__", "").startswith("torch.")
 
 
+def _autocast_counts() -> Callable[[torch.Tensor], bool] | None:
+    return None if current_session() is None else is_on_gpu
+
+
 def _untouched(_session: Session, _mode: Any) -> bool:
     """Whether tracing keeps off the GPU, as it does where there is none."""
     return True
@@ -824,7 +760,7 @@ def torch_answers_for(target: Target, emulation: triton_api.Emulation) -> Iterat
     """
     let_operations_be_traced()
     session = Session(target, emulation)
-    with patched():
+    with _in_place:
         try:
             with joined_by_this_thread(session):
                 yield

@@ -202,7 +202,7 @@ def cell_of_magic(
     running = running_cell(shell, f"{magic} {line}".rstrip(), body)
     try:
         yield running
-    except BaseException as error:
+    except BaseException as error:  # Ctrl-C too is an error of the cell
         report(running, error)
 
 

@@ -43,6 +43,23 @@ def follow_autocast(on: bool, counts: Counts) -> None:
     torch._C._dispatch_tls_set_dispatch_key_excluded(_KEY, not on)
 
 
+def following(counts: Callable[[], Counts | None]) -> Callable[..., Any]:
+    """`torch.set_autocast_enabled`, which `torch.autocast` calls when it is entered and left, but
+    that operations are cast as on a GPU if `counts` returns a function.
+    """
+    set_enabled = torch.set_autocast_enabled
+
+    @functools.wraps(set_enabled)
+    def set_and_follow(*args: Any) -> Any:
+        result = set_enabled(*args)
+        counting = counts()
+        if counting is not None:
+            follow_autocast(torch.is_autocast_enabled("cuda"), counting)
+        return result
+
+    return set_and_follow
+
+
 def pass_autocast(operation: Any) -> None:
     """Let a higher-order operator run under autocast as it does under that of a real GPU."""
     if operation.non_fallthrough_keys.has(_KEY):

@@ -720,7 +720,7 @@ class WatchedBackend:
         before, error = len(self.captured.lowered), ""
         try:
             compiled: Callable[..., Any] = self._backend(module, inputs, **self._options)
-        except Exception as problem:
+        except Exception as problem:  # torch raises anything
             error = f"{type(problem).__name__}: {problem}"
             raise
         finally:
@@ -754,7 +754,7 @@ class WatchedBackend:
             saved = saved_by(module) if direction == "forward" else ()
             try:
                 return compiler(module, inputs, *more)
-            except Exception as problem:
+            except Exception as problem:  # torch raises anything
                 error = f"{type(problem).__name__}: {problem}"
                 raise
             finally:

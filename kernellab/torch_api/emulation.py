@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,12 +49,6 @@ class OperationMode(_dispatching.TorchDispatchMode):  # type: ignore[misc]
 
 
 # Modes
-
-
-def push_modes(function_mode: Any, dispatch_mode: Any) -> None:
-    """Put both on top of this thread's stacks."""
-    _overrides._push_mode(function_mode)
-    dispatch_mode.__enter__()
 
 
 def remove_modes(function_mode: Any, dispatch_mode: Any) -> None:
@@ -105,16 +98,6 @@ def operations_unseen(dispatch_mode: Any) -> Iterator[None]:
             _dispatching._push_mode(dispatch_mode)
 
 
-@contextmanager
-def function_mode_pushed(mode: Any) -> Iterator[None]:
-    """While active, a mode is on top of this thread's stack, once more."""
-    _overrides._push_mode(mode)
-    try:
-        yield
-    finally:
-        _overrides._pop_mode()
-
-
 @functools.cache
 def unasked(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of torch written in Python without its dispatch to modes."""
@@ -124,16 +107,6 @@ def unasked(function: Callable[..., Any]) -> Callable[..., Any]:
     made = FunctionType(plain.__code__, others, plain.__name__, plain.__defaults__)
     made.__kwdefaults__ = plain.__kwdefaults__
     return made
-
-
-@contextmanager
-def modes_pushed(function_mode: Any, dispatch_mode: Any) -> Iterator[None]:
-    """While active, both are on top of this thread's stacks."""
-    push_modes(function_mode, dispatch_mode)
-    try:
-        yield
-    finally:
-        remove_modes(function_mode, dispatch_mode)
 
 
 def stated_default_device() -> torch.device | None:
@@ -284,24 +257,22 @@ CUDA_MODULES: tuple[ModuleType, ...] = (
 ACCELERATOR_MODULES: tuple[ModuleType, ...] = (torch.accelerator, torch.accelerator.memory)
 """The same of `torch.accelerator`."""
 
+ABOUT_TRITON: ModuleType = torch.utils._triton
+"""What torch queries of Triton and the GPU."""
+
 QUESTIONS_OF_TRITON = tuple(
     name
-    for name, value in vars(torch.utils._triton).items()
+    for name, value in vars(ABOUT_TRITON).items()
     if callable(value) and hasattr(value, "cache_clear")
 )
-"""What torch queries of Triton and the GPU once, and remembers: "has_triton", ..."""
+"""Those whose answers torch remembers: "has_triton", ..."""
 
 
 def forget_answers_about_triton() -> None:
     """Have torch query them again."""
     for name in QUESTIONS_OF_TRITON:
-        function = getattr(torch.utils._triton, name)
+        function = getattr(ABOUT_TRITON, name)
         getattr(function, "cache_clear", lambda: None)()
-
-
-def triton_questions() -> ModuleType:
-    """The module whose functions they are."""
-    return sys.modules["torch.utils._triton"]
 
 
 # Operations of torch as simpler ones: torch's own decompositions.

@@ -20,7 +20,7 @@ import torch.fx.experimental.proxy_tensor
 import torch.fx.experimental.symbolic_shapes
 import torch.library
 
-from kernellab.common.patches import replaced
+from kernellab.common.patches import all_replaced, replaced
 from kernellab.common.system import own_folder
 from kernellab.torch_api.virtual_gpu import ON_CPU
 
@@ -259,7 +259,8 @@ def _gpu_is_cpu() -> Iterator[None]:
                 synchronize=lambda _device=None: None,
             )
         )
-        stack.enter_context(_added(_bindings, _cuda_getCurrentRawStream=lambda _device: 0))
+        raw_stream = (_bindings, "_cuda_getCurrentRawStream", lambda _device: 0)
+        stack.enter_context(all_replaced([raw_stream]))
         stack.enter_context(replaced(_helpers, set_driver_to_gpu=lambda: None))
         library = _library.Library("aten", "IMPL")
         try:
@@ -268,20 +269,6 @@ def _gpu_is_cpu() -> Iterator[None]:
             yield
         finally:
             library._destroy()
-
-
-@contextmanager
-def _added(owner: Any, **attributes: Any) -> Iterator[None]:
-    """While active, a module has these attributes, some of which it may not have."""
-    missing = [name for name in attributes if not hasattr(owner, name)]
-    for name in missing:
-        setattr(owner, name, attributes[name])
-    try:
-        with replaced(owner, **attributes):
-            yield
-    finally:
-        for name in missing:
-            delattr(owner, name)
 
 
 # Which value of a traced graph is the value of which node of the FX graph, or its gradient:

@@ -9,7 +9,7 @@ import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -25,7 +25,7 @@ import torch.nn.attention.flex_attention
 import torch.utils._triton
 
 from kernellab.common.patches import Replacement, all_replaced, replaced
-from kernellab.torch_api.autocast_kernels import follow_autocast
+from kernellab.torch_api.autocast_kernels import follow_autocast, following
 from kernellab.torch_api.emulation import OF_C, OF_CUDA, let_operations_be_traced
 from kernellab.torch_api.fx_graphs import called_by
 
@@ -177,7 +177,7 @@ def calls_on_gpu() -> Iterator[None]:
     dispatch = vars(_fakes.FakeTensorMode)["__torch_dispatch__"]
     with (
         replaced(_fakes.FakeTensorMode, __torch_dispatch__=_elsewhere(dispatch)),
-        replaced(torch, set_autocast_enabled=_following(torch.set_autocast_enabled)),
+        replaced(torch, set_autocast_enabled=following(lambda: _counts)),
         replaced(_flex, _validate_device=lambda *_: None),  # refuses gradients on the CPU
     ):
         follow_autocast(torch.is_autocast_enabled(DEVICE.type), _counts)
@@ -198,18 +198,6 @@ def _elsewhere(dispatch: Callable[..., Any]) -> Callable[..., Any]:
         return dispatch(mode, function, types, args, kwargs)
 
     return elsewhere
-
-
-def _following(set_enabled: Callable[..., Any]) -> Callable[..., Any]:
-    """`torch.set_autocast_enabled`, which `torch.autocast` calls when it is entered and left."""
-
-    @functools.wraps(set_enabled)
-    def set_and_follow(*args: Any) -> Any:
-        result = set_enabled(*args)
-        follow_autocast(torch.is_autocast_enabled(DEVICE.type), _counts)
-        return result
-
-    return set_and_follow
 
 
 def _counts(_tensor: torch.Tensor) -> bool:
@@ -278,14 +266,15 @@ def decompositions_see_gpu(here: torch.device) -> Iterator[None]:
     def as_gpu(kind: str) -> str:
         return DEVICE.type if kind == here.type else kind
 
-    with ExitStack() as stack:
-        device = vars(_fakes.FakeTensor)["device"]
-        stack.enter_context(replaced(_fakes.FakeTensor, device=_device_or_gpu(device, here)))
-        for mode in (_fakes.FakeTensorMode, _proxies.ProxyTorchDispatchMode):
-            original = vars(mode)["__torch_dispatch__"]
-            stack.enter_context(replaced(mode, __torch_dispatch__=_outside(original, here)))
-        hint = _metas.device_hint
-        stack.enter_context(replaced(_metas, device_hint=lambda tensor: as_gpu(hint(tensor))))
+    device, hint = vars(_fakes.FakeTensor)["device"], _metas.device_hint
+    replacements: list[Replacement] = [
+        (_fakes.FakeTensor, "device", _device_or_gpu(device, here)),
+        (_metas, "device_hint", lambda tensor: as_gpu(hint(tensor))),
+    ]
+    for mode in (_fakes.FakeTensorMode, _proxies.ProxyTorchDispatchMode):
+        original = vars(mode)["__torch_dispatch__"]
+        replacements.append((mode, "__torch_dispatch__", _outside(original, here)))
+    with all_replaced(replacements):
         yield
 
 

@@ -13,7 +13,7 @@ import torch
 from kernellab.common.text import counted, number_texts
 from kernellab.compiler.arguments import array_of
 from kernellab.errors import ArgumentError, suggestion
-from kernellab.launch.tolerances import relative_tolerance, size_of
+from kernellab.launch.differences import relative_tolerance, size_of
 from kernellab.tracing.steps import Frame, Program, Step
 from kernellab.tracing.values import TilePointer, dtype_named
 

@@ -36,11 +36,10 @@ from kernellab.interpreter.tiles import full
 from kernellab.ir.operations import global_effect
 from kernellab.ir.types import shape
 from kernellab.launch.argument_copies import copied, copied_back, tensors_in
-from kernellab.launch.differences import UNWRITTEN, wrong_words
+from kernellab.launch.differences import UNWRITTEN, dot_tolerance, tolerance, wrong_words
 from kernellab.launch.dispatch import check_fits
 from kernellab.launch.preparation import EntryPoint, prepare_bound, takes_launch
 from kernellab.launch.reference_results import Reference, Results, expected_results, tensor_about
-from kernellab.launch.tolerances import dot_tolerance, tolerance
 from kernellab.records import BoundLaunch, Target
 from kernellab.records.launches import RunOptions
 from kernellab.tracing.recorder import (

@@ -22,7 +22,7 @@ from kernellab.interpreter.codegen.code_writer import located_at
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.inspection import Fields, Pointer, shown
 from kernellab.interpreter.execution.stepping_code import SteppingCode
-from kernellab.interpreter.memory.buffers import Addressed, Buffer
+from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.global_memory import (
     Load,
     Memory,
@@ -31,7 +31,7 @@ from kernellab.interpreter.memory.global_memory import (
     Store,
 )
 from kernellab.interpreter.memory.observers import AccessObserver
-from kernellab.interpreter.tiles import Active, Value
+from kernellab.interpreter.tiles import Value
 from kernellab.ir import tt
 from kernellab.ir.locations import locate
 from kernellab.ir.types import shape
@@ -602,38 +602,25 @@ class TracingObserver(AccessObserver):
     def access(
         self,
         frame: FrameType,
-        buffer: Buffer | Addressed,
-        offsets: Value,
-        mask: Value | None,
-        active: Active,
+        access: MemoryAccess,
         shape: tuple[int, ...] | None = None,
     ) -> None:
         """An access through a descriptor, by the one program that runs."""
-        del active, shape
+        del shape
         self.hook.back_to(frame)
         operation = located_at(frame.f_code, frame.f_lasti, self.operations)
-        self.record_access(_kind_of(operation), buffer, offsets, mask)
+        self.record_access(_kind_of(operation), access)
 
-    def record_access(
-        self, what: AccessKind, buffer: Buffer | Addressed, offsets: Value, mask: Value | None
-    ) -> None:
+    def record_access(self, what: AccessKind, access: MemoryAccess) -> None:
         """Notify the recorder, after finding out whose memory it is."""
         self.hook.accesses_of_operation += 1
+        buffer, mask = access.buffer, access.mask
         if isinstance(buffer, Buffer):
             known = self._buffers.get(buffer.name)
             if known is not None and known.itemsize == buffer.itemsize:
-                self._recorder.access(what, known, known.name, known.itemsize, offsets, mask)
+                self._recorder.access(what, known, known.name, known.itemsize, access.offsets, mask)
                 return
-        self._record_addresses(what, buffer, numpy.asarray(buffer.addresses(offsets)), mask)
-
-    def _record_addresses(
-        self,
-        what: AccessKind,
-        buffer: Buffer | Addressed,
-        addresses: numpy.ndarray,
-        mask: Value | None,
-    ) -> None:
-        on = addresses
+        addresses = on = numpy.asarray(access.addresses)
         if mask is not None:
             everywhere, lanes = numpy.broadcast_arrays(addresses, numpy.asarray(mask))
             on = everywhere[lanes]
@@ -663,7 +650,7 @@ class _TracedMemory(MemoryLayer):
         elif isinstance(access, Store):
             what = "store"
         self._observer.hook.back_to(sys._getframe(2))
-        self._observer.record_access(what, access.buffer, access.offsets, access.mask)
+        self._observer.record_access(what, access)
         return access.made_by(self._inner)
 
 

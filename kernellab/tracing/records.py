@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy
 
 from kernellab.common.arguments import check_flags, check_tolerance, is_one_of
-from kernellab.common.text import counted, joined_sizes, shown
+from kernellab.common.text import counted, joined_sizes, shown, what_it_raised
 from kernellab.errors import (
     ArgumentError,
     KernelLabError,
@@ -24,7 +24,6 @@ from kernellab.errors import (
     OptionError,
     suggestion,
 )
-from kernellab.launch.callbacks import what_it_raised
 from kernellab.records import BoundLaunch
 from kernellab.records.display import show
 from kernellab.tracing.states import Change, History, NoSuchVariable, ReplayedMemory, State

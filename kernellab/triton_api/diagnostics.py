@@ -211,7 +211,9 @@ def translated_errors(
             if (fault := machine_error(error, _CANNOT_RUN, printed)) is not None:
                 raise fault from error
             raise _assembler_error(error, kernel, target, printed) from error
-        except Exception as error:
+        except (
+            Exception
+        ) as error:  # Triton, LLVM and constant functions of the user's raise anything
             printed = output.take()
             if name := _python_function(error):
                 raise _python_function_error(name, kernel, target) from error
@@ -599,7 +601,7 @@ def translated_text_errors(
             if (fault := machine_error(error, _CANNOT_RUN)) is not None:
                 raise fault from error
             raise ptxas_diagnostic(str(error), given, target) from error
-        except Exception as error:
+        except Exception as error:  # Triton and LLVM raise anything
             if (fault := machine_error(error, _CANNOT_RUN, printed())) is not None:
                 raise fault from error
             raise text_diagnostic(printed(), given, target, running_pass(), str(error)) from error

@@ -7,7 +7,6 @@ from __future__ import annotations
 import functools
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from triton.compiler.compiler import max_shared_mem
 from triton.runtime.driver import DriverConfig
 from triton.runtime.jit import JITFunction
 
+from kernellab.common.patches import WhileAnyThread, all_replaced
 from kernellab.errors import NoGpu
 from kernellab.records import Target
 from kernellab.triton_api.targets import compute_capability, gpu_target
@@ -225,9 +225,9 @@ class Emulations:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._entered: list[Emulation] = []
-        self._originals: tuple[Any, Any] | None = None
+        self._in_place = WhileAnyThread(self._replaced)
+        self._own_driver: Any = None
         self.are_active = False
 
     def is_open(self, emulation: Emulation | None) -> bool:
@@ -236,27 +236,29 @@ class Emulations:
 
     def enter(self, emulation: Emulation) -> None:
         _forget_shared_memory()
-        with self._lock:
-            self._entered.append(emulation)
-            if self._originals is None:
-                self._originals = vars(JITFunction)["run"], vars(DriverConfig)["active"]
-                self.are_active = True
-                JITFunction.run = _run_or_offer(self._originals[0])
-                DriverConfig.active = _active_or_emulated(self._originals[1])
+        self._entered.append(emulation)
+        self._in_place.__enter__()
 
     def tritons_own_driver(self) -> Any:
         """What `triton.runtime.driver.active` is outside of any emulation."""
-        originals, config = self._originals, triton.runtime.driver
-        return config.active if originals is None else originals[1].__get__(config)
+        config, driver = triton.runtime.driver, self._own_driver
+        return config.active if driver is None else driver.__get__(config)
 
     def leave(self, emulation: Emulation) -> None:
         _forget_shared_memory()
-        with self._lock:
-            self._entered = _without(self._entered, emulation)
-            if not self._entered and self._originals is not None:
-                JITFunction.run, DriverConfig.active = self._originals
-                self._originals = None
-                self.are_active = False
+        self._entered.remove(emulation)
+        self._in_place.__exit__()
+
+    @contextmanager
+    def _replaced(self) -> Iterator[None]:
+        run, self._own_driver = vars(JITFunction)["run"], vars(DriverConfig)["active"]
+        run_or_offer, active = _run_or_offer(run), _active_or_emulated(self._own_driver)
+        with all_replaced([(JITFunction, "run", run_or_offer), (DriverConfig, "active", active)]):
+            self.are_active = True
+            try:
+                yield
+            finally:
+                self.are_active, self._own_driver = False, None
 
 
 def _forget_shared_memory() -> None:
@@ -264,12 +266,6 @@ def _forget_shared_memory() -> None:
     driver has another device 0.
     """
     max_shared_mem.cache_clear()
-
-
-def _without(entered: list[Emulation], emulation: Emulation) -> list[Emulation]:
-    """All but the latest one that it is."""
-    places = [place for place, entry in enumerate(entered) if entry is emulation]
-    return entered[: places[-1]] + entered[places[-1] + 1 :]
 
 
 emulations = Emulations()

@@ -63,6 +63,8 @@ class MadeOf:
     constants: tuple[tuple[str, Mapping[str, Any], str, Any], ...]
     is_compiled: list[bool] = field(default_factory=list)
     """Not empty once it was compiled: until then, constants may still become others."""
+    kept: dict[str, Any] = field(default_factory=dict)
+    """What is kept for a kernel of this content, such as its code."""
 
     @functools.cached_property
     def has_assertions(self) -> bool:
@@ -468,7 +470,7 @@ def _travels(value: Any) -> bool:
         return True
     try:
         KernelPickler(io.BytesIO(), pickle.HIGHEST_PROTOCOL).dump(value)
-    except Exception:
+    except Exception:  # objects of the user's refuse to be pickled with any error
         return False
     return True
 

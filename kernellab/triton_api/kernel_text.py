@@ -102,7 +102,7 @@ def parts_of_layout(value: Any) -> tuple[str, dict[str, Any]] | None:
     }
     try:
         is_same = kind(**fields) == value
-    except Exception:
+    except Exception:  # a constructor of Triton's may assert anything
         return None
     return (f"{kind.__module__}.{kind.__qualname__}", fields) if is_same else None
 
@@ -119,7 +119,7 @@ def layout_of_parts(name: str, fields: Mapping[str, Any]) -> Any:
             kind = getattr(importlib.import_module(module), own)
             if isinstance(kind, type) and dataclasses.is_dataclass(kind):
                 return kind(**fields)
-    except Exception as error:
+    except Exception as error:  # a constructor of Triton's may assert anything
         raise ValueError(f"the layout {name} cannot be made here: {error}") from error
     raise ValueError(f"{name!r} is not a layout of this version of Triton")
 

@@ -394,54 +394,27 @@ class AutotunedLaunches:
     benchmarker: Callable[[Any], Callable[..., Any] | None]
 
 
-@contextmanager
-def autotuned_launches_offered(taker: AutotunedLaunches) -> Iterator[None]:
+@functools.cache
+def autotuned_launches_offered(taker: AutotunedLaunches) -> WhileAnyThread:
     """While active, in any thread, each autotuned launch is given to `taker`."""
-    _offer.begin(taker)
-    try:
-        yield
-    finally:
-        _offer.end()
+
+    def begin() -> AbstractContextManager[None]:
+        run, do_bench = Autotuner.run, vars(Autotuner)["do_bench"]
+        return replaced(
+            Autotuner, run=_run_by_taker(run, taker), do_bench=_Benchmarker(do_bench, taker)
+        )
+
+    return WhileAnyThread(begin)
 
 
+@functools.cache
 def offer_autotuned_launches(taker: AutotunedLaunches) -> None:
     """Give each autotuned launch to `taker`, from now on.
 
     Triton's Autotuner gets a benchmarker from the GPU's driver before anything else,
     so it cannot launch without a GPU.
     """
-    if not _offer.lasts:
-        _offer.lasts = True
-        _offer.begin(taker)
-
-
-class _Offer:
-    """`Autotuner.run` and `do_bench` are others while somebody takes autotuned launches;
-    the first taker counts.
-
-    Attributes:
-        lasts: whether somebody takes them for good.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._takers = 0
-        self._originals: tuple[Any, Any] = None, None
-        self.lasts = False
-
-    def begin(self, taker: AutotunedLaunches) -> None:
-        with self._lock:
-            self._takers += 1
-            if self._takers == 1:
-                self._originals = Autotuner.run, vars(Autotuner)["do_bench"]
-                Autotuner.run = _run_by_taker(self._originals[0], taker)
-                Autotuner.do_bench = _Benchmarker(self._originals[1], taker)
-
-    def end(self) -> None:
-        with self._lock:
-            self._takers -= 1
-            if self._takers == 0:
-                Autotuner.run, Autotuner.do_bench = self._originals
+    autotuned_launches_offered(taker).__enter__()
 
 
 class _Benchmarker:
@@ -469,9 +442,6 @@ class _Benchmarker:
         del vars(autotuner)["do_bench"]
 
 
-_offer = _Offer()
-
-
 def _run_by_taker(run_timed: Callable[..., Any], taker: AutotunedLaunches) -> Callable[..., Any]:
     @functools.wraps(run_timed)
     def run(autotuner: Any, *args: Any, **keywords: Any) -> Any:
@@ -487,14 +457,11 @@ def pruned_configs(
     """The configs that an autotuner would time for a launch:
     those that its own pruning leaves, which may be none.
     """
-    before = vars(autotuner).get("nargs")
-    autotuner.nargs = dict(zip(autotuner.arg_names, args))
-    try:
-        pruned: Sequence[Any] = autotuner.prune_configs(dict(keywords))
-    except AutotunerError:
-        return ()
-    finally:
-        autotuner.nargs = before
+    with replaced(autotuner, nargs=dict(zip(autotuner.arg_names, args))):
+        try:
+            pruned: Sequence[Any] = autotuner.prune_configs(dict(keywords))
+        except AutotunerError:
+            return ()
     return pruned
 
 
@@ -511,28 +478,13 @@ _OTHERS = 6
 metadata, two hooks."""
 
 
-class GpuLaunches:
-    """The one attribute of Triton's class that changes while somebody watches: until then, and
-    afterwards, it is Triton's own.
+def gpu_launches_watched(around: Around) -> WhileAnyThread:
+    """While active, in any thread, launches go through `around`. Until then, and afterwards, the
+    one attribute of Triton's class is Triton's own.
     """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._original: Any = None
-
-    def begin(self, around: Around) -> None:
-        """From now on launches go through `around`."""
-        with self._lock:
-            if self._original is None:
-                self._original = vars(CompiledKernel)["run"]
-                CompiledKernel.run = _watched(self._original, around)
-
-    def end(self) -> None:
-        """Launches are Triton's own again."""
-        with self._lock:
-            if self._original is not None:
-                CompiledKernel.run = self._original
-                self._original = None
+    return WhileAnyThread(
+        lambda: replaced(CompiledKernel, run=_watched(vars(CompiledKernel)["run"], around))
+    )
 
 
 def _watched(original: Any, around: Around) -> property:

@@ -23,7 +23,7 @@ from triton._C import libtriton
 from triton.compiler import CompiledKernel
 from triton.runtime import _allocation
 
-from kernellab.common.patches import replaced
+from kernellab.common.patches import WhileAnyThread, replaced
 from kernellab.common.system import temporary_folder
 from kernellab.errors import UnsupportedOperation
 from kernellab.records import Specialization, Target
@@ -231,38 +231,39 @@ class LaunchListener:
 
 
 _listeners: list[LaunchListener] = []
-_own_metadata: Any = None
-"""Triton's own, while it is replaced."""
 
 
 @contextmanager
 def launches_heard(listener: LaunchListener) -> Iterator[None]:
     """Inside, a listener hears of each launch. Contexts may end in any order."""
-    global _own_metadata
-    if not _listeners:
-        _own_metadata = CompiledKernel.launch_metadata
-        CompiledKernel.launch_metadata = _launch_metadata
     _listeners.append(listener)
     try:
-        yield
+        with _listeners_told:
+            yield
     finally:
         _listeners.remove(listener)
-        if not _listeners:
-            CompiledKernel.launch_metadata = _own_metadata
 
 
-def _launch_metadata(self: Any, grid: Any, stream: Any, *args: Any) -> Any:
-    """What Triton gets from a compiled kernel before it launches it."""
-    describe = None
-    for listener in _listeners:
-        listener.seen(self)
-        describe = listener.describe or describe
-    metadata = _own_metadata(self, grid, stream, *args)
-    function = getattr(self.src, "fn", None)
-    if describe is None or metadata is None or function is None or function.launch_metadata:
+def _telling(launch_metadata: Any) -> Any:
+    def told(self: Any, grid: Any, stream: Any, *args: Any) -> Any:
+        """What Triton gets from a compiled kernel before it launches it."""
+        describe = None
+        for listener in _listeners:
+            listener.seen(self)
+            describe = listener.describe or describe
+        metadata = launch_metadata(self, grid, stream, *args)
+        function = getattr(self.src, "fn", None)
+        if describe is None or metadata is None or function is None or function.launch_metadata:
+            return metadata
+        metadata.add(describe, (grid, self.metadata, dict(zip(function.arg_names, args))))
         return metadata
-    metadata.add(describe, (grid, self.metadata, dict(zip(function.arg_names, args))))
-    return metadata
+
+    return told
+
+
+_listeners_told = WhileAnyThread(
+    lambda: replaced(CompiledKernel, launch_metadata=_telling(CompiledKernel.launch_metadata))
+)
 
 
 # Peaks

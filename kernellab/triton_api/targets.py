@@ -218,7 +218,7 @@ def binding_error(value: Any, target: Target) -> Exception | None:
     """None if Triton can pass this value to a kernel, else the exception with which it refuses."""
     try:
         native_specialize_impl(backend_for(target), value, False, True, True)
-    except Exception as error:
+    except Exception as error:  # Triton calls methods of the user's object
         return error
     return None
 
@@ -249,7 +249,7 @@ def check_options(options: Mapping[str, Any], target: Target) -> None:
     _check_words(options, target)
     try:
         backend_for(target).parse_options(dict(options))
-    except Exception as error:
+    except Exception as error:  # each backend asserts and raises differently
         given = ", ".join(f"{name}={shown(value)}" for name, value in options.items())
         raise OptionError(
             f"{target} does not accept {given}: {error}", advice=_power_of_two(options, str(error))

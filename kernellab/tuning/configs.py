@@ -14,12 +14,12 @@ import torch
 
 from kernellab import triton_api
 from kernellab.common.arguments import MOST_ITEMS, listed, plain_scalar
+from kernellab.common.text import what_it_raised
 from kernellab.compiler.arguments import tensor_of
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.kernels import as_triton_kernel
 from kernellab.errors import ArgumentError, GridError, OptionError, nearest, suggestion
 from kernellab.interpreter.execution.grid import check_grid, check_has_length
-from kernellab.launch.callbacks import what_it_raised
 from kernellab.launch.preparation import EntryPoint, Grid, innermost, prepare
 from kernellab.records import Target
 from kernellab.triton_api import Autotuner, Config
@@ -352,7 +352,7 @@ class Calls:
     def _grid_of(self, call: BoundCall) -> tuple[int, int, int]:
         try:
             sizes = self._grid(call.values) if callable(self._grid) else self._grid
-        except Exception as error:
+        except Exception as error:  # a function of the user's
             self._grid_raised.append(what_it_raised("the grid function", error))
             raise _UsersError(self._grid_raised[-1]) from error
         check_has_length(sizes, is_asked=callable(self._grid))
@@ -378,7 +378,7 @@ class Calls:
         for hook in hooks:
             try:
                 hook(everything)
-            except Exception as error:
+            except Exception as error:  # a function of the user's
                 raise _UsersError(what_it_raised("the pre_hook", error)) from error
         args = (*map(everything.pop, positional), *self._args[len(positional) :])
         return args, {n: v for n, v in everything.items() if n not in candidate.options}, first

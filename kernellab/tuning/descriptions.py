@@ -16,6 +16,7 @@ import torch
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.common.arguments import plain_scalar
+from kernellab.common.text import called_with_a_dict, what_it_raised
 from kernellab.compiler.arguments import format_argument
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.modules import underlying_argument
@@ -26,7 +27,6 @@ from kernellab.ir.locations import argument_name
 from kernellab.ir.operations import GlobalAccess, GlobalRead, GlobalWrite, has, trait_of
 from kernellab.ir.types import is_pointer
 from kernellab.launch.argument_copies import without_memory
-from kernellab.launch.callbacks import called_with_a_dict, what_it_raised
 from kernellab.launch.preparation import innermost
 from kernellab.records import Compilation, Specialization, Target
 from kernellab.tuning.configs import PreparedCall
@@ -245,7 +245,7 @@ def _amount(name: str, given: Amount | None, values: Mapping[str, Any]) -> float
     )
     try:
         amount: Any = plain_scalar(given(values) if callable(given) else given)
-    except Exception as error:
+    except Exception as error:  # a function of the user's
         raise ArgumentError(
             what_it_raised(f"the function {name}=", error),
             advice=called_with_a_dict(given, values, example) if callable(given) else advice,

@@ -275,7 +275,7 @@ def known_content(kernel: Any) -> str | None:
     """Return what a kernel consists of, as text; None if its source cannot be read."""
     try:
         return content_of(kernel)
-    except Exception:
+    except Exception:  # the kernel's globals are objects of the user's
         return None
 
 

@@ -81,7 +81,7 @@ class KernelSource:
             return triton_api.kernel_of_text(self.text, self.kernel, self.modules)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:
+        except BaseException as error:  # the source may raise anything, SystemExit too
             raise ArchiveError(
                 f"The source of {self.kernel!r} that the sweep was saved with does not define the "
                 f"kernel here: {type(error).__name__}: {error}.",

@@ -267,7 +267,7 @@ class ExecutorPool:
         """Return the machine and target that one of the processes reports, including its GPU."""
         try:
             machine, target = self._first_answer(self._submit(machine_there))
-        except Exception as error:
+        except Exception as error:  # an executor of the user's may raise anything
             raise ArgumentError(
                 f"the executor's processes cannot sweep: {type(error).__name__}: {error}",
                 advice="Each needs KernelLab, with the Python and the Triton of this process.",
@@ -309,7 +309,7 @@ class ExecutorPool:
         def take(done: Future[Any]) -> None:
             try:
                 outcome = done.result()
-            except BaseException as error:
+            except BaseException as error:  # an executor's error, which belongs to the future
                 _settle(promised, error=error)
                 return
             if outcome != ARGUMENTS_WANTED:

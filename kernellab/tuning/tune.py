@@ -22,12 +22,11 @@ from kernellab.common.arguments import (
     plain_scalar,
 )
 from kernellab.common.system import nameless_file, path_of, translated_system_faults, usable_cores
-from kernellab.common.text import shown
+from kernellab.common.text import called_with_a_dict, shown, what_it_raised
 from kernellab.compiler.kernels import InductorKernel, as_triton_kernel
 from kernellab.compiler.targets import local_target, parse_target
 from kernellab.errors import ArgumentError, OptionError, nearest
 from kernellab.interpreter.execution.grid import check_grid
-from kernellab.launch.callbacks import called_with_a_dict, what_it_raised
 from kernellab.launch.preparation import Grid, emulated_for, goes_to_gpu, innermost, takes_launch
 from kernellab.launch.reference_results import Reference, right_results
 from kernellab.records import BoundLaunch, Target
@@ -272,7 +271,7 @@ def _timed_baselines(
         for name, run in baselines.items():
             try:
                 times[name] = time_baseline(run, method)
-            except Exception as error:
+            except Exception as error:  # a baseline is a function of the user's
                 notes.append(f"the baseline {name!r} has no time: {type(error).__name__}: {error}")
     except KeyboardInterrupt:
         left = ", ".join(name for name in baselines if name not in times)
@@ -387,7 +386,7 @@ def _is_pruned(prune: Prune, config: Candidate, given: Mapping[str, Any]) -> boo
     names = {**given, **config.values}
     try:
         return bool(prune(names))
-    except Exception as error:
+    except Exception as error:  # a function of the user's
         raise ArgumentError(
             what_it_raised(f"prune, called for {config},", error),
             advice=called_with_a_dict(prune, names, _PRUNING),

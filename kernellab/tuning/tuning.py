@@ -7,20 +7,20 @@ import inspect
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernellab import triton_api
-from kernellab.common.arguments import check_flags, check_whole, is_whole
+from kernellab.common.arguments import check_flags, check_whole, is_real, is_whole
 from kernellab.common.saved_files import Count
 from kernellab.common.text import counted, shown
 from kernellab.compiler.binding import BoundCall, bind
 from kernellab.compiler.compare import Comparison, compare
 from kernellab.compiler.pipeline import compile_bound
-from kernellab.errors import ArgumentError
+from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.launch.preparation import Grid, innermost
 from kernellab.records import Compilation, Target
 from kernellab.records.display import HasCard, described, plot, show
@@ -46,6 +46,10 @@ from kernellab.tuning.records import (
     timed,
 )
 from kernellab.tuning.worker import installed_triton
+
+if TYPE_CHECKING:
+    from kernellab.profiling.diagnosis.diagnose import Asked
+    from kernellab.profiling.diagnosis.records import CostFinding, Diagnosis
 
 # A kernel fixed to the best config of a sweep.
 
@@ -637,6 +641,25 @@ class Tuning(HasCard):
 
     # Files
 
+    def diagnosed(self, request: Asked) -> Diagnosis:
+        """Return why the sweep may have missed a faster config, and why its best config is slow;
+        for `kernellab.diagnose`.
+        """
+        from kernellab.profiling.diagnosis.diagnose import diagnosis_of  # takes a second
+        from kernellab.profiling.diagnosis.evidence import Evidence
+        from kernellab.profiling.diagnosis.records import Diagnosis
+
+        request.takes_nothing_of_a_launch("a sweep")
+        own = tuple(_edges(self))
+        if not self.is_timed or not self.knows_kernel:
+            return Diagnosis(self.kernel, str(self.target), None, own)
+        try:
+            diagnosis = diagnosis_of(Evidence(self.compilation(self.best)))
+        except KernelLabError:
+            return Diagnosis(self.kernel, str(self.target), None, own)
+        ranked = sorted((*own, *diagnosis.findings), key=lambda each: -each.cost)
+        return replace(diagnosis, findings=tuple(ranked))
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the sweep to a JSON file, which `Tuning.load` reads anywhere; return its path.
 
@@ -680,3 +703,59 @@ class Tuning(HasCard):
         best = self.best
         assert best.timing is not None
         return f"{words}; {best.candidate}: {best.timing.median * 1e3:.4g} us)"
+
+
+# Whether a sweep's space is too small.
+
+
+_LEAST_VALUES = 3
+"""A parameter with fewer values has only edges."""
+
+
+def _edges(tuning: Tuning) -> Iterator[CostFinding]:
+    """Yield a finding for each parameter whose best value is the smallest or the largest tried,
+    if times improved toward that value.
+    """
+    if not tuning.is_timed:
+        return
+    from kernellab.profiling.diagnosis.rules import finding  # takes a second
+
+    best = tuning.best.candidate.values
+    for name, value in best.items():
+        medians = _medians(tuning.trials, name, best)
+        if len(medians) < _LEAST_VALUES or not is_real(value):
+            continue
+        values = sorted(medians)
+        if value not in (values[0], values[-1]):
+            continue
+        next_to = values[1] if value == values[0] else values[-2]
+        gain = 1 - medians[value] / medians[next_to]
+        if gain <= 0:
+            continue
+        which, beyond = ("smallest", "smaller") if value == values[0] else ("largest", "larger")
+        yield finding(
+            "edge-of-space",
+            f"the best {name}, {value}, is the {which} that was tried, and times fell toward it",
+            gain / 2,
+            None,
+            f"Try {beyond} values of {name} too.",
+            {
+                "values": ", ".join(map(str, values)),
+                "best": value,
+                "faster than its neighbor by": f"{gain:.0%}",
+            },
+            f"{len(tuning.ranked)} configs, timed",
+        )
+
+
+def _medians(trials: tuple[Trial, ...], name: str, best: dict[str, Any]) -> dict[Any, float]:
+    """Map each value of a parameter to the fastest median among the configs that have it."""
+    medians: dict[Any, float] = {}
+    for trial in trials:
+        values = trial.candidate.values
+        if trial.timing is None or trial.is_dropped or set(values) != set(best):
+            continue
+        value = values.get(name)
+        if is_real(value):
+            medians[value] = min(medians.get(value, float("inf")), trial.timing.median)
+    return medians

@@ -37,9 +37,8 @@ from kernellab.errors import (
     UnsupportedOperation,
 )
 from kernellab.launch.argument_copies import tensors_in
-from kernellab.launch.differences import Contents, differences_between
+from kernellab.launch.differences import Contents, differences_between, dot_tolerance, tolerance
 from kernellab.launch.dispatch import interpret
-from kernellab.launch.tolerances import dot_tolerance, tolerance
 from kernellab.profiling.estimates.counts import count, with_memory
 from kernellab.profiling.estimates.model import CALIBRATION, Model, estimated_gpu
 from kernellab.records import Compilation, Target
@@ -319,7 +318,7 @@ def compile_config(packed_job: bytes, packed_task: bytes) -> Outcome:
         return _lost(error)
     except KernelLabError as error:
         return _dropped("compile error", str(error))
-    except Exception as error:
+    except Exception as error:  # all but the machine's faults are raised again
         if triton_api.is_machines_fault(error):
             return _lost(error)
         raise
@@ -506,7 +505,7 @@ def run_config(setup: Setup, packed_task: bytes, trial_options: TrialOptions) ->
         if triton_api.is_machines_fault(error):
             return _lost(error)
         return _dropped("fault", str(error))
-    except Exception as error:
+    except Exception as error:  # the GPU's driver and the user's functions raise anything
         return _of_exception(error)
     return Outcome(checked=checked, timing=timing, check_seconds=seconds)
 

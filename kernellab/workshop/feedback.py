@@ -38,7 +38,6 @@ from kernellab.launch.tile_kernel import run
 from kernellab.profiling.accesses.counts import accesses
 from kernellab.profiling.accesses.records import GlobalAccess
 from kernellab.records import Compilation, Target
-from kernellab.records.launches import DEFAULT
 from kernellab.tracing.launches import WrongElement
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Step
@@ -265,7 +264,7 @@ def _accessed(kernel: Any, case: Case, target: str) -> numpy.ndarray:
     """Return how many elements each program of a launch accesses, by linear id."""
     chosen = parse_target(target)
     call = bind(kernel, (), case.keywords, chosen)
-    code = program_code(kernel, call, chosen, "ttgir" if kernel.is_gluon() else DEFAULT.stage)
+    code = program_code(kernel, call, chosen)
     elements = numpy.zeros(math.prod(check_grid(case.grid, call.values)), numpy.int64)
 
     def count(seen: ObservedAccess) -> None:

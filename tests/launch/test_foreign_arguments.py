@@ -111,6 +111,9 @@ def test_its_bounds_are_those_of_its_memory(argument: Any, beyond: int) -> None:
 
 @pytest.mark.parametrize("entry_point", [kernellab.run, kernellab.check])
 def test_an_address_of_nobodys_is_said(entry_point: Any, messages: SnapshotAssertion) -> None:
+    """Also while a tensor is alive whose storage has no memory, as torch.func makes them."""
+    functional = torch._to_functional_tensor(torch.zeros(N))
+    assert functional.device.type == "cpu"
     with pytest.raises(ArgumentError, match="x_ptr") as refused:
         entry_point(double, (1,), Pointer(0x1230, torch.float32), torch.zeros(N), N, BLOCK=N)
     assert refused.value == messages

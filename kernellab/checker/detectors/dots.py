@@ -19,8 +19,8 @@ from kernellab.checker.numerics.reference_run import Departure, ExactRun, Harm
 from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.checker.slices import behind
 from kernellab.common.text import number_texts
-from kernellab.interpreter.codegen.access_forms import function_of
 from kernellab.interpreter.codegen.analyses import yielded
+from kernellab.interpreter.codegen.indices import function_of
 from kernellab.interpreter.numerics import FLOAT32, FLOAT64, cut_to_tf32
 from kernellab.ir import mlir, tt
 from kernellab.ir.types import dtype, shape

@@ -18,8 +18,7 @@ from kernellab.checker.numerics.nan_sources import calls_of_combiner
 from kernellab.checker.numerics.reference_run import Departure, ExactRun, Harm
 from kernellab.checker.records import Proposal
 from kernellab.checker.shadow_values import Array, with_program_axis
-from kernellab.checker.slices import makes_addresses, mask_of, placing
-from kernellab.checker.value_names import name_of
+from kernellab.checker.slices import makes_addresses, mask_of, name_of, placing
 from kernellab.common.text import number_text
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.numerics import widen

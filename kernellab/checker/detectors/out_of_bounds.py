@@ -12,9 +12,8 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.records import Proposal
-from kernellab.checker.value_names import name_of
-from kernellab.interpreter.codegen.access_forms import form_of
-from kernellab.interpreter.codegen.indices import all_parts_of, expression_of, lane_of
+from kernellab.checker.slices import name_of
+from kernellab.interpreter.codegen.indices import all_parts_of, expression_of, form_of, lane_of
 from kernellab.interpreter.execution.bounds_advice import (
     Extents,
     LaneValues,

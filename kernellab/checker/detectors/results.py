@@ -26,8 +26,7 @@ from kernellab.errors import KernelFault, KernelLabError
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.ir.locations import locate
-from kernellab.launch.differences import UNWRITTEN, wrong_words
-from kernellab.launch.tolerances import tolerance
+from kernellab.launch.differences import UNWRITTEN, tolerance, wrong_words
 from kernellab.triton_api import definition_of
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from kernellab.ir import mlir, tt
 from kernellab.ir.locations import locate
 from kernellab.ir.operations import GlobalAccess, MovesElements, has
 from kernellab.ir.types import dtype, shape
-from kernellab.launch.tolerances import relative_tolerance, size_of
+from kernellab.launch.differences import relative_tolerance, size_of
 
 if TYPE_CHECKING:
     from kernellab.checker.session import CheckSession

@@ -20,12 +20,11 @@ from kernellab.checker.numerics.nan_sources import is_float
 from kernellab.checker.numerics.reference_run import Departure, ExactRun, Harm
 from kernellab.checker.shadow_memory import ShadowArray, Storage, Storages
 from kernellab.checker.shadow_values import Array, with_program_axis
-from kernellab.checker.slices import behind
-from kernellab.checker.value_names import name_of
+from kernellab.checker.slices import behind, name_of
 from kernellab.common.text import number_text, number_texts
 from kernellab.compiler.modules import users_line
-from kernellab.interpreter.codegen.access_forms import function_of
 from kernellab.interpreter.codegen.analyses import is_spin_loop, underlying_objects
+from kernellab.interpreter.codegen.indices import function_of
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.program import ProgramCode, entry_of, per_code
 from kernellab.interpreter.memory.buffers import Buffer

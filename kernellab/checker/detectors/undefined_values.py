@@ -23,7 +23,7 @@ from kernellab.checker.shadow_memory import ShadowArray, Storage, Storages
 from kernellab.checker.shadow_values import with_program_axis
 from kernellab.compiler.targets import may_leave_masked_lanes_open
 from kernellab.errors import KernelFault
-from kernellab.interpreter.codegen.access_forms import Form, form_of
+from kernellab.interpreter.codegen.indices import Form, form_of
 from kernellab.interpreter.execution.program import ProgramCode, per_code
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.buffers import Buffer

@@ -11,8 +11,7 @@ from xdsl.ir import Operation, OpResult, SSAValue
 
 from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector
-from kernellab.checker.slices import behind
-from kernellab.checker.value_names import name_of
+from kernellab.checker.slices import behind, name_of
 from kernellab.common.text import number_text, number_texts
 from kernellab.interpreter.codegen.analyses import underlying_objects
 from kernellab.interpreter.execution.program import ProgramCode, entry_of, per_code

@@ -11,9 +11,9 @@ import numpy
 from xdsl.ir import Operation, SSAValue
 
 from kernellab.checker.numerics.nan_sources import Origin, is_float
-from kernellab.checker.value_names import name_of
-from kernellab.interpreter.codegen.access_forms import function_of
+from kernellab.checker.slices import name_of
 from kernellab.interpreter.codegen.analyses import handed_on
+from kernellab.interpreter.codegen.indices import function_of
 from kernellab.interpreter.numerics import largest_finite, widen
 from kernellab.ir import mlir, tt
 from kernellab.ir.operations import DotLike, Elementwise, KeepsElements, MovesElements, has

@@ -35,7 +35,7 @@ from kernellab.checker.shadow_values import (
 )
 from kernellab.checker.slices import behind, mask_of, placing, stored_value
 from kernellab.common.text import number_texts
-from kernellab.interpreter.codegen.access_forms import function_of
+from kernellab.interpreter.codegen.indices import function_of
 from kernellab.interpreter.memory.global_memory import Atomic, Load, Store, lanes_on
 from kernellab.interpreter.numerics import FLOAT64, widen
 from kernellab.interpreter.tiles import Value

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
@@ -20,7 +20,9 @@ from kernellab.interpreter.codegen.analyses import handed_on, yielded
 from kernellab.ir import mlir, tt, ttg
 from kernellab.ir.locations import Location, argument_name, locate
 from kernellab.ir.operations import (
+    DescriptorAccess,
     Elementwise,
+    GlobalAccess,
     GlobalRead,
     KeepsElements,
     PointerAccess,
@@ -668,3 +670,41 @@ def _visited_last(node: ast.expr) -> ast.expr:
 def _length(node: ast.expr) -> tuple[int, int]:
     lines = (node.end_lineno or node.lineno) - node.lineno
     return lines, (node.end_col_offset or 0) - (0 if lines else node.col_offset)
+
+
+# How a kernel wrote an access to memory, because the advice depends on it.
+
+
+Form = Literal["pointers", "block pointer", "descriptor"]
+
+
+def function_of(op: Operation) -> Operation:
+    """Return the function that contains an operation."""
+    while not isinstance(op, tt.FuncOp):
+        parent = op.parent_op()
+        assert parent is not None, "every operation of a kernel is in a function"
+        op = parent
+    return op
+
+
+def form_of(op: Operation) -> Form:
+    """Return how the kernel wrote an access.
+
+    Triton turns a block pointer into plain pointers in front of its first access, and gives their
+    arithmetic the line and column of that access; the arithmetic of other pointers has a different
+    column.
+    """
+    access = trait_of(op, GlobalAccess)
+    if isinstance(access, DescriptorAccess):
+        return "descriptor"
+    if access is None or not isinstance(op, tt.LoadOp | tt.StoreOp):
+        return "pointers"
+    made = access.indices_of(op)[0].owner
+    while isinstance(made, Operation) and has(made, KeepsElements):
+        made = made.operands[0].owner
+    if not isinstance(made, tt.AddPtrOp):
+        return "pointers"
+    others = (o for o in function_of(op).walk() if isinstance(o, tt.LoadOp | tt.StoreOp))
+    place = locate(made.location).frames
+    is_block = any(locate(other.location).frames == place for other in others)
+    return "block pointer" if is_block else "pointers"

@@ -28,9 +28,8 @@ from kernellab.errors import (
     frame_at,
     source_line,
 )
-from kernellab.interpreter.codegen.access_forms import form_of
 from kernellab.interpreter.codegen.code_writer import is_among, located_at
-from kernellab.interpreter.codegen.indices import parts_of
+from kernellab.interpreter.codegen.indices import form_of, parts_of
 from kernellab.interpreter.execution.bounds_advice import (
     Extents,
     LaneValues,
@@ -44,7 +43,7 @@ from kernellab.interpreter.execution.scheduler import DeadlockDetected, Waiting
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.address_space import Elements, WildAddress
 from kernellab.interpreter.memory.buffers import Buffer, OutOfBoundsAccess, ReadOnlyStore
-from kernellab.interpreter.memory.global_memory import Load, Memory, MemoryAccess, MemoryLayer
+from kernellab.interpreter.memory.global_memory import Memory, MemoryAccess, MemoryLayer
 from kernellab.interpreter.memory.observers import DescriptorsThrough, WatchedMemory
 from kernellab.interpreter.memory.shared_memory import BufferOutsideAllocation, PhaseNeverCompletes
 from kernellab.interpreter.tiles import EndlessRange, IndexOutsideTile, LaneFault
@@ -512,17 +511,14 @@ def _outside(access: MemoryAccess) -> numpy.ndarray:
     """Return which enabled elements of an access are out of bounds, programs first if they
     differ.
     """
-    other = access.other if isinstance(access, Load) else None
-    uniform = isinstance(access, Load) and not global_memory.differs(
-        access.rank, access.offsets, access.mask, other
-    )
     if isinstance(access.buffer, Buffer):
         index = numpy.asarray(access.offsets) + access.buffer.origin
         outside = access.buffer.is_outside(index)
-        on = global_memory.lanes_on(access.mask, None if uniform else access.active, access.rank)
+        active = None if access.is_uniform else access.active
+        on = global_memory.lanes_on(access.mask, active, access.rank)
         return outside if on is None else numpy.asarray(outside & on)
     assert isinstance(access.buffer, Elements)
-    _, wild = access.buffer.parts(access.offsets, access.rank, access.mask, access.active, uniform)
+    _, wild = access.buffer.parts(access)
     return numpy.zeros((1,) * access.rank, numpy.bool_) if wild is None else wild
 
 

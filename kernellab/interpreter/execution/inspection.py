@@ -15,6 +15,7 @@ from typing import Any
 import numpy
 from numpy.lib.stride_tricks import as_strided
 
+from kernellab.common.patches import replaced
 from kernellab.interpreter.affine import SymbolicTile
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.buffers import Buffer
@@ -250,14 +251,9 @@ def _python_debugger(tracer: bdb.Bdb, files: Iterable[str]) -> AttachedDebugger 
         if any(line_break.cond for line_break in tracer.get_breaks(file, line))
     )
 
-    @contextmanager
-    def stepping_over() -> Iterator[None]:
-        before = tracer.skip
-        tracer.skip = {*(before or ()), *_FOREIGN, *(f"{name}.*" for name in _FOREIGN)}
-        try:
-            yield
-        finally:
-            tracer.skip = before
+    def stepping_over() -> AbstractContextManager[None]:
+        foreign = {*_FOREIGN, *(f"{name}.*" for name in _FOREIGN)}
+        return replaced(tracer, skip={*(tracer.skip or ()), *foreign})
 
     def stop() -> None:
         tracer.set_trace(sys._getframe(1))

@@ -66,6 +66,7 @@ def launch(
     grid: Sequence[int] | Callable[[Mapping[str, Any]], Any],
     call: BoundCall,
     target: Target,
+    code: ProgramCode,
     options: RunOptions = DEFAULT,
     debugger: AttachedDebugger | None = None,
     instrument: Instrument | None = None,
@@ -75,12 +76,15 @@ def launch(
 
     Programs run in the order that `options` asks for; programs of one batch run in step, and see
     each other's stores only from the next operation on, as they may on a GPU. Programs that wait
-    for each other take turns (`scheduler.py`). With a size of 0 there is no program: the kernel is
-    compiled, and nothing runs.
+    for each other take turns (`scheduler.py`). With a size of 0 there is no program, and
+    nothing runs.
 
     A debugger that is attached to the process sees the programs that it asks for as code
     for stepping, and no others. With `faults`, the run goes on after an access out of bounds, which
     is collected there, and no debugger is served.
+
+    Args:
+        code: the code for this call, at the stage that `options` ask for.
 
     Raises:
         GridError: a grid that no GPU would accept.
@@ -99,7 +103,6 @@ def launch(
         code = program_code(kernel, call, target, options.stage, instrument.after)
         _run(kernel, sizes, call, options, code, instrument.observer)
     elif faults is not None:
-        code = program_code(kernel, call, target, options.stage)
         collector = FaultObserver(
             kernel.__name__,
             code,
@@ -108,7 +111,7 @@ def launch(
         )
         _run(kernel, sizes, call, options, code, collector)
     elif debugger is None or 0 in sizes:
-        _run(kernel, sizes, call, options, program_code(kernel, call, target, options.stage))
+        _run(kernel, sizes, call, options, code)
     else:
         with debugger.stepping_over():
             stepped = stepping_code(kernel, call, target)

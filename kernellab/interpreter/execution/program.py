@@ -16,9 +16,8 @@ import os
 import pickle
 import sys
 import types
-import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar, cast
 
@@ -272,6 +271,9 @@ class CodeOrigin(NamedTuple):
     variables: Mapping[SSAValue, str]
 
 
+Made = TypeVar("Made")
+
+
 @dataclass(frozen=True, eq=False)
 class ProgramCode:
     """The generated code of one specialization of a kernel.
@@ -301,6 +303,16 @@ class ProgramCode:
     source: str
     origin: Callable[[], CodeOrigin]
     constants: tuple[str, ...]
+    _found: dict[Hashable, Any] = field(default_factory=dict, init=False)
+
+    def once(self, what: Hashable, find: Callable[[], Made]) -> Made:
+        """What `find` returned for this code the first time; `what` distinguishes it from all else
+        that is found out about the code.
+        """
+        if what not in self._found:
+            self._found[what] = find()
+        result: Made = self._found[what]
+        return result
 
     @property
     def module(self) -> ModuleOp:
@@ -341,7 +353,6 @@ class ProgramCode:
         return dataclasses.replace(self, prepare=prepare, codes=frozenset(nested_codes(code)))
 
 
-Made = TypeVar("Made")
 Given = ParamSpec("Given")
 
 
@@ -373,11 +384,6 @@ def told_of_nesting(
 MOST_KEPT = 256
 """Specializations of a kernel whose code is kept."""
 
-_kept: weakref.WeakKeyDictionary[triton_api.MadeOf, Latest[ProgramCode]] = (
-    weakref.WeakKeyDictionary()
-)
-"""By what the kernel was made of: a source or a helper that has changed since is compiled."""
-
 
 @told_of_nesting
 def program_code(
@@ -390,6 +396,7 @@ def program_code(
     """The code for a call, from the kernel's own store or made now.
 
     Args:
+        stage: the IR that it is made of; a Gluon kernel begins with TTGIR.
         after: as for `program_of_module`.
 
     Raises:
@@ -397,12 +404,36 @@ def program_code(
         UnsupportedOperation: the interpreter does not know one of its operations.
         KernelLabError: a global that the kernel was compiled with has changed since.
     """
-    programs = _kept.setdefault(triton_api.check_globals(kernel), Latest(MOST_KEPT))
-    key = key_of(kernel, call, target, stage, after)
-    return programs.get_or_make(key, lambda: make_program(kernel, call, target, stage, after))
+    if stage == TTIR and kernel.is_gluon():
+        stage = "ttgir"
+    make = functools.partial(make_program, kernel, call, target, stage, after)
+    return kept_code(make, "code", MOST_KEPT, kernel, call, target, stage, after)
 
 
-def key_of(kernel: Any, call: BoundCall, target: Target, *how: Hashable) -> Hashable:
+def kept_code(
+    make: Callable[[], Made],
+    kind: str,
+    most: int,
+    kernel: Any,
+    call: BoundCall,
+    target: Target,
+    *how: Hashable,
+) -> Made:
+    """Code for a call that was made before, or is made now. A source or a helper that has changed
+    since is compiled again.
+
+    Args:
+        kind: what it is kept as, with the kernel; of each kind `most` are kept.
+        how: what distinguishes this code from other code of the kind for the same call.
+    """
+    kept = triton_api.check_globals(kernel).kept
+    codes: Latest[Made] | None = kept.get(kind)
+    if codes is None:
+        codes = kept[kind] = Latest(most)
+    return codes.get_or_make(_key_of(kernel, call, target, how), make)
+
+
+def _key_of(kernel: Any, call: BoundCall, target: Target, how: tuple[Hashable, ...]) -> Hashable:
     """What a kernel's code depends on in addition to what the kernel is made of, options among it
     (debug=True keeps assertions); None where that cannot be hashed.
     """
@@ -413,7 +444,7 @@ def key_of(kernel: Any, call: BoundCall, target: Target, *how: Hashable) -> Hash
     except TypeError:
         return None
     functions = triton_api.functions_within(call.specialization.constants.values())
-    return call.key, target, options, tuple(map(triton_api.made_of, functions)), *how
+    return call.key, target, options, tuple(map(triton_api.made_of, functions)), how
 
 
 def make_program(
@@ -627,17 +658,10 @@ def per_code(
     """Cache a function's results by the code, for as long as the code exists, and by its other
     arguments, which must be hashable.
     """
-    results: weakref.WeakKeyDictionary[ProgramCode, dict[tuple[Hashable, ...], _Result]]
-    results = weakref.WeakKeyDictionary()
 
     def cached(code: ProgramCode, /, *args: _Further.args, **kwargs: _Further.kwargs) -> _Result:
-        of_code = results.get(code)
-        if of_code is None:
-            of_code = results[code] = {}
-        key = (*args, *kwargs.items())
-        if key not in of_code:
-            of_code[key] = compute(code, *args, **kwargs)
-        return of_code[key]
+        key = (compute, *args, *kwargs.items())
+        return code.once(key, lambda: compute(code, *args, **kwargs))
 
     functools.update_wrapper(cached, compute)
     return cached

@@ -8,7 +8,6 @@ import ast
 import builtins
 import dataclasses
 import types
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
@@ -20,7 +19,6 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from kernellab import triton_api
-from kernellab.common.containers import Latest
 from kernellab.compiler.binding import BoundCall
 from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter.codegen.analyses import ADDRESS, underlying_objects
@@ -46,7 +44,7 @@ from kernellab.interpreter.execution.program import (
     ProgramCode,
     entry_of,
     hidden,
-    key_of,
+    kept_code,
     nested_codes,
     program_code,
     told_of_nesting,
@@ -213,10 +211,6 @@ class OneProgram:
 MOST_KEPT = 64
 """Specializations of a kernel whose code for stepping is kept."""
 
-_kept: weakref.WeakKeyDictionary[triton_api.MadeOf, Latest[SteppingCode]] = (
-    weakref.WeakKeyDictionary()
-)
-
 
 @told_of_nesting
 def stepping_code(
@@ -242,9 +236,12 @@ def stepping_code(
             "stepped through",
             position=triton_api.definition_of(kernel),
         )
-    key = key_of(kernel, call, target, f"stepping {traced} {traces_operations}")
-    codes = _kept.setdefault(triton_api.check_globals(kernel), Latest(MOST_KEPT))
-    return codes.get_or_make(key, lambda: _made(kernel, call, target, traced, traces_operations))
+
+    def make() -> SteppingCode:
+        return _made(kernel, call, target, traced, traces_operations)
+
+    how = traced, traces_operations
+    return kept_code(make, "code for stepping", MOST_KEPT, kernel, call, target, *how)
 
 
 def _made(

@@ -268,20 +268,16 @@ class Elements:
         buffer, start = regions.window(self._dtype)
         return Part(buffer, numpy.where(number < 0, 0, (lanes - start) // size), on, None)
 
-    def parts(
-        self, addresses: Value, rank: int, mask: Value | None, active: Active, uniform: bool
-    ) -> tuple[list[Part], numpy.ndarray | None]:
+    def parts(self, access: global_memory.MemoryAccess) -> tuple[list[Part], numpy.ndarray | None]:
         """An access taken apart, storage by storage, and which of its lanes are in none;
         None where all are in one.
-
-        Args:
-            uniform: all programs make one access, which has no program axis.
         """
-        whole = self._in_one_storage(addresses, anywhere=True)
+        active = access.active
+        whole = self._in_one_storage(access.offsets, anywhere=True)
         if whole is not None:
-            return [Part(*whole, mask, active)], None
-        lanes, size = numpy.asarray(addresses), self._dtype.itemsize
-        on = global_memory.lanes_on(mask, None if uniform else active, rank)
+            return [Part(*whole, access.mask, active)], None
+        lanes, size = numpy.asarray(access.offsets), self._dtype.itemsize
+        on = global_memory.lanes_on(access.mask, None if access.is_uniform else active, access.rank)
         taking_part = numpy.True_ if on is None else on
         number = self._numbers(lanes, taking_part)
         places = []
@@ -445,7 +441,7 @@ def described(value: Any) -> Any:
 def _address(value: Any) -> int:
     try:
         address = value.data_ptr()
-    except Exception as error:
+    except Exception as error:  # a method of the user's object
         words = f"{type(error).__name__}: {shown(str(error))}"
         raise UnknownExtent(f"whose data_ptr() raises {words}") from error
     if not isinstance(address, int | numpy.integer):
@@ -486,7 +482,7 @@ def _storages_of(value: Any) -> Iterator[torch.UntypedStorage]:
     """The storages that an object may point into: its own, and those of what it holds."""
     try:
         storage = torch.Tensor.untyped_storage(value)
-    except Exception:
+    except Exception:  # not a tensor, or a subclass that raises anything
         storage = _asked(value, "untyped_storage")
     if isinstance(storage, torch.UntypedStorage):
         yield storage
@@ -523,7 +519,10 @@ def _storage_of_array(array: numpy.ndarray[Any, Any]) -> Iterator[torch.UntypedS
 def _holds(storage: torch.UntypedStorage, address: int) -> bool:
     if storage.device.type != "cpu":
         return False
-    start = storage.data_ptr()
+    try:
+        start = storage.data_ptr()
+    except RuntimeError:  # a functional tensor, as torch.func makes them, has no memory
+        return False
     return start <= address < start + storage.nbytes()
 
 

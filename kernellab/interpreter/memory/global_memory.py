@@ -406,6 +406,16 @@ class MemoryAccess:
     mask: Value | None = field(default=None, kw_only=True)
     active: Active = field(default=None, kw_only=True)
 
+    @property
+    def addresses(self) -> Value:
+        """Where the elements are."""
+        return self.buffer.addresses(self.offsets)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all programs make one access, which has no program axis."""
+        return False
+
     def made_by(self, memory: Memory) -> Any:
         """Make the access; what the function returns."""
         return getattr(memory, self.function)(**vars(self))
@@ -417,6 +427,11 @@ class Load(MemoryAccess):
 
     function = "load"
     other: Value | None = field(default=None, kw_only=True)
+
+    @property
+    def is_uniform(self) -> bool:
+        """As `MemoryAccess.is_uniform`."""
+        return not differs(self.rank, self.offsets, self.mask, self.other)
 
 
 @dataclass(frozen=True)

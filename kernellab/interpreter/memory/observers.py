@@ -112,14 +112,12 @@ class AccessObserver:
     def access(
         self,
         frame: types.FrameType,
-        buffer: Buffer | Addressed,
-        offsets: Value,
-        mask: Value | None,
-        active: Active,
+        access: MemoryAccess,
         shape: tuple[int, ...] | None = None,
     ) -> None:
         """Report an access that the generated code of `frame` is about to make."""
-        self.notify(frame, buffer.addresses(offsets), buffer.itemsize, shape, mask, active)
+        size = access.buffer.itemsize
+        self.notify(frame, access.addresses, size, shape, access.mask, access.active)
 
     def notify(
         self,
@@ -146,8 +144,7 @@ class ObservedMemory(MemoryLayer):
 
     def around(self, access: MemoryAccess) -> Value | None:
         """Report the access, then make it."""
-        frame = sys._getframe(2)
-        self._observer.access(frame, access.buffer, access.offsets, access.mask, access.active)
+        self._observer.access(sys._getframe(2), access)
         return access.made_by(self._inner)
 
 
@@ -180,8 +177,9 @@ class ObservedDescriptors:
             given = signature.bind(*arguments, **keywords).arguments
             descriptor, *where = (given[name] for name in names)
             offsets, mask = place(descriptor, *where)
-            frame, active = sys._getframe(1), given.get("active")
-            self._observer.access(frame, descriptor.buffer, offsets, mask, active, where[-1])
+            shape, active = where[-1], given.get("active")
+            access = MemoryAccess(descriptor.buffer, offsets, len(shape), mask=mask, active=active)
+            self._observer.access(sys._getframe(1), access, shape)
             return function(*arguments, **keywords)
 
         return observed

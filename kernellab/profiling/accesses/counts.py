@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -548,16 +547,13 @@ def accesses_in(code: ProgramCode, target: Target) -> Found:
     }
 
 
-_kept_costs: weakref.WeakKeyDictionary[ProgramCode, tuple[SharedCost, ...]] = (
-    weakref.WeakKeyDictionary()
-)
-
-
 def _shared_costs_of(code: ProgramCode, lower: Callable[[], LoweredText]) -> tuple[SharedCost, ...]:
     """What the operations of a kernel's code cost in shared memory, found once."""
-    if code not in _kept_costs:
-        _kept_costs[code] = shared_costs(code.module, lower()) if may_share(code.module) else ()
-    return _kept_costs[code]
+
+    def costs() -> tuple[SharedCost, ...]:
+        return shared_costs(code.module, lower()) if may_share(code.module) else ()
+
+    return code.once(_shared_costs_of, costs)
 
 
 class Counting:

@@ -7,12 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from math import prod
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from xdsl.ir import Block, Operation
 
-from kernellab.common import upcalls
 from kernellab.common.arguments import parameters_first
 from kernellab.common.system import OutOfTime, limited
 from kernellab.common.text import shown
@@ -125,11 +124,19 @@ def diagnose(
         ArgumentError, OptionError, TargetError, GridError, CompileError: as `kernellab.compile` and
             `kernellab.accesses`.
     """
-    if diagnosed.dispatch(type(subject)) is diagnosed.dispatch(object):
-        upcalls.records_that_are_diagnosed()
-    diagnosis = diagnosed(subject, Asked(args, grid, target, counts, keywords))
+    request = Asked(args, grid, target, counts, keywords)
+    is_record = isinstance(subject, Diagnosable)
+    diagnosis = subject.diagnosed(request) if is_record else diagnosed(subject, request)
     assert isinstance(diagnosis, Diagnosis | Diagnoses)
     return diagnosis
+
+
+@runtime_checkable
+class Diagnosable(Protocol):
+    """A record of a higher package that says how it is diagnosed."""
+
+    def diagnosed(self, request: Asked) -> Diagnosis | Diagnoses:
+        """Return the diagnosis of the record."""
 
 
 @singledispatch
@@ -362,7 +369,7 @@ def _asked(rule: Rule, evidence: Evidence, notes: list[str]) -> list[CostFinding
     """
     try:
         return list(rule.find(evidence))
-    except Exception as error:
+    except Exception as error:  # a kernel may contain what the rule did not expect
         notes.append(f"The rule of {', '.join(rule.kinds)} could not be applied: {error!r}")
         return []
 
@@ -371,7 +378,7 @@ def _readable(read: Callable[[], T], otherwise: T) -> T:
     """Return what is read of a module; `otherwise` if it cannot be, which the rules report."""
     try:
         return read()
-    except Exception:
+    except Exception:  # a kernel may contain what no analysis expects
         return otherwise
 
 

@@ -23,6 +23,7 @@ import triton
 from xdsl.ir import Operation
 
 from kernellab.common.saved_files import kernellab_version
+from kernellab.common.text import what_it_raised
 from kernellab.compiler.analyses.work import count
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.modules import kind, pointers_of, position_of
@@ -32,11 +33,10 @@ from kernellab.interpreter.codegen.code_writer import located_at
 from kernellab.interpreter.codegen.emitter import emit_passing_events
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.launcher import Instrument
-from kernellab.interpreter.memory.buffers import Addressed, Buffer
+from kernellab.interpreter.memory.global_memory import MemoryAccess
 from kernellab.interpreter.memory.observers import AccessObserver
 from kernellab.interpreter.tiles import Active, Value
 from kernellab.ir.types import bit_width, element_type, shape
-from kernellab.launch.callbacks import what_it_raised
 from kernellab.launch.dispatch import Instrumented, launches_watched
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import (
@@ -129,15 +129,11 @@ class OperationObserver(AccessObserver):
     def access(
         self,
         frame: types.FrameType,
-        buffer: Buffer | Addressed,
-        offsets: Value,
-        mask: Value | None,
-        active: Active,
+        access: MemoryAccess,
         shape: tuple[int, ...] | None = None,
     ) -> None:
         """Count the bytes of an access."""
-        del offsets
-        self._count(frame, buffer.itemsize, shape, mask, active)
+        self._count(frame, access.buffer.itemsize, shape, access.mask, access.active)
 
     def notify(
         self,

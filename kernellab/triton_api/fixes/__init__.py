@@ -1,7 +1,7 @@
 """Reasons and fixes for what Triton's front end refuses, with the kernel's own names.
 
 The rules for messages that contain all that a fix needs are in fixes.toml, which also lists what
-replaces functions of torch, NumPy and math. The other rules are in `constants.py`, `values.py`,
+replaces functions of torch, NumPy and math. The other rules are in `values.py`,
 `types.py` and `syntax.py`, one per message. To support another message, add a `[[rule]]` to the
 file or a function with `@rule(PATTERN)`, and a row in `tests/compiler/test_fixes.py`.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from kernellab.triton_api.fixes import constants, syntax, types, values
+from kernellab.triton_api.fixes import syntax, types, values
 from kernellab.triton_api.fixes.rules import TABLES, Fix, Refusal, WordedRule, fix_of, rule
 from kernellab.triton_api.fixes.values import foreign_call
 
@@ -28,7 +28,6 @@ for _worded in TABLES.rule:
 __all__ = [
     "Fix",
     "Refusal",
-    "constants",
     "fix_of",
     "foreign_call",
     "syntax",
