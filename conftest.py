@@ -5,8 +5,10 @@ Markers other than `slow` follow from a test's folder and fixtures.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,8 +18,15 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import settings
 
-from tests.support import forked_kernels, pinned_versions, processor_time
-from tools.capabilities import vector_instructions
+# Else each of the processes that the tests start compiles every file of KernelLab's again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# Nothing that is imported and collected is garbage; `pytest_collection_finish` enables it again.
+gc.disable()
+
+from tests.support import forked_kernels, pinned_versions, processor_time  # noqa: E402
+from tools.capabilities import vector_instructions  # noqa: E402
 
 # Notebooks that are checked keep no bars among their outputs; tests of bars ask for them.
 os.environ.setdefault("KERNELLAB_PROGRESS", "0")
@@ -109,6 +118,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if takes_long and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_LIMIT))
     items.sort(key=lambda item: item.path not in long_files)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported and collected out of the garbage collections that follow, each of
+    which would look through millions of objects, for most of a second.
+    """
+    gc.freeze()
+    gc.enable()
 
 
 def _markers_of(item: pytest.Item) -> set[str]:
