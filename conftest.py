@@ -121,10 +121,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave what was imported and collected out of the garbage collections that follow, each of
-    which would look through millions of objects, for most of a second.
-    """
-    gc.freeze()
+    """Collect garbage from now on."""
     gc.enable()
 
 
