@@ -39,6 +39,7 @@ def test_every_pass_keeps_a_matmul(target: str) -> None:
     assert "Every pass keeps the results" in str(found)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("label", "pattern", "replacement"),
     [
