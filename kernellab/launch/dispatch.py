@@ -37,7 +37,7 @@ from kernellab.records import Launch, Run, Specialization, Target
 from kernellab.records.launches import DEFAULT, RunOptions
 from kernellab.triton_api import JITFunction
 from kernellab.triton_api.patches import gpu_launches_watched
-from kernellab.triton_api.pipeline import shared_bytes
+from kernellab.triton_api.pipeline import shared_bytes, ttgir_text
 
 # `on_launch`: the user's functions that are called around every launch.
 #
@@ -188,9 +188,7 @@ def _misfit(kernel: JITFunction, call: BoundCall, target: Target) -> CompileErro
 def _buffers(kernel: JITFunction, call: BoundCall, target: Target) -> str:
     """Return the buffers that the shared memory of a kernel goes into, as a compilation does."""
     try:
-        return buffer_report(
-            kernel, triton_api.compile_kernel(kernel, call.specialization, target, call.options)
-        )
+        return buffer_report(kernel, ttgir_text(kernel, call.specialization, target, call.options))
     except KernelLabError:
         return ""
 

@@ -11,8 +11,8 @@ import functools
 import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -121,6 +121,33 @@ def shared_bytes(
     Raises:
         CompileError, OptionError: as for `triton_api.compile_kernel`.
     """
+    with _module_of_stage("llir", kernel, specialization, target, options) as module:
+        return int(module.get_int_attr("ttg.shared") or 0)
+
+
+def ttgir_text(
+    kernel: Any, specialization: Specialization, target: Target, options: Mapping[str, Any]
+) -> str:
+    """The text of a kernel's TTGIR: the compiler's passes up to it, and nothing after.
+
+    Raises:
+        CompileError, OptionError: as for `triton_api.compile_kernel`.
+    """
+    with _module_of_stage("ttgir", kernel, specialization, target, options) as module:
+        return str(module)
+
+
+@contextmanager
+def _module_of_stage(
+    last: str,
+    kernel: Any,
+    specialization: Specialization,
+    target: Target,
+    options: Mapping[str, Any],
+) -> Iterator[Any]:
+    """The module of a kernel after the stage `last`, of "llir" before it is lowered to LLVM's
+    dialect.
+    """
     launch_options = options_of_launch(kernel, options)
     check_options(launch_options, target)
     backend, source = backend_for(target), make_source(kernel, specialization)
@@ -128,9 +155,11 @@ def shared_bytes(
         parsed = backend.parse_options(launch_options)
         session = Session(watcher=_UntilLowered(itself=False), mlir_only=True)
         stages = stage_functions(backend, parsed, source.language == Language.GLUON)
+        for name in list(stages)[list(stages).index(last) + 1 :]:
+            del stages[name]
         with freed_after(front_end_module(source, target, parsed)) as module:
             _run_mlir_stages(backend, stages, parsed, session, lambda before: before, module)
-            return int(module.get_int_attr("ttg.shared") or 0)
+            yield module
 
 
 class _UntilLowered(Watcher):

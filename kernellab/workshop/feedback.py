@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -41,7 +41,7 @@ from kernellab.records import Compilation, Target
 from kernellab.tracing.launches import WrongElement
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Step
-from kernellab.triton_api import definition_of
+from kernellab.triton_api import definition_of, given_texts
 from kernellab.workshop.exercise import Budget, Difference, Exercise
 from kernellab.workshop.launches import Case
 
@@ -325,6 +325,8 @@ class Repairing:
     check: Callable[[Any, Case], Sequence[Diagnostic]]
     without_end: int = 0
     """How many changed kernels did not end in time."""
+    wrong: set[tuple[str, ...]] = field(default_factory=set)
+    """The modules that went wrong: one in three changes compiles to a module that was tried."""
 
     def found(self, families: Sequence[Family]) -> Found | None:
         """Return the change with which all launches are right; None if none was found."""
@@ -340,7 +342,11 @@ class Repairing:
         return variants(self.code, sources, launches, self.target, seconds=TRIES.seconds)
 
     def _is_right(self, source: str, kernel: Any) -> bool:
+        modules = tuple(given_texts(kernel))
+        if modules in self.wrong:
+            return False
         if not self._gives_right_results(kernel, self.cases[self.number]):
+            self.wrong.add(modules)
             return False
         (kernel,) = self._made(self.cases, [source])
         if kernel is None:

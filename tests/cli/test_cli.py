@@ -397,6 +397,7 @@ def test_the_doctors_page() -> None:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "constants", [["BM=64,BN=32"], ["BM=64", "BN=32"], ["BM=64", "--constexpr", "BN=32"]]
 )

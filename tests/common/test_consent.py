@@ -131,6 +131,7 @@ def test_candidates_and_diagnoses_run_nothing(report: Path, marker: Path) -> Non
         assert not marker.exists()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("answer", ["", "n", "no", "yes please", EOFError, NotImplementedError])
 @pytest.mark.parametrize("kind", ["report", "sweep"])
 def test_anything_but_a_yes_runs_nothing(

@@ -377,7 +377,11 @@ def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path: Path) -> None:
             "trace slow was interrupted. The arguments are as they were.",
             marks=pytest.mark.slow,
         ),
-        ("kernellab.graph(lambda x: (time.sleep(60), x + 1), x)", "kernellab.graph"),
+        pytest.param(
+            "kernellab.graph(lambda x: (time.sleep(60), x + 1), x)",
+            "kernellab.graph",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_an_interrupt_ends_long_work_soon_and_says_what_is_kept(

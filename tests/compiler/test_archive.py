@@ -38,7 +38,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "target"), CASES)
 def test_what_is_loaded_is_what_was_saved(name: str, target: str, tmp_path: Path) -> None:
     saved = of_corpus(name, target)

@@ -468,6 +468,7 @@ if WARNS_OF_BLOCK_POINTERS:
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(("kernel", "types", "keywords", "target", "phrase", "line"), CAUSED)
 def test_what_the_compiler_says_is_put_into_plain_words_on_the_kernels_line(

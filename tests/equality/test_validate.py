@@ -35,6 +35,7 @@ def test_every_pass_keeps_a_matmul(target: str) -> None:
     assert "Every pass" in str(found)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("label", "pattern", "replacement"),
     [

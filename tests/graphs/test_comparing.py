@@ -173,6 +173,7 @@ def _attend_again_in_backward(q: torch.Tensor) -> torch.Tensor:
     return result
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("function", "dtype", "backward"),
     [
@@ -191,6 +192,7 @@ def test_attention_is_compared_whole(function: Any, dtype: torch.dtype, backward
     assert not found.differences
 
 
+@pytest.mark.slow
 def test_gradients_of_flex_attention_are_captured() -> None:
     q = torch.randn(1, 1, 128, 16, requires_grad=True)
     report = kernellab.graph(lambda q: flex_attention(q, q, q), q, backward=True, levels=False)
@@ -226,6 +228,7 @@ def test_a_wrong_store_to_a_buffer_of_the_module_is_found() -> None:
     assert torch.equal(model.mean, torch.ones(16))
 
 
+@pytest.mark.slow
 def test_a_layer_that_several_graphs_use_is_right() -> None:
     layer = nn.Linear(16, 16)
 

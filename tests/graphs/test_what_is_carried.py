@@ -125,6 +125,7 @@ def _check_calls_of_tensors_of_a_gpu(place: str) -> None:
     assert traced.outcome["compile"] == "whole"
 
 
+@pytest.mark.slow
 def test_tensors_of_an_emulated_gpu_are_copied() -> None:
     with kernellab.interpreted(answers="gpu"):
         _check_calls_of_tensors_of_a_gpu("cuda")
@@ -163,6 +164,7 @@ def _launching(x: torch.Tensor) -> torch.Tensor:
     return out.sin()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("carried")
 def test_the_users_own_kernel_is_one_of_the_kernels() -> None:
     report = opened(_launching, torch.rand(300))
@@ -186,6 +188,7 @@ def test_custom_operations_are_calls() -> None:
     assert "kernellab_tests.halved.default" in report.graphs[0].aten.counts()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("carried")
 def test_weight_norm_and_fp8_are_captured() -> None:
     normed = torch.nn.utils.parametrizations.weight_norm(nn.Linear(8, 8))
@@ -198,6 +201,7 @@ def _scaled_by_value(x: torch.Tensor) -> torch.Tensor:
     return x * x.sum().item()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("carried")
 def test_settings_of_this_process_hold() -> None:
     assert len(opened(_scaled_by_value, torch.rand(4)).breaks) == 1
@@ -215,6 +219,7 @@ def test_settings_of_this_process_hold() -> None:
     assert made.graphs[0].aten.nodes[-2].dtype == "float64"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("carried")
 def test_an_optimizers_step_is_captured() -> None:
     model = nn.Linear(8, 8)

@@ -41,7 +41,7 @@ def test_case(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
-@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_however_many_programs_run_together(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One program a batch, and batches of two with one left over, give what all together give."""
     sizes = []

@@ -164,17 +164,16 @@ _BITS = re.compile(r"^[a-zA-Z]+(\d+)")
 _POINTER_BITS = 64
 
 
-def buffer_report(kernel: Any, compiled: triton_api.CompiledKernel) -> str:
-    """One line per `local_alloc` of a kernel's TTGIR, the largest first:
+def buffer_report(kernel: Any, ttgir: str) -> str:
+    """One line per `local_alloc` of the text of a kernel's TTGIR, the largest first:
     its bytes, its shape, the kernel's line.
 
     Padding, scratch memory of reductions and layout conversions,
     and buffers that share memory are left out: the sum differs from what the allocator requests.
     """
-    text = str(compiled.stages.get("ttgir", ""))
-    frames = module_frames(text)
+    frames = module_frames(ttgir)
     buffers = []
-    for at, line in enumerate(text.splitlines()):
+    for at, line in enumerate(ttgir.splitlines()):
         if match := _ALLOCATION.match(line):
             sizes = [int(size) for size in match["shape"].rstrip("x").split("x")]
             count, bits = math.prod(sizes), _element_bits(match["element"])
@@ -222,8 +221,9 @@ def check_launchable(
         return  # Stopped before that was known.
     shared = int(compiled.metadata["shared"])
     threads = int(compiled.metadata["num_warps"]) * triton_api.gpu_target(target).warp_size
+    ttgir = str(compiled.stages.get("ttgir", ""))
     try:
-        check_needs(kernel, target, threads, shared, lambda: buffer_report(kernel, compiled))
+        check_needs(kernel, target, threads, shared, lambda: buffer_report(kernel, ttgir))
     except CompileError as error:
         error.passes = passes
         raise
