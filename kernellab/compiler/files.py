@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,23 +33,16 @@ from kernellab.common.saved_files import (
     value_of,
 )
 from kernellab.common.text import string_of_ir
-from kernellab.compiler.compilations import (
-    BINARY,
-    FORMAT,
-    LANGUAGES,
-    VERSION,
-    RecordProvider,
-    make_stages,
-)
+from kernellab.compiler.compilations import LANGUAGES, Compilation, Sources, make_stages
 from kernellab.compiler.machine_code.resources import resource_reader
+from kernellab.compiler.records import Remark, Resources
 from kernellab.compiler.remarks import explained
+from kernellab.compiler.saving import BINARY, FORMAT, VERSION
 from kernellab.compiler.source_map import read_source_map
 from kernellab.errors import ArchiveError, SourcePosition
 from kernellab.records import (
-    Compilation,
     FunctionSource,
     PassRun,
-    Resources,
     SourceMap,
     Specialization,
     Stage,
@@ -57,7 +50,6 @@ from kernellab.records import (
     StoredText,
     Target,
 )
-from kernellab.records.compilations import Remark
 from kernellab.records.launches import Origin, is_architecture
 from kernellab.records.launches import Path as ArgumentPath
 from kernellab.triton_api.stages import query_worker
@@ -110,16 +102,20 @@ def _compilation(data: SavedData) -> Compilation:
         passes=tuple(_pass(item, texts, counts) for item in data["passes"].items()),
         # Files of earlier versions have none.
         functions=tuple(map(_function, data["functions"].items() if data.has("functions") else ())),
-        provider=RecordProvider(
-            None if resources.is_null() else partial(_same, _READER.record(Resources, resources)),
-            None if source_map.is_null() else partial(_same, _source_map(source_map)),
-            None if remarks.is_null() else tuple(_remark(item) for item in remarks.items()),
+        sources=Sources(
+            resources=_known(resources, partial(_READER.record, Resources)),
+            source_map=_known(source_map, _source_map),
+            remarks=None if remarks.is_null() else tuple(map(_remark, remarks.items())),
         ),
     )
 
 
-def _same(value: Any) -> Any:
-    return value
+def _known(data: SavedData, read: Callable[[SavedData], Any]) -> Callable[[], Any] | None:
+    """A function that gives what was saved, which is read now; None for nothing."""
+    if data.is_null():
+        return None
+    value = read(data)
+    return lambda: value
 
 
 def target_from_json(data: SavedData) -> Target:
@@ -314,8 +310,9 @@ def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compil
         options=options,
         stages=stages,
         passes=(),
-        provider=RecordProvider(
-            resource_reader(compiled, target), _map_reader(stages, target, metadata)
+        sources=Sources(
+            resources=resource_reader(compiled, target),
+            source_map=_map_reader(stages, target, metadata),
         ),
     )
 
@@ -490,7 +487,7 @@ def read_dump(text: str, file: Path) -> Compilation:
         options=options,
         stages=stages,
         passes=passes,
-        provider=RecordProvider(source_map=_map_reader(stages, place, options)),
+        sources=Sources(source_map=_map_reader(stages, place, options)),
     )
 
 

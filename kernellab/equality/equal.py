@@ -21,6 +21,7 @@ from kernellab.compiler.kernels import parameter_names
 from kernellab.equality import residues
 from kernellab.equality.functions import run_exactly, tensors_returned
 from kernellab.equality.launches import ExactLaunch, ExactTensors
+from kernellab.equality.records import Equality, FloatPair, UnequalElement, Verdict
 from kernellab.equality.residues import agreement
 from kernellab.errors import ArgumentError, SourcePosition, UnsupportedOperation
 from kernellab.interpreter.execution.launcher import launch
@@ -39,7 +40,6 @@ from kernellab.launch.preparation import (
 from kernellab.launch.reference_results import usage_of
 from kernellab.launch.tolerances import tolerance
 from kernellab.records import BoundLaunch, Target
-from kernellab.records.comparisons import Equality, FloatPair, UnequalElement, Verdict
 
 # What is compared: a kernel's launch, or a function of torch.
 

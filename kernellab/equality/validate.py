@@ -14,13 +14,13 @@ from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler import passes
 from kernellab.compiler.pipeline import record_passes
 from kernellab.equality.launches import ExactLaunch, ExactTensors
+from kernellab.equality.records import UnequalElement, ValidatedPass, Validation, Verdict
 from kernellab.equality.residues import agreement
 from kernellab.errors import KernelFault, SourcePosition, UnsupportedOperation
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.bisection import changing, from_inliner_on, rewritten_lines
 from kernellab.launch.preparation import EntryPoint, PreparedLaunch, prepare_bound, takes_launch
 from kernellab.records import BoundLaunch, PassRun, Target
-from kernellab.records.comparisons import UnequalElement, ValidatedPass, Validation, Verdict
 
 _VALIDATE = EntryPoint(
     "validate",

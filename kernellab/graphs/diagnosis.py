@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kernellab.errors import KernelLabError
-from kernellab.graphs.kernels import GeneratedKernel
-from kernellab.graphs.report import GraphReport
-from kernellab.profiling.diagnosis.diagnose import Asked, diagnosed, diagnosis_of
+from kernellab.profiling.diagnosis.diagnose import Asked, diagnosis_of
 from kernellab.profiling.diagnosis.evidence import Evidence
 from kernellab.profiling.diagnosis.records import Diagnoses, Diagnosis
 
+if TYPE_CHECKING:
+    from kernellab.graphs.kernels import GeneratedKernel
+    from kernellab.graphs.report import GraphReport
 
-@diagnosed.register
+
 def diagnosed_kernel(kernel: GeneratedKernel, request: Asked) -> Diagnosis:
     """Diagnose a kernel that Inductor wrote, compiled for its GPU."""
     request.takes_nothing_of_a_launch("one of Inductor's kernels")
     return diagnosis_of(Evidence(kernel.compilation))
 
 
-@diagnosed.register
 def diagnosed_report(report: GraphReport, request: Asked) -> Diagnoses:
     """Diagnose each Triton kernel of a report; the most expensive findings come first."""
     request.takes_nothing_of_a_launch("a report")

@@ -12,20 +12,16 @@ from typing import TYPE_CHECKING, Any
 from kernellab.common.consent import cannot_request, is_trusted, request_consent
 from kernellab.common.progress import ProgressBar
 from kernellab.errors import KernelLabError, NotRecorded, OptionError
+from kernellab.graphs.records import ComparedGraph, Difference, WrongLaunch
 from kernellab.records.display import PrintsAsCard, column_names, data_frame
-from kernellab.records.graphs import (
-    Candidate,
-    ComparedGraph,
-    Difference,
-    KernelCode,
-    LoweredGraph,
-    WrongLaunch,
-)
+from kernellab.records.graphs import Candidate, KernelCode, LoweredGraph
 
 if TYPE_CHECKING:
     import pandas
 
-    from kernellab.records import Compilation
+    from kernellab.compiler.compilations import Compilation
+    from kernellab.profiling.diagnosis.diagnose import Asked
+    from kernellab.profiling.diagnosis.records import Diagnosis
     from kernellab.torch_api.capture import Made, Run
     from kernellab.tracing.records import Trace
 
@@ -111,6 +107,12 @@ class GeneratedKernel:
         compilation = compile_kernel(self.tuner, target=self.target)
         assert not isinstance(compilation, dict)
         return compilation
+
+    def diagnosed(self, request: Asked) -> Diagnosis:
+        """Return the diagnosis that `kernellab.diagnose` gives for the kernel."""
+        from kernellab.graphs.diagnosis import diagnosed_kernel
+
+        return diagnosed_kernel(self, request)
 
     def __repr__(self) -> str:
         return f"GeneratedKernel({self.name})"

@@ -49,9 +49,9 @@ from kernellab.graphs.processes import (
     gpu_process,
     shipped,
 )
+from kernellab.graphs.records import Ablation, Speedups
 from kernellab.records.display import PrintsAsCard, RowSequence, show
 from kernellab.records.graphs import (
-    Ablation,
     Bytecode,
     Fusion,
     GraphBreak,
@@ -61,7 +61,6 @@ from kernellab.records.graphs import (
     Level,
     LoweredGraph,
     Recompilation,
-    Speedups,
 )
 
 if TYPE_CHECKING:
@@ -69,6 +68,8 @@ if TYPE_CHECKING:
 
     from kernellab.common.processes import Worker
     from kernellab.graphs.kernels import GraphComparison
+    from kernellab.profiling.diagnosis.diagnose import Asked
+    from kernellab.profiling.diagnosis.records import Diagnoses
 
 # The call of a report, repeated in other processes: `report.compare`, `.ablation`, `.speedup`.
 
@@ -487,6 +488,12 @@ class GraphReport(PrintsAsCard):
         its `to_html` writes a page.
         """
         return show(self)
+
+    def diagnosed(self, request: Asked) -> Diagnoses:
+        """Return the diagnoses that `kernellab.diagnose` gives for the report."""
+        from kernellab.graphs.diagnosis import diagnosed_report
+
+        return diagnosed_report(self, request)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the report to a file, which `kernellab.load` reads.

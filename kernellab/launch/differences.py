@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from kernellab.common.text import counted, number_texts
-from kernellab.records.comparisons import Difference
+from kernellab.launch.records import Difference
 
 Contents = Mapping[str, torch.Tensor]
 """The contents of the tensor arguments after a run, by name."""

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernellab.common.arguments import is_real
 from kernellab.errors import KernelLabError
-from kernellab.profiling.diagnosis.diagnose import Asked, diagnosed, diagnosis_of
+from kernellab.profiling.diagnosis.diagnose import Asked, diagnosis_of
 from kernellab.profiling.diagnosis.evidence import Evidence
 from kernellab.profiling.diagnosis.records import CostFinding, Diagnosis
 from kernellab.profiling.diagnosis.rules import finding
 from kernellab.tuning.records import Trial
-from kernellab.tuning.tuning import Tuning
+
+if TYPE_CHECKING:
+    from kernellab.tuning.tuning import Tuning
 
 _LEAST_VALUES = 3
 """A parameter with fewer values has only edges."""
 
 
-@diagnosed.register
 def diagnosed_sweep(tuning: Tuning, request: Asked) -> Diagnosis:
     """Return the findings on the sweep's space and on its best config's compilation."""
     request.takes_nothing_of_a_launch("a sweep")

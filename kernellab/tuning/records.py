@@ -13,7 +13,7 @@ import triton.language as tl
 
 from kernellab import triton_api
 from kernellab.common.saved_files import Amount, Limits
-from kernellab.records import Resources
+from kernellab.compiler.records import Resources
 
 if TYPE_CHECKING:
     from kernellab.tuning.tuning import Tuning

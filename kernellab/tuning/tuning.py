@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernellab import triton_api
 from kernellab.common.arguments import check_flags, check_whole, is_whole
@@ -19,10 +19,11 @@ from kernellab.common.saved_files import Count
 from kernellab.common.text import counted, shown
 from kernellab.compiler.binding import BoundCall, bind
 from kernellab.compiler.compare import Comparison, compare
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.errors import ArgumentError
 from kernellab.launch.preparation import Grid, innermost
-from kernellab.records import Compilation, Target
+from kernellab.records import Target
 from kernellab.records.display import HasCard, described, plot, show
 from kernellab.tuning.configs import without_autotuner
 from kernellab.tuning.files import complete, found_again, load_one, save
@@ -46,6 +47,10 @@ from kernellab.tuning.records import (
     timed,
 )
 from kernellab.tuning.worker import installed_triton
+
+if TYPE_CHECKING:
+    from kernellab.profiling.diagnosis.diagnose import Asked
+    from kernellab.profiling.diagnosis.records import Diagnosis
 
 # A kernel fixed to the best config of a sweep.
 
@@ -634,6 +639,12 @@ class Tuning(HasCard):
             ArgumentError: there is no such kind, or nothing to draw.
         """
         return plot(self, kind=kind, **options)
+
+    def diagnosed(self, request: Asked) -> Diagnosis:
+        """Return the diagnosis that `kernellab.diagnose` gives for the sweep."""
+        from kernellab.tuning.diagnosis import diagnosed_sweep
+
+        return diagnosed_sweep(self, request)
 
     # Files
 

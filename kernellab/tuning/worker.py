@@ -27,6 +27,7 @@ from kernellab.common.arguments import listed
 from kernellab.common.saved_files import kernellab_version
 from kernellab.common.system import OutOfTime, gpu_fault, limited, lock_file, own_folder
 from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.targets import local_target
 from kernellab.errors import (
@@ -39,11 +40,11 @@ from kernellab.errors import (
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.differences import Contents, differences_between
 from kernellab.launch.dispatch import interpret
+from kernellab.launch.records import Difference
 from kernellab.launch.tolerances import dot_tolerance, tolerance
 from kernellab.profiling.estimates.counts import count, with_memory
 from kernellab.profiling.estimates.model import CALIBRATION, Model, estimated_gpu
-from kernellab.records import Compilation, Target
-from kernellab.records.comparisons import Difference
+from kernellab.records import Target
 from kernellab.records.launches import RunOptions
 from kernellab.triton_api.kernel_contents import unpack
 from kernellab.tuning.assignments import Arguments, Job, Setup, Task, TrialOptions

@@ -10,26 +10,14 @@ from typing import Any
 
 from kernellab.common.text import counted
 from kernellab.compiler.compare import Comparison, Sides, size_of
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.machine_code.instructions import matrix_instructions
+from kernellab.compiler.records import Resources
+from kernellab.equality.records import Equality, UnequalElement, Validation
 from kernellab.errors import CompileError, MachineError, SourcePosition, source_line
-from kernellab.records import (
-    Compilation,
-    Launch,
-    Origin,
-    PassRun,
-    Resources,
-    Run,
-    Specialization,
-    Target,
-)
+from kernellab.launch.records import Bisection, Difference
+from kernellab.records import Launch, Origin, PassRun, Run, Specialization, Target
 from kernellab.records import Path as ArgumentPath
-from kernellab.records.comparisons import (
-    Bisection,
-    Difference,
-    Equality,
-    UnequalElement,
-    Validation,
-)
 from kernellab.viz.kit.data import Link
 from kernellab.viz.kit.view import Card, Table, card_of
 

@@ -21,10 +21,10 @@ from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.common.saved_files import SavedValue
-from kernellab.compiler.compilations import SCHEMA, VERSION, to_json
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.files import from_json
+from kernellab.compiler.saving import SCHEMA, VERSION, to_json
 from kernellab.errors import ArchiveError, ArgumentError, KernelLabError
-from kernellab.records import Compilation
 from tests.kernels import analyzed
 from tests.support.compiled import compiled, of_corpus
 from tests.support.python_processes import python_path

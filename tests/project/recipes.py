@@ -236,7 +236,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from kernellab.records.analyses import PipelineStages
+from kernellab.compiler.analyses.records import PipelineStages
 from kernellab.viz.kit.data import ViewData
 from kernellab.viz.kit.view import Card, Table, View, card_of, view_of
 
@@ -280,7 +280,7 @@ def pipeline_view(found: PipelineStages) -> View:
 import tempfile
 from pathlib import Path
 import kernellab
-from kernellab.records.analyses import PipelineStages, ScheduledLoop, ScheduledOperation
+from kernellab.compiler.analyses.records import PipelineStages, ScheduledLoop, ScheduledOperation
 
 operation = ScheduledOperation("tt.load", "a<b>", 0, 1, None)
 found = PipelineStages((ScheduledLoop(None, 3, (operation,)),), "ttgir.schedule_loops")
@@ -297,7 +297,7 @@ assert "a&lt;b&gt;" in page and "a<b>" not in page
 ANALYSIS = Recipe(
     heading="Add an analysis",
     edits={
-        "kernellab/records/analyses.py": (
+        "kernellab/compiler/analyses/records.py": (
             Insert(
                 'Source: PTX ISA, Tensor Memory."""\n',
                 '''
@@ -310,23 +310,17 @@ class LoopDepth:
 ''',
             ),
         ),
-        "kernellab/records/compilations.py": (
-            Insert('    "work",\n', '    "loop_depth",\n'),
-            Insert('    "work": ("ttir", "ttgir"),\n', '    "loop_depth": ("ttir",),\n'),
+        "kernellab/compiler/compilations.py": (
+            Insert("        Work,\n", "        LoopDepth,\n"),
             Insert(
-                "        Work,\n",
-                "        LoopDepth,\n",
-            ),
-            Insert(
-                'WORK: Analysis[Work] = Analysis("work")\n',
-                'LOOP_DEPTH: Analysis[LoopDepth] = Analysis("loop_depth")\n',
-            ),
-            Insert(
-                "        return self._found(WORK)\n",
+                "        return self._kept(work_of)\n",
                 '''
+    @needs("ttir")
     def loop_depth(self) -> LoopDepth:
         """How deep loops are nested."""
-        return self._found(LOOP_DEPTH)
+        from kernellab.compiler.analyses.loop_depth import loop_depth_of
+
+        return self._kept(loop_depth_of)
 ''',
             ),
         ),
@@ -334,12 +328,10 @@ class LoopDepth:
 
 from __future__ import annotations
 
-from kernellab.compiler.modules import OpenedModules, answers, loops_around
-from kernellab.records.compilations import LOOP_DEPTH
-from kernellab.records.analyses import LoopDepth
+from kernellab.compiler.analyses.records import LoopDepth
+from kernellab.compiler.modules import OpenedModules, loops_around
 
 
-@answers(LOOP_DEPTH)
 def loop_depth_of(opened: OpenedModules) -> LoopDepth:
     """The most loops around any operation."""
     return LoopDepth(max(len(loops_around(op)) for op in opened.snapshot("ttir").walk()))

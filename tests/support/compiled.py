@@ -7,8 +7,8 @@ import linecache
 from typing import Any
 
 import kernellab
+from kernellab.compiler.compilations import Compilation
 from kernellab.errors import SourcePosition
-from kernellab.records import Compilation
 from tests.corpus.loader import compile_entry, entry
 
 

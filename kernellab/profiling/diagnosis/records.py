@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from kernellab.common.text import counted
+from kernellab.compiler.compilations import Compilation
 from kernellab.errors import Diagnostic
 from kernellab.profiling.estimates.estimate import Estimate
-from kernellab.records import BoundLaunch, Compilation
+from kernellab.records import BoundLaunch
 from kernellab.records.display import HasCard, RowSequence, data_frame
 
 SEVERE = 0.15

@@ -13,6 +13,7 @@ import torch
 from kernellab.common.arguments import check_duration
 from kernellab.common.text import joined_sizes
 from kernellab.compiler.binding import BoundCall, bind
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.gpus import GPUS, Gpu
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.errors import ArgumentError, MissingArguments, NotRecorded
@@ -27,7 +28,6 @@ from kernellab.profiling.estimates.model import (
     estimated_gpu,
     notes_on,
 )
-from kernellab.records import Compilation
 from kernellab.records.display import HasCard, data_frame, plot
 
 # What a launch takes, as plain facts: an estimate of its time, and its place under the roofs of
@@ -391,7 +391,7 @@ def _counted(
     gpu: str | None,
 ) -> _Counted:
     chosen = estimated_gpu(compilation.target, gpu)
-    kernel = compilation.provider.kernel
+    kernel = compilation.sources.kernel
     if kernel is None:
         raise NotRecorded(
             "An estimate runs a few programs of the kernel, and the record of "
@@ -410,7 +410,9 @@ def _with_lines(compilation: Compilation, kernel: Any) -> Compilation:
     """A compilation whose machine code names lines of its TTGIR: this one, or the same again."""
     if ("ttgir", "sass") in compilation.source_map.links:
         return compilation
-    call = BoundCall(compilation.specialization, {}, compilation.provider.options)
+    made_for = compilation.sources.call
+    assert made_for is not None, "the kernel is at hand"
+    call = BoundCall(compilation.specialization, {}, made_for.options)
     return compile_bound(kernel, call, compilation.target, ttgir_lines=True)
 
 

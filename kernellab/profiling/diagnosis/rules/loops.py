@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from kernellab.common.text import counted
+from kernellab.compiler.analyses.tile_layouts import Conversion
 from kernellab.compiler.modules import kind
 from kernellab.ir.operations import DotLike, has
 from kernellab.profiling.diagnosis import cost_model
@@ -15,7 +16,6 @@ from kernellab.profiling.diagnosis.evidence import Evidence, Loop
 from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
 from kernellab.profiling.diagnosis.traffic import Traffic
-from kernellab.records.tile_layouts import Conversion
 
 # Loops that wait for their loads: not pipelined, with too few stages, or with little to load
 # each time; and loads that belong in front of the loop.
