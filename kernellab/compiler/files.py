@@ -32,7 +32,7 @@ from kernellab.common.saved_files import (
     text_in,
     value_of,
 )
-from kernellab.common.text import string_of_ir
+from kernellab.common.text import counted, string_of_ir
 from kernellab.compiler.compilations import LANGUAGES, Compilation, Sources, make_stages
 from kernellab.compiler.machine_code.resources import resource_reader
 from kernellab.compiler.records import Remark, Resources
@@ -632,5 +632,7 @@ def _refuse_stub(content: bytes, file: Path) -> None:
     if not content:
         raise ArchiveError(f"{str(file)!r} is empty.", advice=_WHAT_LOAD_READS)
     if any(len(content) < len(begin) and begin.startswith(content) for begin in _BEGINNINGS):
-        count = f"{len(content)} byte{'s' if len(content) > 1 else ''}"
-        raise ArchiveError(f"{str(file)!r} is cut off after {count}.", advice=_WHAT_LOAD_READS)
+        raise ArchiveError(
+            f"{str(file)!r} is cut off after {counted(len(content), 'byte')}.",
+            advice=_WHAT_LOAD_READS,
+        )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kernellab.common.text import index_text
 from kernellab.errors import SourcePosition
 from kernellab.records.display import PrintsAsCard, column_names, data_frame
 from kernellab.records.graphs import KernelCode
@@ -63,11 +64,11 @@ class Difference:
 
     def __str__(self) -> str:
         whose = "the gradient of " if self.is_gradient else ""
-        at = f"[{', '.join(map(str, self.index))}]" if self.index else ""
         where = f" ({self.position})" if self.position is not None else ""
         words = (
             f"{whose}{self.node}, {self.target}, of the {self.direction} graph {self.number}{where}"
-            f": {at or 'it'} is {self.actual:.6g}, and eager's {self.right:.6g}; "
+            f": {index_text(self.index) or 'it'} is {self.actual:.6g}, and eager's "
+            f"{self.right:.6g}; "
             f"{self.wrong:,} of {self.size:,} elements are off, by {self.distance:.3g} at most, "
             f"where rounding explains {self.allowed:.2g}"
         )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kernellab import triton_api
 from kernellab.common.arguments import check_flags, check_whole, is_whole
 from kernellab.common.saved_files import Count
-from kernellab.common.text import counted, shown
+from kernellab.common.text import counted, shown, time_text
 from kernellab.compiler.binding import BoundCall, bind
 from kernellab.compiler.compare import Comparison, compare
 from kernellab.compiler.compilations import Compilation
@@ -690,4 +690,4 @@ class Tuning(HasCard):
             return f"{words}, not timed)"
         best = self.best
         assert best.timing is not None
-        return f"{words}; {best.candidate}: {best.timing.median * 1e3:.4g} us)"
+        return f"{words}; {best.candidate}: {time_text(best.timing.median * 1e3, 4)})"

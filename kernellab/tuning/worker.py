@@ -26,6 +26,7 @@ from kernellab import triton_api
 from kernellab.common.arguments import listed
 from kernellab.common.saved_files import kernellab_version
 from kernellab.common.system import OutOfTime, gpu_fault, limited, lock_file, own_folder
+from kernellab.common.text import element_text
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile_bound
@@ -591,10 +592,9 @@ def check_results(
 
 
 def _format_difference(difference: Difference, compared_with: str) -> str:
-    place = f"[{', '.join(map(str, difference.index))}]" if difference.index else ""
     share = f"{difference.elements:,} of {difference.size:,} elements"
     return (
         f"{difference.argument} differs from that of {compared_with} in {share}; most at "
-        f"{difference.argument}{place}: {difference.actual:g} where {difference.expected:g} is "
-        "expected"
+        f"{element_text(difference.argument, difference.index)}: {difference.actual:g} "
+        f"where {difference.expected:g} is expected"
     )
