@@ -15,19 +15,19 @@ from typing import Any, get_args
 
 from kernellab import triton_api
 from kernellab.common.saved_files import (
+    GZIP,
     MOST_LINES,
     BadFile,
-    Line,
     NotText,
     RecordReader,
     SavedData,
     SchemaError,
     Size,
-    check_version,
     file_bytes,
     gunzipped,
     json_in,
     pairs_of,
+    reading,
     saved_path,
     text_in,
     value_of,
@@ -37,7 +37,7 @@ from kernellab.compiler.compilations import LANGUAGES, Compilation, Sources, mak
 from kernellab.compiler.machine_code.resources import resource_reader
 from kernellab.compiler.records import Remark, Resources
 from kernellab.compiler.remarks import explained
-from kernellab.compiler.saving import BINARY, FORMAT, VERSION
+from kernellab.compiler.saving import BINARY, FORMAT
 from kernellab.compiler.source_map import read_source_map
 from kernellab.errors import ArchiveError, SourcePosition
 from kernellab.records import (
@@ -64,13 +64,8 @@ def from_json(data: Any, name: str = "the record") -> Compilation:
         ArchiveError: the data is of another kind or version, or does not fit the schema; the
             message says where.
     """
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ArchiveError(f"{name!r} contains JSON, but not a compilation that KernelLab saved.")
-    check_version(name, data, VERSION)
-    try:
-        return _compilation(SavedData(data))
-    except SchemaError as error:
-        raise ArchiveError(f"{name!r} is damaged: {error}.") from error
+    with reading(name):
+        return _compilation(FORMAT.parts(data, name))
 
 
 _READER = RecordReader()
@@ -119,7 +114,7 @@ def _known(data: SavedData, read: Callable[[SavedData], Any]) -> Callable[[], An
 
 
 def target_from_json(data: SavedData) -> Target:
-    """A backend and its architecture; raises Misfit where they are none."""
+    """A backend and its architecture; raises SchemaError where they are none."""
     backend, arch = data["backend"].one_of("cuda", "hip"), data["arch"].text()
     if not is_architecture(backend, arch):
         raise data["arch"].misfit(f"an architecture of {backend}")
@@ -240,13 +235,12 @@ def _is_sound(source_map: SourceMap) -> bool:
 
 
 def _remark(data: SavedData) -> Remark:
-    span = data["span"]
     saved = Remark(
         severity=data["severity"].one_of("remark", "warning", "note"),
         what=data["what"].text(),
         kind=data["origin"].one_of("mlir", "ptxas", "triton"),
-        position=None if span.is_null() else _position(span),
-        called_from=tuple(_position(item) for item in data["called_from"].items()),
+        position=_READER.read(SourcePosition | None, data["span"]),
+        called_from=_READER.read(tuple[SourcePosition, ...], data["called_from"]),
     )
     return explained(saved)
 
@@ -255,11 +249,6 @@ def _function(data: SavedData) -> FunctionSource:
     function: FunctionSource = _READER.record(FunctionSource, data)
     data["first_line"].integer(1, MOST_LINES - len(function.lines))
     return function
-
-
-def _position(data: SavedData) -> SourcePosition:
-    file, line, column = data.parts(3)
-    return SourcePosition(file.text(), _READER.read(Line, line), _READER.read(Line, column))
 
 
 # Compilations that others left on disk: Triton's cache, and what MLIR prints with
@@ -596,7 +585,7 @@ def compilation_in(content: bytes, file: Path) -> Compilation:
     """The compilation that the bytes of a file hold; raises as `load`."""
     _refuse_stub(content, file)
     try:
-        text = text_in(gunzipped(content) if content.startswith(_GZIP) else content)
+        text = text_in(gunzipped(content) if content.startswith(GZIP) else content)
     except NotText as error:
         raise ArchiveError(
             f"The file {str(file)!r} is not a saved compilation: it is neither gzip nor text.",
@@ -616,9 +605,7 @@ def compilation_in(content: bytes, file: Path) -> Compilation:
     return from_json(data, str(file))
 
 
-_GZIP = b"\x1f\x8b"
-
-_BEGINNINGS = (_GZIP, b"PK\x03\x04")
+_BEGINNINGS = (GZIP, b"PK\x03\x04")
 """Of a saved compilation (gzip) and of a saved trace (zip)."""
 
 _WHAT_LOAD_READS = (

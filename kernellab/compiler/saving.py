@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import gzip
-import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import triton
 
 from kernellab.common.saved_files import (
-    kernellab_version,
+    Format,
     pairs_to_json,
     save_whole,
     saved_path,
@@ -29,12 +27,9 @@ if TYPE_CHECKING:
 
 
 # The format of a saved compilation: schema/record.schema.json, gzipped.
-#
-# A change that an older reader would misread gets a new version number.
 
 
-FORMAT = "kernellab.record"
-VERSION = 1
+FORMAT = Format("kernellab.record", "compilation")
 SCHEMA = Path(__file__).with_name("schema") / "record.schema.json"
 """The format, for other programs to read."""
 
@@ -42,9 +37,6 @@ BINARY = frozenset({"cubin", "hsaco"})
 """The stages that are binary."""
 
 # Compilations to files: `compilation.save`.
-
-
-_COMPRESSION = 6
 
 
 class _Pool:
@@ -76,22 +68,18 @@ def save(compilation: Compilation, path: str | os.PathLike[str]) -> Path:
         ArchiveError: the file cannot be written.
     """
     target = saved_path(path, ArchiveError)
-    data = json.dumps(to_json(compilation), separators=(",", ":"), ensure_ascii=False)
-    return save_whole(target, gzip.compress(data.encode(), _COMPRESSION, mtime=0), ArchiveError)
+    return save_whole(target, FORMAT.packed(**parts(compilation)), ArchiveError)
 
 
-def to_json(compilation: Compilation) -> dict[str, Any]:
-    """The record as plain data that fits the schema."""
+def parts(compilation: Compilation) -> dict[str, Any]:
+    """The parts of the record, which fit the schema."""
     texts, counts = _Pool(), _Pool()
     passes = [_pass_to_json(run, texts, counts) for run in compilation.passes]
     stages = [_stage_to_json(stage, texts) for stage in compilation.stages.made()]
     return {
-        "format": FORMAT,
-        "version": VERSION,
-        "kernellab": kernellab_version(),
         "triton": triton.__version__,
         "kernel": compilation.kernel,
-        "target": {"backend": compilation.target.backend, "arch": compilation.target.arch},
+        "target": compilation.target,
         "specialization": {
             field.name: pairs_to_json(getattr(compilation.specialization, field.name))
             for field in dataclasses.fields(Specialization)
@@ -101,16 +89,14 @@ def to_json(compilation: Compilation) -> dict[str, Any]:
         "op_counts": counts.items,
         "stages": stages,
         "passes": passes,
-        "resources": _answer(
-            compilation, "resources", lambda: dataclasses.asdict(compilation.resources)
-        ),
+        "resources": _answer(compilation, "resources", lambda: compilation.resources),
         "source_map": _answer(compilation, "source_map", lambda: compilation.source_map.to_json()),
         "remarks": _answer(
             compilation,
             "remarks",
             lambda: [_remark_to_json(remark) for remark in compilation.remarks],
         ),
-        "functions": [dataclasses.asdict(function) for function in compilation.functions],
+        "functions": compilation.functions,
     }
 
 

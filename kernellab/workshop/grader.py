@@ -706,7 +706,7 @@ def _grades_in(data: SavedData, folder: Path) -> Grades:
     """Read the grades of one folder: those of this folder, one for each exercise.
 
     Raises:
-        Misfit: they are not.
+        SchemaError: they are not.
     """
     rows = data["grades"].parts(len(EXERCISES))
     for row, item in zip(rows, EXERCISES, strict=True):
