@@ -23,9 +23,10 @@ from triton.compiler import ASTSource
 from benchmarks.harness import Comparison, print_report, take_turns, timed
 from kernellab.cli.demo import kernels
 from kernellab.compiler.binding import bind
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile
 from kernellab.compiler.targets import parse_target
-from kernellab.records import Compilation, Target
+from kernellab.records import Target
 
 ROUNDS = 9
 GOAL_RATIO = 1.3

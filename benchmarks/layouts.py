@@ -20,10 +20,11 @@ import pandas
 from triton._C.libtriton import gluon_ir
 
 from kernellab import triton_api
-from kernellab.records import Compilation
-from kernellab.records.compilations import LAYOUTS
+from kernellab.compiler.analyses.layouts import layouts_of_tiles
+from kernellab.compiler.analyses.tile_layouts import Layouts
+from kernellab.compiler.compilations import Compilation
+from kernellab.compiler.modules import OpenedModules
 from kernellab.records.layouts import RegisterLayout
-from kernellab.records.tile_layouts import Layouts
 from tests.corpus.loader import compile_entry, entry
 
 ROUNDS = 9
@@ -44,7 +45,7 @@ of registers (without those that repeat), lanes, warps and blocks."""
 
 def ask_everything(compilation: Compilation) -> Layouts:
     """All layouts, nothing kept from before."""
-    return compilation.provider.make_analyst(compilation).answer(LAYOUTS, "ttgir")
+    return layouts_of_tiles(OpenedModules(compilation), "ttgir")
 
 
 def triton_alone(compilation: Compilation) -> Found:

@@ -37,7 +37,7 @@ import triton
 import triton.language as tl
 
 import kernellab
-from kernellab.records import Compilation
+from kernellab.compiler.compilations import Compilation
 
 ROUNDS = 500
 

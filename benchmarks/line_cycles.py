@@ -51,10 +51,10 @@ from kernellab.cli.demo import (
     vector_add_case,
 )
 from kernellab.compiler.binding import bind
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.targets import local_target, parse_target
 from kernellab.profiling.profiles.nsight import lines_of
-from kernellab.records import Compilation
 
 DATA = ROOT / "benchmarks/data/line_cycles_h200.json"
 MOST, WITHIN, OF = 1.3, 0.1, 8

@@ -20,8 +20,9 @@ import pandas
 from benchmarks.harness import print_report
 from kernellab import triton_api
 from kernellab.compiler.machine_code.resources import NVIDIA_LIMITS, occupancy, read_nvidia
+from kernellab.compiler.records import Resources
 from kernellab.compiler.targets import local_target
-from kernellab.records import Resources, Target
+from kernellab.records import Target
 
 REGISTERS = (24, 32, 40, 64, 96, 128, 168, 255)
 SHARED = (0, 1024, 16384, 24592, 49152, 76000, 99328, 166912, 232448)

@@ -18,8 +18,8 @@ from xdsl.parser import Parser
 
 from benchmarks.harness import print_report, take_turns, timed
 from kernellab import triton_api
+from kernellab.compiler.compilations import Compilation
 from kernellab.ir.syntax import in_order_of_use, write_module
-from kernellab.records import Compilation
 from tests.corpus.loader import compile_entry, entry
 
 ROUNDS = 9

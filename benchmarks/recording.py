@@ -19,9 +19,10 @@ from triton.compiler import ASTSource
 
 from benchmarks.harness import Comparison, print_report, take_turns, timed
 from kernellab.compiler.binding import BoundCall, bind
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile, compile_bound
 from kernellab.compiler.targets import SUPPORTED_TARGETS, parse_target
-from kernellab.records import Compilation, Target
+from kernellab.records import Target
 from tests.corpus.entries import Entry
 from tests.corpus.loader import entry
 

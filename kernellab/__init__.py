@@ -59,7 +59,9 @@ if TYPE_CHECKING:
         guarded_launches as guarded_launches,
     )
     from kernellab.compiler.compare import compare as compare
+    from kernellab.compiler.compilations import Compilation as Compilation
     from kernellab.compiler.pipeline import compile as compile
+    from kernellab.compiler.records import Resources as Resources
     from kernellab.debugger.debug import debug as debug
     from kernellab.equality.equal import equal as equal
     from kernellab.equality.equal import validate as validate
@@ -105,9 +107,7 @@ if TYPE_CHECKING:
     from kernellab.profiling.profiles.profile import Profile as Profile
     from kernellab.profiling.profiles.session import profile as profile
     from kernellab.records import (
-        Compilation as Compilation,
         Launch as Launch,
-        Resources as Resources,
         Run as Run,
         Specialization as Specialization,
         Stage as Stage,
@@ -132,7 +132,9 @@ _PUBLIC = {
     "checker.arguments": "uninitialized",
     "checker.check": "check guarded_launches",
     "compiler.compare": "compare",
+    "compiler.compilations": "Compilation",
     "compiler.pipeline": "compile",
+    "compiler.records": "Resources",
     "debugger.debug": "debug",
     "equality.equal": "equal validate",
     "errors": (
@@ -157,7 +159,7 @@ _PUBLIC = {
     "profiling.profiles.nsight_counters": "counters",
     "profiling.profiles.profile": "Profile",
     "profiling.profiles.session": "profile",
-    "records": "Compilation Launch Resources Run Specialization Stage Stages Target",
+    "records": "Launch Run Specialization Stage Stages Target",
     "records.layouts": "Layout",
     "records.display": "show",
     "tracing.records": "Trace",

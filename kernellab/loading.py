@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 _ZIP_BEGINNING = b"PK\x03\x04"
 """The signature of a zip file's first entry."""
 
-_GZIP_BEGINNING = b"\x1f\x8b"
-
 _BEGINNING = 200
 """Bytes of a file of sweeps, from its first, in which it says what it is."""
 
@@ -69,7 +67,7 @@ def _trust(loaded: Any) -> None:
 
 
 def _load(path: str | os.PathLike[str]) -> Any:
-    from kernellab.common.saved_files import file_bytes, saved_path
+    from kernellab.common.saved_files import GZIP, file_bytes, saved_path
     from kernellab.errors import ArchiveError
 
     file = saved_path(path, ArchiveError)
@@ -95,10 +93,10 @@ def _load(path: str | os.PathLike[str]) -> Any:
 
         tunings = Tunings(sweeps_in(content, file, Tuning))
         return tunings[0] if len(tunings) == 1 else tunings
-    if content.startswith(_GZIP_BEGINNING):
-        from kernellab.graphs.report import capture_in_file, is_of_graphs
+    if content.startswith(GZIP):
+        from kernellab.graphs.report import FORMAT, capture_in_file
 
-        if is_of_graphs(content):
+        if FORMAT.begins(content):
             return _report(capture_in_file(content, file))
     from kernellab.profiling.profiles.files import profile_in
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernellab import triton_api
+from kernellab.compiler.compilations import Compilation
 from kernellab.errors import KernelLabError
-from kernellab.records import Compilation
 from tests.support.compiled import of_corpus
 
 FILE = Path(__file__).resolve().parent.parent / "js/test/result_types.json"

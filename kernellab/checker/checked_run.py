@@ -14,6 +14,7 @@ from xdsl.ir import Operation
 
 from kernellab.checker.arguments import LazyCopies
 from kernellab.checker.compare import Results
+from kernellab.common.text import element_text
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.modules import users_line
 from kernellab.errors import SourcePosition
@@ -233,7 +234,7 @@ class Access(Event):
 
     def named(self, index: tuple[int, ...]) -> str:
         """Return "x_ptr[3, 4]"."""
-        return f"{self.buffer.name or 'memory'}[{', '.join(map(str, index))}]"
+        return element_text(self.buffer.name, index)
 
     @cached_property
     def box(self) -> buffers.Box | None:

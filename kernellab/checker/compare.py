@@ -12,7 +12,7 @@ import numpy
 import torch
 
 from kernellab.checker.arguments import LazyCopies
-from kernellab.common.text import number_texts
+from kernellab.common.text import element_text, number_texts
 from kernellab.launch.differences import tolerance
 
 Piece = tuple[slice, ...]
@@ -45,7 +45,7 @@ class ElementDifference:
     @property
     def element(self) -> str:
         """The first element as text: "out_ptr[3, 4]"."""
-        return f"{self.name}[{', '.join(map(str, self.index))}]"
+        return element_text(self.name, self.index)
 
     @property
     def value_text(self) -> str:

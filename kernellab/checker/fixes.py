@@ -29,7 +29,7 @@ from kernellab.checker.kernel_source import (
 from kernellab.checker.records import Finding, Findings, Proposal
 from kernellab.checker.rewrites import WRONG, Family, Rewrite, dtypes
 from kernellab.common.system import OutOfTime, limited
-from kernellab.common.text import number_text
+from kernellab.common.text import element_text, number_text
 from kernellab.errors import Change, SourcePosition, changes_between
 from kernellab.launch.differences import Within, is_within
 
@@ -250,8 +250,8 @@ def elements_of_an_input(result: WrongTensor) -> str | None:
             continue
         here, there = (value == wanted).nonzero(), (value == got).nonzero()
         if len(here) == len(there) == 1:
-            right, wrong = (f"{name}[{', '.join(map(str, x[0].tolist()))}]" for x in (here, there))
-            element = f"{result.name}[{', '.join(map(str, place))}]"
+            right, wrong = (element_text(name, x[0].tolist()) for x in (here, there))
+            element = element_text(result.name, place)
             turned = here[0].tolist()[::-1] == there[0].tolist() and value.ndim > 1
             more = ": rows and columns are swapped" if turned else ""
             return f"The expected value of {element} is {right}, and the kernel took {wrong}{more}."

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernellab.common.text import counted, number_text
+from kernellab.common.text import counted, element_text, number_text
 from kernellab.errors import Diagnostic, ProgramId, Severity, SourcePosition
 from kernellab.records import BoundLaunch, Subject
 from kernellab.records.display import HasCard, RowSequence, data_frame
@@ -75,11 +75,6 @@ class Inputs:
 
     def _text(self, index: tuple[int, ...], value: Any) -> str:
         return f"{element_text(self.argument, index)} = {number_text(value)}"
-
-
-def element_text(argument: str, index: Sequence[int]) -> str:
-    """Return "z_ptr[3, 7]"."""
-    return f"{argument or 'memory'}[{', '.join(map(str, index))}]"
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from kernellab.common.system import (
 from kernellab.errors import CompileError, KernelLabError, MissingArguments, suggestion
 
 if TYPE_CHECKING:
-    from kernellab.records import Compilation
+    from kernellab.compiler.compilations import Compilation
 
 # The options of `kernellab profile` and `kernellab view`: quick to import, for the help.
 

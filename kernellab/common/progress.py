@@ -11,8 +11,6 @@ from time import sleep
 from types import TracebackType
 from typing import Protocol
 
-from kernellab.common import upcalls
-
 SECONDS_UNTIL_SHOWN = 0.5
 """Work that takes less says nothing."""
 
@@ -181,10 +179,9 @@ class ProgressBar:
         wanted = self._shown if self._shown is not None else _shown_by_environment()
         if wanted is False:
             return None
-        bar: Bar | None = upcalls.progress_bars().open_bar(
-            self.title, state.total, seconds, wanted=bool(wanted)
-        )
-        return bar
+        from kernellab.viz.kit.progress_bar import open_bar
+
+        return open_bar(self.title, state.total, seconds, wanted=bool(wanted))
 
     def _how_far(self) -> str:
         if self.total in (None, 1):

@@ -58,19 +58,43 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds:g} second{'' if seconds == 1 else 's'}"
 
 
+def time_text(microseconds: float, digits: int = 3) -> str:
+    """A measured or an estimated time in the unit that fits: "15.2 us", "5.84 ms", "1.2 s"."""
+    for unit in ("us", "ms"):
+        if float(f"{microseconds:.{digits}g}") < 1000:
+            return f"{microseconds:.{digits}g} {unit}"
+        microseconds /= 1000
+    return f"{microseconds:.{digits}g} s"
+
+
 def format_bytes(number: int) -> str:
     """Return a number of bytes in a decimal unit: "512 bytes", "12.6 MB", "3.2 GB"."""
-    size = float(number)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 999.5 or unit == "GB":
-            break
-        size /= 1000
-    return f"{number:,} bytes" if unit == "bytes" else f"{size:.3g} {unit}"
+    return f"{number:,} bytes" if number < 999.5 else scaled(number, "B")
+
+
+def scaled(number: float, unit: str) -> str:
+    """An amount in a decimal multiple of its unit, with three digits: "264 kB", "1.5 GFLOP"."""
+    for prefix in ("", "k", "M", "G"):
+        if number < 999.5:
+            return f"{number:.3g} {prefix}{unit}"
+        number /= 1000
+    return f"{number:,.3g} T{unit}"
 
 
 def joined_sizes(sizes: Iterable[int]) -> str:
     """A shape or a grid: "128x64"; "" without dimensions."""
     return "x".join(map(str, sizes))
+
+
+def index_text(index: Iterable[int | str]) -> str:
+    """An index, or a shape after its dtype: "[3, 7]", "[s0, 7]"; "" without dimensions."""
+    numbers = ", ".join(map(str, index))
+    return f"[{numbers}]" if numbers else ""
+
+
+def element_text(argument: str, index: Iterable[int]) -> str:
+    """An element of an argument: "z_ptr[3, 7]"; "memory[3]" where it belongs to none."""
+    return f"{argument or 'memory'}{index_text(index)}"
 
 
 def visible(text: str) -> str:

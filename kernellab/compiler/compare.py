@@ -16,20 +16,12 @@ from typing import Any, NamedTuple
 from kernellab import triton_api
 from kernellab.common.text import counted
 from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.machine_code.cubin import size_without_debug
 from kernellab.compiler.machine_code.instructions import instruction_count, padding_of
+from kernellab.compiler.records import Remark, Resources
 from kernellab.errors import ArgumentError, CompileError, KernelLabError, MachineError, suggestion
-from kernellab.records import (
-    Compilation,
-    PassRun,
-    Resources,
-    SourceMap,
-    Stage,
-    StoredText,
-    Subject,
-    Target,
-)
-from kernellab.records.compilations import Remark
+from kernellab.records import PassRun, SourceMap, Stage, StoredText, Subject, Target
 from kernellab.records.display import PrintsAsCard, show
 
 # Strip locations: a stage's text as people read it, without what says where it came from, which

@@ -1,32 +1,20 @@
-"""What Triton's compiler made, as a `Compilation` and its `Stages`: who answers queries about it,
-and how it is saved.
+"""A compilation of a kernel: what was kept of it, and what can be found out about it.
+
+xDSL takes long to import, and most compilations do not need it: methods import what does.
 """
 
 from __future__ import annotations
 
-import base64
-import dataclasses
-import gzip
-import json
 import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
-
-import triton
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from kernellab import triton_api
-from kernellab.common.saved_files import (
-    kernellab_version,
-    pairs_to_json,
-    save_whole,
-    saved_path,
-    value_to_json,
-)
+from kernellab.common.arguments import check_whole, is_one_of, parameters_first
+from kernellab.common.text import shown
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.machine_code.instructions import decode, disassemble
 from kernellab.compiler.machine_code.resources import (
@@ -35,411 +23,599 @@ from kernellab.compiler.machine_code.resources import (
     occupancy_of,
     resource_reader,
 )
+from kernellab.compiler.records import (
+    Instruction,
+    Occupancy,
+    Remark,
+    Resources,
+    SpillSite,
+    spill_sites_of,
+)
+from kernellab.compiler.saving import save
 from kernellab.compiler.source_map import read_source_map
 from kernellab.compiler.targets import has_tensor_memory
 from kernellab.errors import (
-    ArchiveError,
+    ArgumentError,
     CompilationStopped,
-    KernelLabError,
     NotRecorded,
     SourcePosition,
+    suggestion,
 )
 from kernellab.records import (
-    Analyst,
-    Capability,
-    Compilation,
-    Instruction,
-    Occupancy,
+    FunctionSource,
     PassRun,
-    Resources,
     SourceMap,
     Specialization,
     Stage,
     Stages,
-    StoredText,
     Target,
 )
-from kernellab.records.compilations import PASSES_READ, STAGES_READ, Remark
+from kernellab.records.display import HasCard, show
 from kernellab.triton_api import IrText
 from kernellab.triton_api.stages import Query, query_here, query_worker
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-# The format of a saved compilation: schema/record.schema.json, gzipped.
-#
-# A change that an older reader would misread gets a new version number.
-
-
-FORMAT = "kernellab.record"
-VERSION = 1
-SCHEMA = Path(__file__).with_name("schema") / "record.schema.json"
-"""The format, for other programs to read."""
-
-BINARY = frozenset({"cubin", "hsaco"})
-"""The stages that are binary."""
-
-# Compilations to files: `compilation.save`.
-
-
-_COMPRESSION = 6
-
-
-class _Pool:
-    """Things that are kept once, and named by their place."""
-
-    def __init__(self) -> None:
-        self.items: list[Any] = []
-        self._places: dict[Any, int] = {}
-
-    def place(self, key: Any, item: Callable[[], Any]) -> int:
-        if key not in self._places:
-            self._places[key] = len(self.items)
-            self.items.append(item())
-        return self._places[key]
-
-
-def save(compilation: Compilation, path: str | os.PathLike[str]) -> Path:
-    """Write the whole record of a compilation: stages, passes, resources, source map, remarks.
-
-    Args:
-        compilation: what is saved. What it computes on demand is computed now.
-        path: the file, whatever its suffix: gzipped JSON. A file that is there is overwritten once
-            the new one is complete.
-
-    Returns:
-        The path.
-
-    Raises:
-        ArchiveError: the file cannot be written.
-    """
-    target = saved_path(path, ArchiveError)
-    data = json.dumps(to_json(compilation), separators=(",", ":"), ensure_ascii=False)
-    return save_whole(target, gzip.compress(data.encode(), _COMPRESSION, mtime=0), ArchiveError)
-
-
-def to_json(compilation: Compilation) -> dict[str, Any]:
-    """The record as plain data that fits the schema."""
-    texts, counts = _Pool(), _Pool()
-    passes = [_pass_to_json(run, texts, counts) for run in compilation.passes]
-    stages = [_stage_to_json(stage, texts) for stage in compilation.stages.made()]
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "kernellab": kernellab_version(),
-        "triton": triton.__version__,
-        "kernel": compilation.kernel,
-        "target": {"backend": compilation.target.backend, "arch": compilation.target.arch},
-        "specialization": {
-            field.name: pairs_to_json(getattr(compilation.specialization, field.name))
-            for field in dataclasses.fields(Specialization)
-        },
-        "options": pairs_to_json(compilation.options),
-        "texts": texts.items,
-        "op_counts": counts.items,
-        "stages": stages,
-        "passes": passes,
-        "resources": _answer(
-            compilation, "resources", lambda: dataclasses.asdict(compilation.resources)
-        ),
-        "source_map": _answer(compilation, "source_map", lambda: compilation.source_map.to_json()),
-        "remarks": _answer(
-            compilation,
-            "remarks",
-            lambda: [_remark_to_json(remark) for remark in compilation.remarks],
-        ),
-        "functions": [dataclasses.asdict(function) for function in compilation.functions],
-    }
-
-
-def _answer(compilation: Compilation, capability: Capability, query: Callable[[], Any]) -> Any:
-    """None for what a record does not have."""
-    if not compilation.can_answer(capability):
-        return None
-    try:
-        return query()
-    except KernelLabError:  # A tool fails on it: what is there already is worth a file.
-        return None
-
-
-def _pass_to_json(run: PassRun, texts: _Pool, counts: _Pool) -> dict[str, Any]:
-    def counted(numbers: Mapping[str, int]) -> int:
-        return counts.place(tuple(numbers.items()), lambda: dict(numbers))
-
-    return {
-        "stage": run.stage,
-        "name": run.name,
-        "occurrence": run.occurrence,
-        "arguments": [value_to_json(value) for value in run.arguments],
-        "seconds": round(run.seconds, 6),
-        "changed": run.changed,
-        "before": counted(run.op_counts_before),
-        "after": counted(run.op_counts_after),
-        "text": texts.place(run.text.digest, run.text.read),
-    }
-
-
-def _stage_to_json(stage: Stage, texts: _Pool) -> dict[str, Any]:
-    common = {"name": stage.name, "language": stage.language}
-    if isinstance(stage.content, bytes):
-        return {**common, "base64": base64.b64encode(stage.content).decode()}
-    text = stage.content
-    return {**common, "text": texts.place(StoredText(text).digest, lambda: text)}
-
-
-def _remark_to_json(remark: Remark) -> dict[str, Any]:
-    return {
-        "severity": remark.severity,
-        "what": remark.what,
-        "origin": remark.kind,
-        "span": None if remark.position is None else _position_to_json(remark.position),
-        "called_from": [_position_to_json(position) for position in remark.called_from],
-    }
-
-
-def _position_to_json(position: SourcePosition) -> list[Any]:
-    return [position.file, position.line, position.column]
-
-
-# Whether the record of a compilation has what an analysis reads.
-
-
-def pass_read(compilation: Compilation, analysis: Capability) -> PassRun:
-    """The pass whose module an analysis reads.
-
-    Raises NotRecorded where it is not in the record.
-    """
-    beginning = PASSES_READ[analysis]
-    for run in compilation.passes:
-        if run.name.startswith(beginning):
-            return run
-    raise NotRecorded(
-        f"The record of {compilation.kernel!r} has no pass {beginning!r}."
-        if compilation.passes
-        else f"The record of {compilation.kernel!r} holds no passes.",
-        advice='Compile with record="passes", and do not stop before this pass.',
+    from kernellab.compiler.analyses.records import (
+        AxisInfo,
+        Barriers,
+        CallGraph,
+        PipelineStages,
+        SharedMemory,
+        TensorMemory,
+        Work,
     )
+    from kernellab.compiler.analyses.tile_layouts import Conversions, Layouts
+    from kernellab.compiler.modules import OpenedModules
+
+# What an answer is read from, and the error where that is missing.
 
 
-def missing_input(compilation: Compilation, analysis: Capability) -> NotRecorded | None:
-    """The error to raise where a stage that an analysis reads is missing; None otherwise."""
-    stages = STAGES_READ.get(analysis)
-    if stages is not None:
-        if any(name in compilation.stages for name in stages):
-            return None
-        return NotRecorded(
-            f"The record of {compilation.kernel!r} has no stage {' or '.join(stages)}."
-        )
-    if analysis == "tensor_memory" and not has_tensor_memory(compilation.target):
-        return None
-    try:
-        pass_read(compilation, analysis)
-    except NotRecorded as error:
-        return error
-    return missing_input(compilation, "shared_memory") if analysis == "barriers" else None
+Answer = TypeVar("Answer")
+Arguments = ParamSpec("Arguments")
+
+Need = Callable[..., NotRecorded | None]
+"""Takes a compilation, and the arguments of the method that needs something. Returns the error that
+says what is missing, or None."""
+
+_NEEDS: dict[str, Need] = {}
+"""Method or attribute of `Compilation` -> what it needs."""
 
 
-# Answers to queries about a compilation: from its kernel, or from its record alone.
-#
-# xDSL takes a while to import, and most compilations need none of it: what does is imported
-# where it is asked for.
-
-
-class RecordProvider:
-    """Answers from what was kept of a compilation; its kernel is not at hand.
-
-    MLIR reads the texts in the worker process: a file may hold anything.
+def needs(
+    *stages: str, check: Need | None = None
+) -> Callable[
+    [Callable[Concatenate[Compilation, Arguments], Answer]],
+    Callable[Concatenate[Compilation, Arguments], Answer],
+]:
+    """Declare what a method of `Compilation` reads; calls raise NotRecorded where it is missing,
+    which `Compilation.can_answer` reports beforehand.
 
     Args:
-        resources: reads them; None where there is no machine code.
-        source_map: reads it; None where no lines were kept.
-        remarks: what the compiler said; None where no one listened.
+        stages: of which the method reads the first that is there: "ttir", "ttgir".
+        check: what it needs instead, where that is not a stage.
     """
+    need = check or partial(_without_stages, stages=stages)
 
-    _query: Query = staticmethod(query_worker)
-    kernel: Any = None
-    options: Mapping[str, Any] = MappingProxyType({})
+    def declare(
+        method: Callable[Concatenate[Compilation, Arguments], Answer],
+    ) -> Callable[Concatenate[Compilation, Arguments], Answer]:
+        _NEEDS[method.__name__] = need
 
-    def __init__(
-        self,
-        resources: Callable[[], Resources] | None = None,
-        source_map: Callable[[], SourceMap] | None = None,
-        remarks: tuple[Remark, ...] | None = None,
-    ) -> None:
-        self._resources = resources
-        self._source_map = source_map
-        self._remarks = remarks
+        @wraps(method)
+        def checked(
+            compilation: Compilation, /, *args: Arguments.args, **keywords: Arguments.kwargs
+        ) -> Answer:
+            missing = need(compilation, *args, **keywords)
+            if missing is not None:
+                raise missing
+            return method(compilation, *args, **keywords)
 
-    def missing(self, compilation: Compilation, capability: Capability) -> NotRecorded | None:
-        """The error where something that an answer needs is missing; None otherwise."""
-        match capability:
-            case "resources":
-                return self._without_resources(compilation) if self._resources is None else None
-            case "source_map":
-                no_lines = f"No line information was kept for {compilation.kernel!r}."
-                return NotRecorded(no_lines) if self._source_map is None else None
-            case "remarks":
-                return self._without_remarks(compilation)
-            case "module":
-                return _without_mlir(compilation)
-            case "instructions":
-                return _without_machine_code(compilation) or self.missing(compilation, "source_map")
-            case "occupancy":
-                return self._without_occupancy(compilation)
-            case _:
-                return missing_input(compilation, capability)
+        return checked
 
-    def _without_resources(self, compilation: Compilation) -> NotRecorded:
-        return NotRecorded(
-            f"The record of {compilation.kernel!r} holds no machine code to read resources from."
-        )
+    return declare
 
-    def _without_remarks(self, compilation: Compilation) -> NotRecorded | None:
-        if self._remarks is not None:
-            return None
-        return NotRecorded(
-            f"The record of {compilation.kernel!r} has no remarks, and no kernel to compile again.",
-            advice=(
-                "Compile the kernel with kernellab.compile, or load a file that "
-                "compilation.save wrote."
-            ),
-        )
 
-    def _without_occupancy(self, compilation: Compilation) -> NotRecorded | None:
-        if self._resources is None:
-            error = self._without_resources(compilation)
-            return type(error)(f"The occupancy is not known: {error.problem}")
-        if "num_warps" not in compilation.options:
-            return NotRecorded(
-                f"The occupancy of {compilation.kernel!r} is not known: its record does not say "
-                "how many warps it has."
-            )
-        if not has_limits(compilation.target):
-            return NotRecorded(
-                f"The limits of {compilation.target} are not known, so its occupancy is not either."
-            )
+def _without_stages(compilation: Compilation, stages: Sequence[str]) -> NotRecorded | None:
+    if any(name in compilation.stages for name in stages):
+        return None
+    return NotRecorded(f"The record of {compilation.kernel!r} has no stage {' or '.join(stages)}.")
+
+
+def _passes(*beginnings: str) -> Need:
+    """The need for the modules after the first passes whose names begin like this."""
+
+    def missing(compilation: Compilation) -> NotRecorded | None:
+        try:
+            for beginning in beginnings:
+                compilation.first_pass(beginning)
+        except NotRecorded as error:
+            return error
         return None
 
-    def source_now(self) -> str | None:
-        """None: no one knows which kernel the record is of."""
+    return missing
+
+
+def _without_tensor_memory(compilation: Compilation) -> NotRecorded | None:
+    if not has_tensor_memory(compilation.target):
         return None
-
-    def save(self, compilation: Compilation, path: str | os.PathLike[str]) -> os.PathLike[str]:
-        """Write the record to a file."""
-        return save(compilation, path)
-
-    def resources(self, _compilation: Compilation) -> Resources:
-        """What one program takes."""
-        assert self._resources is not None
-        return self._resources()
-
-    def source_map(self, _compilation: Compilation) -> SourceMap:
-        """Which line of one stage became which lines of another."""
-        assert self._source_map is not None
-        return self._source_map()
-
-    def remarks(self, _compilation: Compilation) -> tuple[Remark, ...]:
-        """What the compiler said."""
-        assert self._remarks is not None
-        return self._remarks
-
-    def module(self, compilation: Compilation, name: str) -> ModuleOp:
-        """The module of a stage or after a pass."""
-        from kernellab.compiler.modules import open_module
-
-        return open_module(compilation, name, self._query)
-
-    def instructions(self, compilation: Compilation) -> tuple[Instruction, ...]:
-        """The machine code, decoded."""
-        return decode(compilation)
-
-    def occupancy(
-        self,
-        compilation: Compilation,
-        registers: int | None,
-        shared_bytes: int | None,
-        warps: int | None,
-    ) -> Occupancy:
-        """How many programs fit on one multiprocessor."""
-        return occupancy_of(compilation, registers, shared_bytes, warps)
-
-    def make_analyst(self, compilation: Compilation) -> Analyst:
-        """Who answers the analyses."""
-        from kernellab.compiler.modules import CompilerAnalyst
-
-        return CompilerAnalyst(compilation, self._query)
+    return _passes("allocate_tensor_memory")(compilation)
 
 
-class TextProvider(RecordProvider):
-    """Answers for an IR text that was compiled on here: no kernel of Python is behind it."""
-
-    def _without_resources(self, _compilation: Compilation) -> NotRecorded:
+def _without_resources(compilation: Compilation) -> NotRecorded | None:
+    if compilation.sources.resources is not None:
+        return None
+    if compilation.sources.was_compiled:
         return CompilationStopped(
             "the compilation was stopped before there was machine code to read resources from"
         )
+    return NotRecorded(
+        f"The record of {compilation.kernel!r} holds no machine code to read resources from."
+    )
 
 
-class KernelProvider(TextProvider):
-    """Answers for a kernel that was compiled here; MLIR reads in this process what it wrote itself.
-
-    Args:
-        resources, source_map: as for a record.
-        kernel: the plain JIT function.
-        call: what it was compiled for.
-        assembler_log: what `ptxas -v` said; None where ptxas has to run again.
-    """
-
-    _query: Query = staticmethod(query_here)
-
-    def __init__(
-        self,
-        resources: Callable[[], Resources] | None,
-        source_map: Callable[[], SourceMap],
-        kernel: Any,
-        call: BoundCall,
-        assembler_log: str | None,
-    ) -> None:
-        super().__init__(resources, source_map)
-        self.kernel = kernel
-        self.options = call.options
-        self._call = call
-        self._assembler_log = assembler_log
-
-    def _without_remarks(self, _compilation: Compilation) -> NotRecorded | None:
+def _without_source_map(compilation: Compilation) -> NotRecorded | None:
+    if compilation.sources.source_map is not None:
         return None
-
-    def source_now(self) -> str | None:
-        """The source of the kernel that has the name now."""
-        return triton_api.source_now(self.kernel)
-
-    def remarks(self, compilation: Compilation) -> tuple[Remark, ...]:
-        """What the compiler says.
-
-        The passes of MLIR run once more for this, and the assembler too
-        where the compilation recorded no passes.
-        """
-        from kernellab.compiler.remarks import collect_remarks
-        from kernellab.triton_api.analyses import diagnose
-
-        diagnosis = diagnose(
-            self.kernel, self._call.specialization, compilation.target, self._call.options
-        )
-        return collect_remarks(compilation, diagnosis, self._assembler_log)
+    return NotRecorded(f"No line information was kept for {compilation.kernel!r}.")
 
 
-def _without_mlir(compilation: Compilation) -> NotRecorded | None:
-    in_stages = any(name in compilation.stages for name in ("ttir", "ttgir"))
-    if in_stages or any(run.op_counts_after for run in compilation.passes):
+def _without_remarks(compilation: Compilation) -> NotRecorded | None:
+    if compilation.sources.remarks is not None or compilation.sources.kernel is not None:
         return None
-    return NotRecorded(f"The record of {compilation.kernel!r} holds no module of MLIR.")
+    return NotRecorded(
+        f"The record of {compilation.kernel!r} has no remarks, and no kernel to compile again.",
+        advice=(
+            "Compile the kernel with kernellab.compile, or load a file that compilation.save wrote."
+        ),
+    )
 
 
 def _without_machine_code(compilation: Compilation) -> NotRecorded | None:
     stages = compilation.stages
     # Machine code that this machine cannot disassemble is there: the decoder says what is missing.
     if any(name in stages for name in ("sass", "amdgcn")) or "sass" in stages.failed:
-        return None
+        return _without_source_map(compilation)
     return NotRecorded(f"The record of {compilation.kernel!r} holds no machine code.")
+
+
+def _without_occupancy(compilation: Compilation, **_others: int | None) -> NotRecorded | None:
+    error = _without_resources(compilation)
+    if error is not None:
+        return type(error)(f"The occupancy is not known: {error.problem}")
+    if "num_warps" not in compilation.options:
+        return NotRecorded(
+            f"The occupancy of {compilation.kernel!r} is not known: its record does not say "
+            "how many warps it has."
+        )
+    if not has_limits(compilation.target):
+        return NotRecorded(
+            f"The limits of {compilation.target} are not known, so its occupancy is not either."
+        )
+    return None
+
+
+_LAYOUTS_FROM = "ttgir"
+"""The snapshot that analyses of layouts read by default."""
+
+
+def _without_module(compilation: Compilation, snapshot: str = "ttgir") -> NotRecorded | None:
+    if not isinstance(snapshot, str):
+        raise ArgumentError(
+            f"{shown(snapshot)} is not the name of a stage or a pass.",
+            advice=(
+                'Give one as a string: "ttgir", or a label of compilation.passes, "ttgir.coalesce".'
+            ),
+        )
+    in_stages = any(name in compilation.stages for name in ("ttir", "ttgir"))
+    if in_stages or any(run.op_counts_after for run in compilation.passes):
+        return None
+    return NotRecorded(f"The record of {compilation.kernel!r} holds no module of MLIR.")
+
+
+def _without_layouts(compilation: Compilation, snapshot: str = _LAYOUTS_FROM) -> NotRecorded | None:
+    if snapshot == _LAYOUTS_FROM:
+        return _without_stages(compilation, ("ttgir",))
+    # Of another snapshot than its own, an analysis says itself whether that is there.
+    return _without_module(compilation, snapshot)
+
+
+# One compilation: everything that was kept of it, and its queries.
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What a compilation reads its answers from on first use.
+
+    Attributes:
+        resources: reads them; None where there is no machine code.
+        source_map: reads it; None where no lines were kept.
+        remarks: what the compiler said, of a record from a file; None where no one listened.
+        was_compiled: whether the compilation was made here, from a kernel or an IR text; otherwise
+            its record comes from a file.
+        kernel: the plain JIT function; None where no kernel of Python is at hand.
+        call: what the kernel was compiled for.
+        assembler_log: what `ptxas -v` said; None where ptxas has to run again.
+    """
+
+    resources: Callable[[], Resources] | None = None
+    source_map: Callable[[], SourceMap] | None = None
+    remarks: tuple[Remark, ...] | None = None
+    was_compiled: bool = False
+    kernel: Any = None
+    call: BoundCall | None = None
+    assembler_log: str | None = None
+
+
+@dataclass(frozen=True)
+class Compilation(HasCard):
+    """One compilation of one kernel for one target."""
+
+    kernel: str
+    target: Target
+    specialization: Specialization
+    options: Mapping[str, Any]
+    """The backend's options in force: num_warps, num_stages, num_ctas, ..."""
+    stages: Stages
+    passes: tuple[PassRun, ...] = field(default=(), repr=False)
+    """Every pass that ran, in order; empty with record="stages"."""
+    functions: tuple[FunctionSource, ...] = field(default=(), repr=False, compare=False)
+    """The kernel, and the functions outside of libraries that it may call, as they were compiled;
+    empty if the Python kernel is not known, and in files of earlier versions."""
+    sources: Sources = field(default=Sources(), repr=False, compare=False)
+    """What the answers that are not among these fields are read from."""
+
+    def can_answer(self, capability: str) -> bool:
+        """Whether the record holds what the attribute or method of this name needs: `remarks`
+        needs the kernel, or remarks that were saved, `instructions` machine code, `layouts` the
+        TTGIR stage.
+
+        If not, the attribute raises `errors.NotRecorded`, which says what is missing.
+
+        Raises ArgumentError where nothing of a compilation has that name.
+        """
+        if not is_one_of(capability, tuple(_NEEDS)):
+            raise ArgumentError(
+                f"can_answer takes the name of a capability, got {shown(capability)}.",
+                advice=suggestion(capability, tuple(_NEEDS), "There are"),
+            )
+        return _NEEDS[capability](self) is None
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """All that `can_answer` says yes to."""
+        return frozenset(capability for capability in _NEEDS if self.can_answer(capability))
+
+    @property
+    def is_redefined(self) -> bool:
+        """Return whether the kernel's name now refers to another source, of a cell that ran again;
+        False if it is not known.
+        """
+        if self.sources.kernel is None or "source" not in self.stages:
+            return False
+        now = triton_api.source_now(self.sources.kernel)
+        return now is not None and now != self.stages["source"].text
+
+    @property
+    def query(self) -> Query:
+        """The way to query MLIR about the compilation's texts: in this process where MLIR wrote
+        them itself, otherwise in the worker process, since a text may hold anything.
+        """
+        return query_worker if self.sources.kernel is None else query_here
+
+    @cached_property
+    @needs(check=_without_resources)
+    def resources(self) -> Resources:
+        """Registers, spills, shared memory and stack of the compiled kernel.
+
+        Raises NotRecorded where there is no machine code to read them from.
+        """
+        assert self.sources.resources is not None
+        return self.sources.resources()
+
+    @cached_property
+    @needs(check=_without_source_map)
+    def source_map(self) -> SourceMap:
+        """Which line of one stage became which lines of another.
+
+        Raises NotRecorded for a record from files that kept no lines.
+        """
+        assert self.sources.source_map is not None
+        return self.sources.source_map()
+
+    def save(self, path: str | os.PathLike[str]) -> os.PathLike[str]:
+        """Write the whole record to a file (gzipped JSON) that `kernellab.load` reads;
+        returns the file's path.
+
+        Raises ArchiveError where the file cannot be written.
+        """
+        return save(self, path)
+
+    @cached_property
+    @needs(check=_without_remarks)
+    def remarks(self) -> tuple[Remark, ...]:
+        """What the compiler says: MLIR's remarks and warnings, Triton's own warnings,
+        the PTX assembler's notes.
+
+        The passes of MLIR run once more for this, and the assembler too where the compilation
+        recorded no passes. Raises NotRecorded for a record made from files, which hold none.
+        """
+        sources = self.sources
+        if sources.remarks is not None:
+            return sources.remarks
+        assert sources.call is not None
+        from kernellab.compiler.remarks import collect_remarks
+        from kernellab.triton_api.analyses import diagnose
+
+        call = sources.call
+        diagnosis = diagnose(sources.kernel, call.specialization, self.target, call.options)
+        return collect_remarks(self, diagnosis, sources.assembler_log)
+
+    def first_pass(self, beginning: str) -> PassRun:
+        """The first pass whose name begins like this.
+
+        Raises NotRecorded where it is not in the record.
+        """
+        for run in self.passes:
+            if run.name.startswith(beginning):
+                return run
+        raise NotRecorded(
+            f"The record of {self.kernel!r} has no pass {beginning!r}."
+            if self.passes
+            else f"The record of {self.kernel!r} holds no passes.",
+            advice='Compile with record="passes", and do not stop before this pass.',
+        )
+
+    # Analyses
+
+    @cached_property
+    def _opened(self) -> OpenedModules:
+        from kernellab.compiler.modules import OpenedModules
+
+        return OpenedModules(self)
+
+    @cached_property
+    def _answers(self) -> dict[tuple[Any, ...], Any]:
+        return {}
+
+    def _kept(self, analysis: Callable[..., Answer], *snapshot: str) -> Answer:
+        """Return the result of an analysis of the compilation's modules, of a snapshot if it has
+        one; it is made on first use.
+        """
+        key = (analysis, *snapshot)
+        if key not in self._answers:
+            self._answers[key] = analysis(self._opened, *snapshot)
+        answer: Answer = self._answers[key]
+        return answer
+
+    @needs(check=_passes("allocate_shared_memory"))
+    def shared_memory(self) -> SharedMemory:
+        """How shared memory is laid out: buffers, offsets, sizes, life spans,
+        who shares bytes with whom.
+
+        Raises NotRecorded for a record without passes; so do the other analyses that read passes.
+        """
+        from kernellab.compiler.analyses.allocations import shared_memory_of
+
+        return self._kept(shared_memory_of)
+
+    @needs(check=_without_tensor_memory)
+    def tensor_memory(self) -> TensorMemory:
+        """How Blackwell's tensor memory is laid out:
+        buffers, columns, rows, life spans, who shares columns with whom.
+
+        Where the target has none, or the program uses none, there are no buffers,
+        and `absence` says why.
+        """
+        from kernellab.compiler.analyses.allocations import tensor_memory_of
+
+        return self._kept(tensor_memory_of)
+
+    @needs(check=_passes("to_llvmir", "allocate_shared_memory"))
+    def barriers(self) -> Barriers:
+        """The barriers of a program, and which accesses to shared memory each keeps apart."""
+        from kernellab.compiler.analyses.barriers import barriers_of
+
+        return self._kept(barriers_of)
+
+    @needs("ttgir")
+    def axis_info(self) -> AxisInfo:
+        """What is known of the addresses of each access to global memory,
+        and how wide the finished code's accesses are.
+        """
+        from kernellab.compiler.analyses.axis_info import axis_info_of
+
+        return self._kept(axis_info_of)
+
+    @needs("ttir", "ttgir")
+    def call_graph(self) -> CallGraph:
+        """The functions that are left after inlining, and who calls whom."""
+        from kernellab.compiler.analyses.work import call_graph_of
+
+        return self._kept(call_graph_of)
+
+    @needs(check=_passes(""))
+    def pipeline_stages(self) -> PipelineStages:
+        """The stage and cluster of each operation of the loops that are software-pipelined; of a
+        target that pipelines nothing there are none.
+        """
+        from kernellab.compiler.analyses.work import pipeline_stages_of
+
+        return self._kept(pipeline_stages_of)
+
+    @needs("ttir", "ttgir")
+    def work(self) -> Work:
+        """Floating-point operations and bytes of one program, counted from the IR."""
+        from kernellab.compiler.analyses.work import work_of
+
+        return self._kept(work_of)
+
+    @needs(check=_without_layouts)
+    def layouts(self, snapshot: str = _LAYOUTS_FROM) -> Layouts:
+        """The layout of every tile of a module: which thread and register,
+        or which place in memory, holds which element.
+
+        Args:
+            snapshot: a stage, or the label of a pass ("ttgir.coalesce"): the module after it.
+
+        Raises:
+            ArgumentError: no such stage or pass, its tiles have no layouts (TTIR), or the
+                kernel has no tiles.
+        """
+        from kernellab.compiler.analyses.layouts import layouts_of_tiles
+
+        return self._kept(layouts_of_tiles, snapshot)
+
+    @needs(check=_without_layouts)
+    def conversions(self, snapshot: str = _LAYOUTS_FROM) -> Conversions:
+        """Where tiles change their layout: by what means, how many bytes,
+        and which operations on either side force it.
+
+        Raises ArgumentError as `layouts` does.
+        """
+        from kernellab.compiler.analyses.conversions import conversions_of
+
+        return self._kept(conversions_of, snapshot)
+
+    @needs(check=_without_module)
+    def module(self, name: str = "ttgir") -> ModuleOp:
+        """The module of a stage ("ttir", "ttgir"), or after a pass ("ttgir.coalesce"), as xDSL ops:
+        walk, rewrite, print it.
+
+        Each call returns a new module. All widths of loads, without a regular expression:
+
+            for op in compilation.module("ttgir").walk():
+                if isinstance(op, tt.LoadOp):                     # from kernellab.ir import tt
+                    print(op.result.type.encoding.size_per_thread)
+
+        docs/ir.md has more, a rewrite among it.
+
+        Raises:
+            ArgumentError: no such stage or pass, or it made no MLIR (llir, ptx, sass).
+            NotRecorded: the record holds no MLIR at all.
+        """
+        from kernellab.compiler.modules import open_module
+
+        return open_module(self, name)
+
+    @cached_property
+    @needs(check=_without_machine_code)
+    def instructions(self) -> tuple[Instruction, ...]:
+        """The machine code, decoded: SASS, or AMD's assembly.
+
+        Raises NotRecorded for a record without machine code.
+        """
+        return decode(self)
+
+    @cached_property
+    def spill_sites(self) -> tuple[SpillSite, ...]:
+        """The instructions that move spilled registers and local arrays, with the kernel's lines;
+        see `instructions`.
+        """
+        return spill_sites_of(self.instructions)
+
+    @needs(check=_without_occupancy)
+    def occupancy(
+        self,
+        *,
+        registers: int | None = None,
+        shared_bytes: int | None = None,
+        warps: int | None = None,
+    ) -> Occupancy:
+        """How many programs are on one multiprocessor at once, and what limits that.
+
+        Args:
+            registers: per thread, instead of the kernel's own, if the rest stayed.
+            shared_bytes: per program, likewise.
+            warps: per program, likewise.
+
+        Raises NotRecorded where the resources are not known, or the limits of the target;
+        OptionError for a value that is not a number of registers, bytes or warps.
+        """
+        for name, value, least in (
+            ("registers", registers, 0), ("shared_bytes", shared_bytes, 0), ("warps", warps, 1),
+        ):  # fmt: skip
+            if value is not None:
+                check_whole(name, value, least)
+        return occupancy_of(self, registers, shared_bytes, warps)
+
+    @parameters_first(lambda compilation: list(compilation.specialization.signature))
+    def estimate(
+        self,
+        grid: Any,
+        args: Sequence[Any],
+        keywords: Mapping[str, Any],
+        *,
+        gpu: str | None = None,
+    ) -> Any:
+        """How long a launch takes, and what bounds it: an estimate from what is counted, with
+        no GPU (docs/estimates.md).
+
+        Args:
+            grid: as of a launch.
+            args, keywords: the launch's arguments; what was compiled in may be left out. A tensor
+                may be without values: torch.empty(shape, device="meta"). They stay as they are.
+            gpu: "a100", "l40s", "h100", "h200" or "b200"; None means that of the target, for sm_90
+                the H200.
+
+        Raises:
+            ArgumentError: arguments that do not fit what was compiled.
+            GridError: a grid that no launch has.
+            KernelFault: a program faults.
+            NotRecorded: the kernel is not at hand.
+            OptionError: no such GPU.
+            TargetError: a target that is not calibrated, such as AMD's.
+            UnsupportedOperation: the interpreter does not know an operation.
+        """
+        from kernellab.profiling.estimates.estimate import estimate
+
+        return estimate(self, grid, args, keywords, gpu)
+
+    @parameters_first(lambda compilation: list(compilation.specialization.signature))
+    def roofline(
+        self,
+        grid: Any,
+        args: Sequence[Any],
+        keywords: Mapping[str, Any],
+        *,
+        gpu: str | None = None,
+        microseconds: float | None = None,
+    ) -> Any:
+        """A launch under the roofs of a GPU: operations by kind and bytes by level, counted with no
+        GPU, and the peaks of the data sheet; `.plot()` draws it.
+
+        Args:
+            grid, args, gpu, keywords: as for `estimate`.
+            microseconds: the launch's measured time; None takes the estimate.
+
+        Raises:
+            OptionError: no such GPU, or no time. Otherwise as `estimate`.
+        """
+        from kernellab.profiling.estimates.estimate import roofline
+
+        return roofline(self, grid, args, keywords, gpu, microseconds)
+
+    def explore(self, *annotations: Any) -> Any:
+        """The IR explorer: every pass, what it changed, and all stages
+        with linked lines (docs/widgets.md).
+
+        The last expression of a cell shows it; `.to_html(path)` writes it
+        as one self-contained page.
+
+        Args:
+            annotations: what `kernellab.check`, `kernellab.accesses` and `kernellab.read_ncu` found
+                of the same kernel: findings are shown in the margin, numbers next to the lines.
+
+        Raises:
+            ArgumentError: evidence of another kernel, of another definition of it, or counted for
+                another compilation.
+            ProfileError: a profile of other machine code.
+        """
+        return show(self, *annotations)
+
+    def __repr__(self) -> str:
+        return f"Compilation({self.kernel!r} for {self.target}: {', '.join(self.stages)})"
 
 
 # What Triton's compiler made, as a `Compilation` and its `Stages`: SASS follows a cubin.
@@ -469,12 +645,13 @@ def compilation_of(
         functions=triton_api.function_sources(
             kernel, triton_api.functions_within(call.specialization.constants.values())
         ),
-        provider=KernelProvider(
-            resource_reader(compiled, target),
-            _map_reader(stages, triton_api.definition_of(kernel), target, compiled),
-            kernel,
-            call,
-            compiled.assembler_log,
+        sources=Sources(
+            resources=resource_reader(compiled, target),
+            source_map=_map_reader(stages, triton_api.definition_of(kernel), target, compiled),
+            was_compiled=True,
+            kernel=kernel,
+            call=call,
+            assembler_log=compiled.assembler_log,
         ),
     )
 
@@ -495,9 +672,10 @@ def compilation_of_text(
         options=_options(compiled, target),
         stages=stages,
         passes=passes,
-        provider=TextProvider(
-            resource_reader(compiled, target),
-            _map_reader(stages, SourcePosition(given.file, 1), target, compiled),
+        sources=Sources(
+            resources=resource_reader(compiled, target),
+            source_map=_map_reader(stages, SourcePosition(given.file, 1), target, compiled),
+            was_compiled=True,
         ),
     )
 

@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,41 +15,34 @@ from typing import Any, get_args
 
 from kernellab import triton_api
 from kernellab.common.saved_files import (
+    GZIP,
     MOST_LINES,
     BadFile,
-    Line,
     NotText,
     RecordReader,
     SavedData,
     SchemaError,
     Size,
-    check_version,
     file_bytes,
     gunzipped,
     json_in,
     pairs_of,
+    reading,
     saved_path,
     text_in,
     value_of,
 )
-from kernellab.common.text import string_of_ir
-from kernellab.compiler.compilations import (
-    BINARY,
-    FORMAT,
-    LANGUAGES,
-    VERSION,
-    RecordProvider,
-    make_stages,
-)
+from kernellab.common.text import counted, string_of_ir
+from kernellab.compiler.compilations import LANGUAGES, Compilation, Sources, make_stages
 from kernellab.compiler.machine_code.resources import resource_reader
+from kernellab.compiler.records import Remark, Resources
 from kernellab.compiler.remarks import explained
+from kernellab.compiler.saving import BINARY, FORMAT
 from kernellab.compiler.source_map import read_source_map
 from kernellab.errors import ArchiveError, SourcePosition
 from kernellab.records import (
-    Compilation,
     FunctionSource,
     PassRun,
-    Resources,
     SourceMap,
     Specialization,
     Stage,
@@ -57,7 +50,6 @@ from kernellab.records import (
     StoredText,
     Target,
 )
-from kernellab.records.compilations import Remark
 from kernellab.records.launches import Origin, is_architecture
 from kernellab.records.launches import Path as ArgumentPath
 from kernellab.triton_api.stages import query_worker
@@ -72,13 +64,8 @@ def from_json(data: Any, name: str = "the record") -> Compilation:
         ArchiveError: the data is of another kind or version, or does not fit the schema; the
             message says where.
     """
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ArchiveError(f"{name!r} contains JSON, but not a compilation that KernelLab saved.")
-    check_version(name, data, VERSION)
-    try:
-        return _compilation(SavedData(data))
-    except SchemaError as error:
-        raise ArchiveError(f"{name!r} is damaged: {error}.") from error
+    with reading(name):
+        return _compilation(FORMAT.parts(data, name))
 
 
 _READER = RecordReader()
@@ -110,20 +97,24 @@ def _compilation(data: SavedData) -> Compilation:
         passes=tuple(_pass(item, texts, counts) for item in data["passes"].items()),
         # Files of earlier versions have none.
         functions=tuple(map(_function, data["functions"].items() if data.has("functions") else ())),
-        provider=RecordProvider(
-            None if resources.is_null() else partial(_same, _READER.record(Resources, resources)),
-            None if source_map.is_null() else partial(_same, _source_map(source_map)),
-            None if remarks.is_null() else tuple(_remark(item) for item in remarks.items()),
+        sources=Sources(
+            resources=_known(resources, partial(_READER.record, Resources)),
+            source_map=_known(source_map, _source_map),
+            remarks=None if remarks.is_null() else tuple(map(_remark, remarks.items())),
         ),
     )
 
 
-def _same(value: Any) -> Any:
-    return value
+def _known(data: SavedData, read: Callable[[SavedData], Any]) -> Callable[[], Any] | None:
+    """A function that gives what was saved, which is read now; None for nothing."""
+    if data.is_null():
+        return None
+    value = read(data)
+    return lambda: value
 
 
 def target_from_json(data: SavedData) -> Target:
-    """A backend and its architecture; raises Misfit where they are none."""
+    """A backend and its architecture; raises SchemaError where they are none."""
     backend, arch = data["backend"].one_of("cuda", "hip"), data["arch"].text()
     if not is_architecture(backend, arch):
         raise data["arch"].misfit(f"an architecture of {backend}")
@@ -244,13 +235,12 @@ def _is_sound(source_map: SourceMap) -> bool:
 
 
 def _remark(data: SavedData) -> Remark:
-    span = data["span"]
     saved = Remark(
         severity=data["severity"].one_of("remark", "warning", "note"),
         what=data["what"].text(),
         kind=data["origin"].one_of("mlir", "ptxas", "triton"),
-        position=None if span.is_null() else _position(span),
-        called_from=tuple(_position(item) for item in data["called_from"].items()),
+        position=_READER.read(SourcePosition | None, data["span"]),
+        called_from=_READER.read(tuple[SourcePosition, ...], data["called_from"]),
     )
     return explained(saved)
 
@@ -259,11 +249,6 @@ def _function(data: SavedData) -> FunctionSource:
     function: FunctionSource = _READER.record(FunctionSource, data)
     data["first_line"].integer(1, MOST_LINES - len(function.lines))
     return function
-
-
-def _position(data: SavedData) -> SourcePosition:
-    file, line, column = data.parts(3)
-    return SourcePosition(file.text(), _READER.read(Line, line), _READER.read(Line, column))
 
 
 # Compilations that others left on disk: Triton's cache, and what MLIR prints with
@@ -314,8 +299,9 @@ def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compil
         options=options,
         stages=stages,
         passes=(),
-        provider=RecordProvider(
-            resource_reader(compiled, target), _map_reader(stages, target, metadata)
+        sources=Sources(
+            resources=resource_reader(compiled, target),
+            source_map=_map_reader(stages, target, metadata),
         ),
     )
 
@@ -490,7 +476,7 @@ def read_dump(text: str, file: Path) -> Compilation:
         options=options,
         stages=stages,
         passes=passes,
-        provider=RecordProvider(source_map=_map_reader(stages, place, options)),
+        sources=Sources(source_map=_map_reader(stages, place, options)),
     )
 
 
@@ -599,7 +585,7 @@ def compilation_in(content: bytes, file: Path) -> Compilation:
     """The compilation that the bytes of a file hold; raises as `load`."""
     _refuse_stub(content, file)
     try:
-        text = text_in(gunzipped(content) if content.startswith(_GZIP) else content)
+        text = text_in(gunzipped(content) if content.startswith(GZIP) else content)
     except NotText as error:
         raise ArchiveError(
             f"The file {str(file)!r} is not a saved compilation: it is neither gzip nor text.",
@@ -619,9 +605,7 @@ def compilation_in(content: bytes, file: Path) -> Compilation:
     return from_json(data, str(file))
 
 
-_GZIP = b"\x1f\x8b"
-
-_BEGINNINGS = (_GZIP, b"PK\x03\x04")
+_BEGINNINGS = (GZIP, b"PK\x03\x04")
 """Of a saved compilation (gzip) and of a saved trace (zip)."""
 
 _WHAT_LOAD_READS = (
@@ -635,5 +619,7 @@ def _refuse_stub(content: bytes, file: Path) -> None:
     if not content:
         raise ArchiveError(f"{str(file)!r} is empty.", advice=_WHAT_LOAD_READS)
     if any(len(content) < len(begin) and begin.startswith(content) for begin in _BEGINNINGS):
-        count = f"{len(content)} byte{'s' if len(content) > 1 else ''}"
-        raise ArchiveError(f"{str(file)!r} is cut off after {count}.", advice=_WHAT_LOAD_READS)
+        raise ArchiveError(
+            f"{str(file)!r} is cut off after {counted(len(content), 'byte')}.",
+            advice=_WHAT_LOAD_READS,
+        )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import importlib.util
 import itertools
-import pkgutil
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import builtin
 from xdsl.dialects.builtin import ModuleOp
@@ -19,17 +17,17 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from kernellab import triton_api
 from kernellab.common.text import string_of_ir, value_name
-from kernellab.compiler import analyses
 from kernellab.errors import ArgumentError, LayoutError, SourcePosition, nearest
 from kernellab.ir.locations import argument_name, locate
 from kernellab.ir.operations import operation_name
 from kernellab.ir.syntax import read_module
 from kernellab.ir.types import PointerType, bit_width, element_type, is_pointer
-from kernellab.records import Capability, Compilation, PassRun
-from kernellab.records.compilations import Analysis, Result
+from kernellab.records import PassRun
 from kernellab.records.layouts import Layout
 from kernellab.triton_api.layouts import TileType, layouts_of
-from kernellab.triton_api.stages import Query, query_here
+
+if TYPE_CHECKING:
+    from kernellab.compiler.compilations import Compilation
 
 # Ways to look at a module that every analysis needs: order, places, names, control flow.
 
@@ -240,7 +238,7 @@ _STAGES_OF_MLIR = ("ttir", "ttgir")
 _LABELS_SHOWN = 5
 
 
-def open_module(compilation: Compilation, name: str, query: Query = query_here) -> ModuleOp:
+def open_module(compilation: Compilation, name: str) -> ModuleOp:
     """The module of a stage ("ttgir"), or after a pass ("ttgir.coalesce", "ttgir.canonicalizer#2"),
     made anew for each call.
 
@@ -249,7 +247,7 @@ def open_module(compilation: Compilation, name: str, query: Query = query_here) 
         KernelLabError: MLIR cannot read the text.
         WorkerError: MLIR died of the text, in the worker process.
     """
-    stages, target = compilation.stages, compilation.target
+    stages, target, query = compilation.stages, compilation.target, compilation.query
     texts = {stage: stages[stage].text for stage in _STAGES_OF_MLIR if stage in stages}
     if name in texts:
         return read_module(query(triton_api.generic_form, texts[name], target))
@@ -283,12 +281,11 @@ class OpenedModules:
 
     Args:
         compilation: whose modules.
-        query: queries MLIR about its texts.
     """
 
-    def __init__(self, compilation: Compilation, query: Query) -> None:
+    def __init__(self, compilation: Compilation) -> None:
         self.compilation = compilation
-        self.query = query
+        self.query = compilation.query
         self._stages: dict[str, builtin.ModuleOp] = {}
 
     @property
@@ -385,62 +382,3 @@ def _named(name: str, place: SourcePosition) -> builtin.LocationAttr:
         builtin.IntAttr(triton_api.column_in_location(place.column)),
     )
     return builtin.NameLoc(builtin.StringAttr(name), at) if name else at
-
-
-# Who answers the analyses of a compilation: each file of `compiler/analyses` says what it
-# answers.
-#
-#     @answers(WORK)
-#     def work_of(opened: OpenedModules) -> Work: ...
-#
-# An analysis of one snapshot takes the snapshot's name too. The files are imported when the
-# first question comes: nothing has to list them.
-
-
-_Snapshot = ParamSpec("_Snapshot")
-"""The snapshot's name, where the analysis is of one."""
-
-_Answer = Callable[Concatenate[OpenedModules, _Snapshot], Result]
-
-_ANSWERS: dict[Capability, Callable[..., Any]] = {}
-
-
-def answers(
-    analysis: Analysis[Result],
-) -> Callable[[_Answer[_Snapshot, Result]], _Answer[_Snapshot, Result]]:
-    """Decorates the function that answers: it takes the modules, and the snapshot's name where
-    the analysis is of one.
-    """
-
-    def register(function: _Answer[_Snapshot, Result]) -> _Answer[_Snapshot, Result]:
-        _ANSWERS[analysis.name] = function
-        return function
-
-    return register
-
-
-@functools.cache
-def _import_analyses() -> None:
-    for module in pkgutil.iter_modules(analyses.__path__, f"{analyses.__name__}."):
-        importlib.import_module(module.name)
-
-
-class CompilerAnalyst:
-    """The compiler's `records.Analyst` of one compilation.
-
-    Args:
-        compilation: what is analyzed.
-        query: queries MLIR about its texts.
-
-    Attributes:
-        opened: the compilation's modules, for what is not a separate analysis.
-    """
-
-    def __init__(self, compilation: Compilation, query: Query) -> None:
-        self.opened = OpenedModules(compilation, query)
-
-    def answer(self, analysis: Analysis[Result], *snapshot: str) -> Result:
-        """What an analysis finds; of a snapshot, where it is of one."""
-        _import_analyses()
-        result: Result = _ANSWERS[analysis.name](self.opened, *snapshot)
-        return result

@@ -22,7 +22,7 @@ from kernellab.common.saved_files import BadFile, regular_bytes, saved_path, why
 from kernellab.common.text import remember_source, shown
 from kernellab.compiler import passes
 from kernellab.compiler.binding import BoundCall, bind
-from kernellab.compiler.compilations import compilation_of, compilation_of_text
+from kernellab.compiler.compilations import Compilation, compilation_of, compilation_of_text
 from kernellab.compiler.kernels import InductorKernel, assume, parameter_names, unwrap_kernel
 from kernellab.compiler.passes import PassRecorder
 from kernellab.compiler.source_map import module_frames
@@ -35,7 +35,7 @@ from kernellab.errors import (
     nearest,
     suggestion,
 )
-from kernellab.records import Compilation, PassRun, Target
+from kernellab.records import PassRun, Target
 from kernellab.triton_api import IrText
 from kernellab.triton_api import pipeline as triton_pipeline
 from kernellab.triton_api.kernel_contents import content_of

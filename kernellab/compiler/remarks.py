@@ -7,16 +7,19 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernellab import triton_api
 from kernellab.common.data_files import Prose, read_data_file
 from kernellab.compiler.machine_code.resources import SPILLS
 from kernellab.compiler.modules import users_line
+from kernellab.compiler.records import Remark, RemarkOrigin
 from kernellab.errors import CompileError, Severity, SourcePosition
-from kernellab.records import Compilation
-from kernellab.records.compilations import Remark, RemarkOrigin
 from kernellab.triton_api.analyses import Diagnosis, PTXASError, PythonWarning, assembler_log
 from kernellab.triton_api.diagnostics import diagnostic_file
+
+if TYPE_CHECKING:
+    from kernellab.compiler.compilations import Compilation
 
 _DIAGNOSTIC = re.compile(
     r'^(?:loc\("(?P<written>(?:[^"\\]|\\.)*)"|(?P<path>.+?))'

@@ -26,6 +26,14 @@ from kernellab.compiler.pipeline import record_passes
 from kernellab.equality import residues
 from kernellab.equality.functions import run_exactly, tensors_returned
 from kernellab.equality.launches import ExactLaunch, ExactTensors
+from kernellab.equality.records import (
+    Equality,
+    FloatPair,
+    UnequalElement,
+    ValidatedPass,
+    Validation,
+    Verdict,
+)
 from kernellab.equality.residues import agreement
 from kernellab.errors import ArgumentError, KernelFault, SourcePosition, UnsupportedOperation
 from kernellab.interpreter.execution.launcher import launch
@@ -46,14 +54,6 @@ from kernellab.launch.preparation import (
 )
 from kernellab.launch.reference_results import usage_of
 from kernellab.records import BoundLaunch, PassRun, Target
-from kernellab.records.comparisons import (
-    Equality,
-    FloatPair,
-    UnequalElement,
-    ValidatedPass,
-    Validation,
-    Verdict,
-)
 
 # What is compared: a kernel's launch, or a function of torch.
 

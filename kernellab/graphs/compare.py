@@ -17,9 +17,10 @@ from kernellab.errors import ArgumentError
 from kernellab.graphs.captures import gpu_named
 from kernellab.graphs.kernels import GraphComparison, launch
 from kernellab.graphs.processes import GivenCall
+from kernellab.graphs.records import ComparedGraph, Difference, WrongLaunch
 from kernellab.launch.differences import relative_tolerance
 from kernellab.launch.interception import interpreted
-from kernellab.records.graphs import ComparedGraph, Difference, KernelCode, WrongLaunch
+from kernellab.records.graphs import KernelCode
 from kernellab.torch_api.capture import Backend, Made, Run, call_once, mode_options
 from kernellab.torch_api.fx_graphs import (
     copied,

@@ -28,9 +28,10 @@ import torch.fx
 from kernellab.errors import ArgumentError
 from kernellab.graphs.captures import capture_of, check_name, gpu_named
 from kernellab.graphs.processes import SECONDS, GivenCall
+from kernellab.graphs.records import AblationRow, ModeTime, Speedups
 from kernellab.graphs.torch_texts import breaks_in
 from kernellab.launch.interception import interpreted
-from kernellab.records.graphs import AblationRow, GraphCapture, ModeTime, Speedups
+from kernellab.records.graphs import GraphCapture
 from kernellab.torch_api.fx_graphs import leaves, with_leaves
 from kernellab.torch_api.lowering import UNFUSED, caches_off, nothing_inlined
 from kernellab.torch_api.pickling import Sent

@@ -12,22 +12,16 @@ from typing import TYPE_CHECKING, Any
 from kernellab.common.consent import cannot_request, is_trusted, request_consent
 from kernellab.common.progress import ProgressBar
 from kernellab.errors import KernelLabError, NotRecorded, OptionError
+from kernellab.graphs.records import ComparedGraph, Difference, WrongLaunch
 from kernellab.records.display import PrintsAsCard, column_names, data_frame
-from kernellab.records.graphs import (
-    Candidate,
-    ComparedGraph,
-    Difference,
-    KernelCode,
-    LoweredGraph,
-    WrongLaunch,
-)
+from kernellab.records.graphs import Candidate, KernelCode, LoweredGraph
 
 if TYPE_CHECKING:
     import pandas
 
+    from kernellab.compiler.compilations import Compilation
     from kernellab.profiling.diagnosis.diagnose import Asked
     from kernellab.profiling.diagnosis.records import Diagnosis
-    from kernellab.records import Compilation
     from kernellab.torch_api.capture import Made, Run
     from kernellab.tracing.records import Trace
 

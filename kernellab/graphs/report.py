@@ -4,12 +4,8 @@ GPU, the report's call, and its file.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import gzip
-import json
 import os
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,16 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kernellab.common.arguments import check_choice, check_mapping, check_whole
 from kernellab.common.consent import trust
 from kernellab.common.saved_files import (
-    BadFile,
+    Format,
     RecordReader,
-    SavedData,
-    SchemaError,
-    gunzipped,
-    is_version,
-    json_in,
+    reading,
     save_whole,
     saved_path,
-    text_in,
 )
 from kernellab.common.text import counted, shown
 from kernellab.errors import (
@@ -50,9 +41,9 @@ from kernellab.graphs.processes import (
     gpu_process,
     shipped,
 )
+from kernellab.graphs.records import Ablation, Speedups
 from kernellab.records.display import PrintsAsCard, RowSequence, show
 from kernellab.records.graphs import (
-    Ablation,
     Bytecode,
     Fusion,
     GraphBreak,
@@ -62,7 +53,6 @@ from kernellab.records.graphs import (
     Level,
     LoweredGraph,
     Recompilation,
-    Speedups,
 )
 
 if TYPE_CHECKING:
@@ -525,13 +515,9 @@ class GraphReport(PrintsAsCard):
 # Reports on disk: one file of compressed JSON. Reading it executes nothing.
 
 
-FORMAT = "kernellab.graphs"
-VERSION = 1
+FORMAT = Format("kernellab.graphs", "report")
 
 _READER = RecordReader()
-
-_BEGINNING = 512
-"""Bytes of a file that say what it is."""
 
 
 def save(capture: GraphCapture, path: str | os.PathLike[str]) -> Path:
@@ -541,17 +527,7 @@ def save(capture: GraphCapture, path: str | os.PathLike[str]) -> Path:
         ArchiveError: the file cannot be written.
     """
     file = saved_path(path, ArchiveError)
-    data = {"format": FORMAT, "version": VERSION, "capture": dataclasses.asdict(capture)}
-    return save_whole(file, gzip.compress(json.dumps(data).encode(), mtime=0), ArchiveError)
-
-
-def is_of_graphs(content: bytes) -> bool:
-    """Return whether the bytes of a file begin like a report."""
-    try:
-        start = zlib.decompressobj(wbits=31).decompress(content[:_BEGINNING], _BEGINNING)
-    except zlib.error:
-        return False
-    return start.startswith(json.dumps({"format": FORMAT})[:-1].encode())
+    return save_whole(file, FORMAT.packed(capture=capture), ArchiveError)
 
 
 def capture_in_file(content: bytes, file: Path) -> GraphCapture:
@@ -560,23 +536,8 @@ def capture_in_file(content: bytes, file: Path) -> GraphCapture:
     Raises:
         ArchiveError: the file is damaged, or has another version.
     """
-    try:
-        data = SavedData(json_in(text_in(gunzipped(content)), len(content)))
-        if not is_version(data["version"].plain(), VERSION):
-            raise SchemaError(f"its version is not {VERSION}")
-        return capture_in(data)
-    except BadFile as error:
-        raise ArchiveError(f"{str(file)!r} {error}.") from error
-    except SchemaError as error:
-        raise ArchiveError(f"{str(file)!r} is not a complete report: {error}.") from error
-
-
-def capture_in(data: SavedData) -> GraphCapture:
-    """Return the capture that JSON data holds.
-
-    Raises:
-        Misfit: a part does not match the format.
-    """
-    capture = _READER.read(GraphCapture, data["capture"])
-    assert isinstance(capture, GraphCapture)
-    return capture
+    name = str(file)
+    with reading(name):
+        data = FORMAT.unpacked(content, name)
+        capture: GraphCapture = _READER.read(GraphCapture, data["capture"])
+        return capture

@@ -23,8 +23,8 @@ from kernellab.ir.syntax import read_module
 from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.differences import Contents, differences_between
 from kernellab.launch.preparation import EntryPoint, Grid, prepare_bound, takes_launch
+from kernellab.launch.records import Bisection, Difference
 from kernellab.records import BoundLaunch, PassRun, Target
-from kernellab.records.comparisons import Bisection, Difference
 
 
 @takes_launch

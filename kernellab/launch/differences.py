@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 
 from kernellab.common.text import counted, number_texts
 from kernellab.ir import tt
-from kernellab.records.comparisons import Difference
+from kernellab.launch.records import Difference
 
 Contents = Mapping[str, torch.Tensor]
 """The contents of the tensor arguments after a run, by name."""

@@ -18,9 +18,9 @@ from typing import Any
 
 import triton
 
+from kernellab.compiler.compilations import Compilation
 from kernellab.errors import label_file
 from kernellab.errors.exceptions import nearest
-from kernellab.records import Compilation
 from kernellab.torch_api.inductor import is_inductor_kernel
 from kernellab.triton_api import JITFunction
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from kernellab.common import upcalls
 from kernellab.common.arguments import (
     later,
     names_in,
@@ -26,7 +25,8 @@ from kernellab.magics.options import Option, Options, Position
 from kernellab.records.display import can_show, described, show
 
 if TYPE_CHECKING:
-    from kernellab.records import Compilation, Target
+    from kernellab.compiler.compilations import Compilation
+    from kernellab.records import Target
 
 # Lines of magics that name a kernel: "add --target sm_90".
 
@@ -367,14 +367,16 @@ def tilelayout(shell: Shell, line: str) -> Any:
     expression, name = _split(words)
     thing = evaluated(expression, shell.user_ns, LAYOUT_OPTIONS.magic, position(""))
     # Imported here: torch and Triton take longer than the rest of loading the extension.
+    from kernellab.compiler.compilations import Compilation
     from kernellab.magics.tile_cell import is_kernel
-    from kernellab.records import Compilation
 
     if is_kernel(thing):
         thing = compilation_of(thing, given, position(""))
     if isinstance(thing, Compilation):
+        from kernellab.viz.display import beside
+
         view = show(thing.layouts(given["after"] or "ttgir"), name=name)
-        return upcalls.views().beside(view, thing)
+        return beside(view, thing)
     refuse_no_kernel(thing, expression, shell.user_ns, LAYOUT_OPTIONS.magic, position(""))
     if name is not None or given["after"]:
         raise OptionError(

@@ -25,9 +25,9 @@ from kernellab.magics.options import Option, Options, stated
 
 if TYPE_CHECKING:
     from kernellab.checker.records import Findings
+    from kernellab.equality.records import Equality
     from kernellab.profiling.diagnosis.records import Diagnoses, Diagnosis
     from kernellab.profiling.profiles.profile import Profile
-    from kernellab.records.comparisons import Equality
     from kernellab.tracing.records import Trace
 
 # `%tilecheck`: a launch with every detector of the checker on.

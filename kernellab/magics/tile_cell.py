@@ -12,6 +12,7 @@ from typing import Any
 
 from kernellab import triton_api
 from kernellab.compiler.binding import BoundCall, bind
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.kernels import InductorKernel, assume, unwrap_kernel
 from kernellab.compiler.pipeline import compile_kept, compiled_from
 from kernellab.compiler.targets import DEFAULT_TARGET
@@ -20,7 +21,7 @@ from kernellab.launch.tile_kernel import TileKernel, keep, tile_kernels_in
 from kernellab.magics import ipython_api
 from kernellab.magics.ipython_api import RunningCell
 from kernellab.magics.options import stated
-from kernellab.records import Compilation, Launch, Run, Target
+from kernellab.records import Launch, Run, Target
 from kernellab.torch_api.inductor import is_inductor_kernel
 from kernellab.triton_api import definition_of, reachable_functions
 from kernellab.viz.kernels import kernel_card, plain_card

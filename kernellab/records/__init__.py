@@ -4,17 +4,6 @@ plain facts, with no screen and no compiler in them.
 
 from __future__ import annotations
 
-from kernellab.records.compilations import (
-    Analyst,
-    Capability,
-    Compilation,
-    CompilationProvider,
-    ControlCodes,
-    Instruction,
-    Occupancy,
-    Resources,
-    SpillSite,
-)
 from kernellab.records.launches import (
     Backend,
     BoundLaunch,
@@ -39,28 +28,19 @@ from kernellab.records.stages import (
 )
 
 __all__ = [
-    "Analyst",
     "Backend",
     "BoundLaunch",
-    "Capability",
     "Chain",
-    "Compilation",
-    "CompilationProvider",
-    "ControlCodes",
     "DeferredText",
     "FunctionSource",
-    "Instruction",
     "Launch",
     "Lines",
-    "Occupancy",
     "Origin",
     "PassRun",
     "Path",
-    "Resources",
     "Run",
     "SourceMap",
     "Specialization",
-    "SpillSite",
     "Stage",
     "Stages",
     "StoredText",

@@ -1,4 +1,7 @@
-"""How records are displayed: the way up to their views and cards, and their tables."""
+"""How records are displayed: by their views and cards, and as tables.
+
+`viz/` is above the records. What displays one imports it when it is called.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, TypeVar, overload
 
-from kernellab.common import upcalls
 from kernellab.errors import SourcePosition
-
-# The way up from a record to the views, of which nothing is imported before it is needed.
 
 
 def show(record: Any, *annotations: Any, **options: Any) -> Any:
@@ -30,17 +30,29 @@ def show(record: Any, *annotations: Any, **options: Any) -> Any:
         OptionError: its view takes no such option.
         ProfileError: a profile is of other machine code.
     """
-    return upcalls.views().show(record, *annotations, **options)
+    from kernellab.viz import display
+
+    return display.show(record, *annotations, **options)
 
 
 def can_show(record: Any) -> bool:
     """Whether `show` has a view, or a card, of such a record."""
-    return bool(upcalls.views().can_show(record))
+    from kernellab.viz import registry
+
+    return registry.can_show(record)
 
 
 def text_of(record: Any) -> str:
     """What `print` writes of a record that has a card: the card as text."""
-    return str(upcalls.views().card(record).text())
+    return str(_card_of(record).text())
+
+
+def _card_of(record: Any) -> Any:
+    from kernellab.viz import registry
+
+    card = registry.card(record)
+    assert card is not None, "each record that has these methods has a card"
+    return card
 
 
 def plot(record: Any, **options: Any) -> Any:
@@ -51,7 +63,9 @@ def plot(record: Any, **options: Any) -> Any:
         record: a `SharedMemory`, a `TensorMemory`, a `Layout` or a tile's, a `Tuning`, `Tunings`.
         options: what the figure of such a record takes.
     """
-    return upcalls.views().plot(record, **options)
+    from kernellab.viz import registry
+
+    return registry.plot(record, **options)
 
 
 class HasCard:
@@ -60,14 +74,16 @@ class HasCard:
     __slots__ = ()
 
     def _ipython_display_(self) -> None:
-        view = upcalls.views().displayed(self)
+        from kernellab.viz import display
+
+        view = display.displayed(self)
         if view is None:
             raise NotImplementedError  # IPython then calls `_repr_mimebundle_`
         view._ipython_display_()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         del include, exclude  # IPython picks from what is given
-        card = upcalls.views().card(self)
+        card = _card_of(self)
         return {"text/plain": card.text(), "text/html": card.html()}
 
 

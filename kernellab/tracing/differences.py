@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy
 import torch
 
-from kernellab.common.text import counted, number_texts
+from kernellab.common.text import counted, index_text, number_texts
 from kernellab.compiler.arguments import array_of
 from kernellab.errors import ArgumentError, suggestion
 from kernellab.launch.differences import relative_tolerance, size_of
@@ -73,7 +73,7 @@ class TraceDifference:
         return "\n".join(lines)
 
     def _what(self) -> str:
-        place = f"{self.name}{list(self.index)}" if self.index else self.name
+        place = f"{self.name}{index_text(self.index)}"
         match self.kind:
             case None:
                 return self._agreement()

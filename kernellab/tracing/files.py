@@ -11,30 +11,29 @@ import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import numpy
 
 from kernellab.common.saved_files import (
-    BadFile,
-    Line,
+    Limits,
     RecordReader,
     SavedData,
     SchemaError,
-    check_version,
     inflated,
     json_in,
+    reading,
     text_in,
     value_of,
     zip_members,
 )
-from kernellab.errors import ArchiveError, SourcePosition
+from kernellab.errors import ArchiveError
 from kernellab.tracing.records import Trace
 from kernellab.tracing.sources import changed_sources
 from kernellab.tracing.steps import (
     DOCUMENT,
     FORMAT,
     VALUES,
-    VERSION,
     Access,
     AffineLanes,
     Checkpoint,
@@ -72,20 +71,18 @@ def trace_in(content: bytes, file: Path) -> Trace:
         ArchiveError: it is not a trace, it is damaged, or of another version.
     """
     name = str(file)
-    try:
-        document, heap = zip_members(content, DOCUMENT, VALUES)
-        data = json_in(text_in(document), len(content))
-    except BadFile as error:
-        raise ArchiveError(f"{name!r} {error}.") from error
-    except KeyError as error:
-        raise ArchiveError(f"{name!r} is a zip file, but no trace that KernelLab saved.") from error
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ArchiveError(f"{name!r} is not a trace that KernelLab saved.")
-    check_version(name, data, VERSION)
-    try:
-        return _Reader(SavedData(data), heap).trace()
-    except (SchemaError, ValueError, TypeError) as error:
-        raise ArchiveError(f"{name!r} is damaged: {error}.") from error
+    with reading(name):
+        try:
+            document, heap = zip_members(content, DOCUMENT, VALUES)
+        except KeyError as error:
+            raise ArchiveError(
+                f"{name!r} is a zip file, but no trace that KernelLab saved."
+            ) from error
+        data = FORMAT.parts(json_in(text_in(document), len(content)), name)
+        try:
+            return _Reader(data, heap).trace()
+        except (ValueError, TypeError) as error:
+            raise SchemaError(str(error)) from error
 
 
 _MOST_LANES = 1 << 20
@@ -114,7 +111,6 @@ class _Reader(RecordReader):
                 Lanes: self._lanes,
                 LoopIteration: partial(self.row, LoopIteration),
                 Shape: _shape,
-                SourcePosition: self._position,
                 ValueNumber: self._number,
             }
         )
@@ -166,10 +162,6 @@ class _Reader(RecordReader):
         if len(argument.strides) != len(argument.shape):
             raise data["strides"].misfit(f"a list of {len(argument.shape)}")
         return argument
-
-    def _position(self, data: SavedData) -> SourcePosition:
-        file, line, column = data.parts(3)
-        return SourcePosition(file.text(), self.read(Line, line), self.read(Line, column))
 
     def _checkpoints(
         self, data: SavedData, steps: int, arguments: Mapping[str, TracedArgument]
@@ -249,7 +241,7 @@ class _Reader(RecordReader):
 
     def _values_in(self, data: SavedData) -> ValueStore:
         distinct = [self._value(item) for item in data["values"].items()]
-        places = [item.integer() for item in data["places"].items()]
+        places = list(self.read(tuple[int, ...], data["places"]))
         if not all(0 <= place < len(distinct) for place in places):
             raise data["places"].misfit(f"numbers below {len(distinct)}")
         return ValueStore.restored(distinct, places)
@@ -299,9 +291,13 @@ class _Reader(RecordReader):
         return content
 
 
+_Size = Annotated[int, Limits(0, 1 << 40)]
+_SIZES = RecordReader()
+
+
 def _shape(data: SavedData) -> tuple[int, ...]:
     """Sizes of an array, which NumPy can have; what has bytes here is compared with them too."""
-    sizes = tuple(item.integer(0, 1 << 40) for item in data.items())
+    sizes: tuple[int, ...] = _SIZES.read(tuple[_Size, ...], data)
     if len(sizes) > _MOST_DIMENSIONS or math.prod(size or 1 for size in sizes) > 1 << 48:
         raise data.misfit(f"sizes of an array, {_MOST_DIMENSIONS} at most")
     return sizes

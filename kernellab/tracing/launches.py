@@ -17,6 +17,7 @@ import torch
 from kernellab import triton_api
 from kernellab.common.arguments import check_flags, check_whole
 from kernellab.common.progress import UNTOUCHED, ProgressBar
+from kernellab.common.text import element_text
 from kernellab.compiler.arguments import array_of
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.modules import pointers_of
@@ -159,7 +160,7 @@ class WrongElement:
         return tensor.data_ptr() + self.offset * tensor.element_size()
 
     def __str__(self) -> str:
-        element = f"{self.argument}[{', '.join(map(str, self.index))}]"
+        element = element_text(self.argument, self.index)
         return f"{wrong_words(element, self.actual, self.expected, self.count, self.size)}."
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import base64
 import dataclasses
 import io
-import json
 import math
 import os
 import zipfile
@@ -23,9 +22,9 @@ from kernellab.common.saved_files import (
     MOST_LINES,
     Amount,
     Count,
+    Format,
     Limits,
     Line,
-    kernellab_version,
     save_whole,
     saved_path,
     value_to_json,
@@ -543,8 +542,7 @@ class TraceFacts:
 # Traces written to files.
 
 
-FORMAT = "kernellab.trace"
-VERSION = 1
+FORMAT = Format("kernellab.trace", "trace")
 
 DOCUMENT, VALUES = "trace.json", "values"
 """The two entries of the zip file."""
@@ -554,9 +552,7 @@ def save_trace(trace: Trace, path: str | os.PathLike[str]) -> Path:
     """Write a trace; see `Trace.save`."""
     target = saved_path(path, ArchiveError)
     heap = _Heap()
-    document = json.dumps(
-        _to_json(trace, heap), default=_plain, separators=(",", ":"), ensure_ascii=False
-    )
+    document = FORMAT.text(_plain, **_parts(trace, heap))
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         archive.writestr(_entry(DOCUMENT), document, zipfile.ZIP_DEFLATED)
@@ -581,11 +577,8 @@ class _Heap:
         return [len(self.content) - len(data), len(data)]
 
 
-def _to_json(trace: Trace, heap: _Heap) -> dict[str, Any]:
+def _parts(trace: Trace, heap: _Heap) -> dict[str, Any]:
     return {
-        "format": FORMAT,
-        "version": VERSION,
-        "kernellab": kernellab_version(),
         "facts": trace.facts,
         "sources": trace.sources,
         "arguments": list(trace.arguments.values()),

@@ -17,6 +17,7 @@ import ml_dtypes
 import numpy
 
 from kernellab.common.saved_files import SavedValue, inflated
+from kernellab.common.text import index_text
 from kernellab.errors import NotRecorded
 
 # What a variable that holds pointers shows.
@@ -407,7 +408,7 @@ class StoredValue:
         """
         if self.kind == "constant":
             return _word_of(self.constant)
-        shape = f"[{', '.join(map(str, self.shape))}]" if self.shape else ""
+        shape = index_text(self.shape)
         return f"pointer{shape}" if self.kind == "pointer" else f"{self.dtype}{shape}"
 
     def __repr__(self) -> str:

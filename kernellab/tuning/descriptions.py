@@ -19,6 +19,7 @@ from kernellab.common.arguments import plain_scalar
 from kernellab.common.text import called_with_a_dict, what_it_raised
 from kernellab.compiler.arguments import format_argument
 from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.modules import underlying_argument
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.errors import ArgumentError, KernelLabError
@@ -28,7 +29,7 @@ from kernellab.ir.operations import GlobalAccess, GlobalRead, GlobalWrite, has, 
 from kernellab.ir.types import is_pointer
 from kernellab.launch.argument_copies import without_memory
 from kernellab.launch.preparation import innermost
-from kernellab.records import Compilation, Specialization, Target
+from kernellab.records import Specialization, Target
 from kernellab.tuning.configs import PreparedCall
 from kernellab.tuning.kernel_source import source_of
 from kernellab.tuning.records import Candidate, Dropped, Outcome, Trial, Work

@@ -16,18 +16,13 @@ import triton.language as tl
 
 from kernellab import triton_api
 from kernellab.common.saved_files import (
-    BadFile,
-    NotJson,
-    NotText,
+    Format,
     RecordReader,
     SavedData,
-    SchemaError,
     file_bytes,
-    is_version,
-    json_in,
+    reading,
     save_whole,
     saved_path,
-    text_in,
     value_of,
     value_to_json,
     write_whole,
@@ -127,7 +122,7 @@ def outcome_from_json(data: SavedData, others: Collection[str] = ()) -> Outcome:
     """Read what `outcome_to_json` wrote; `others` are names of other parts of the same object.
 
     Raises:
-        Misfit: the data is not an outcome.
+        SchemaError: the data is not an outcome.
     """
     outcome: Outcome = READER.record(Outcome, data, others)
     return outcome
@@ -200,7 +195,7 @@ def values_from_json(data: SavedData) -> dict[str, Any]:
     """Read what `values_to_json` wrote, with a `Named` for what was kept only as text.
 
     Raises:
-        Misfit: the data does not fit.
+        SchemaError: the data does not fit.
     """
     return {name: value_of(data[name], _own_from_json) for name in data.names()}
 
@@ -335,8 +330,12 @@ def _digest(data: Any) -> str:
 # Save sweeps to one JSON file, and load them.
 
 
-FORMAT = "kernellab.tuning"
-VERSION = 1
+FORMAT = Format(
+    "kernellab.tuning",
+    "sweep",
+    advice="tuning.save writes saved sweeps; kernellab.load also reads saved compilations and "
+    "traces.",
+)
 
 
 def save(tunings: Iterable[Tuning], path: str | os.PathLike[str]) -> Path:
@@ -347,8 +346,7 @@ def save(tunings: Iterable[Tuning], path: str | os.PathLike[str]) -> Path:
     """
     file = saved_path(path, ArchiveError)
     sweeps = [to_json(tuning) for tuning in tunings]
-    data = {"format": FORMAT, "version": VERSION, "tunings": sweeps}
-    return save_whole(file, (json.dumps(data, indent=1) + "\n").encode(), ArchiveError)
+    return save_whole(file, FORMAT.text(tunings=sweeps), ArchiveError)
 
 
 def to_json(tuning: Tuning) -> dict[str, Any]:
@@ -379,7 +377,7 @@ def from_json(data: SavedData, kind: type[Tuning]) -> Tuning:
         kind: the class `Tuning`, whose module imports this one.
 
     Raises:
-        Misfit: the data is not a saved sweep.
+        SchemaError: the data is not a saved sweep.
     """
     tuning: Tuning = READER.record(kind, data, ["work"])
     tuning = replace(tuning, known_work=READER.read(Work, data["work"]))
@@ -402,61 +400,15 @@ def load_all(path: str | os.PathLike[str], kind: type[Tuning]) -> list[Tuning]:
 def sweeps_in(content: bytes, file: Path, kind: type[Tuning]) -> list[Tuning]:
     """Return the sweeps in the bytes of a file; raise as `load_all`."""
     name = str(file)
-    data = _parsed(content, name)
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ArchiveError(
-            f"{name!r} contains JSON, but not a sweep that KernelLab saved.", advice=_WHO_WRITES
-        )
-    if not is_version(data.get("version"), VERSION):
-        raise ArchiveError(
-            f"{name!r} is of version {data.get('version')!r:.40} of the format; this KernelLab "
-            f"reads version {VERSION}."
-        )
-    if "tunings" not in data:
-        raise ArchiveError(f"{name!r} is damaged: 'tunings' is missing.")
-    try:
-        tunings = [from_json(saved, kind) for saved in SavedData(data)["tunings"].items()]
-    except SchemaError as error:
-        raise ArchiveError(f"{name!r} is damaged: {error}.") from error
+    with reading(name, FORMAT.advice):
+        data = FORMAT.unpacked(content, name)
+        tunings = [from_json(saved, kind) for saved in data["tunings"].items()]
     kernels = dict.fromkeys(tuning.kernel for tuning in tunings)
     if len(kernels) > 1:
         raise ArchiveError(
             f"{name!r} is damaged: its sweeps are of several kernels: {', '.join(kernels):.200}."
         )
     return tunings
-
-
-_WHO_WRITES = (
-    "tuning.save writes saved sweeps; kernellab.load also reads saved compilations and traces."
-)
-
-
-def _parsed(content: bytes, name: str) -> Any:
-    """Return the JSON of a file.
-
-    Raises:
-        ArchiveError: the file contains something else.
-    """
-    try:
-        text = text_in(content)
-    except NotText as error:
-        raise ArchiveError(
-            f"{name!r} is not a saved sweep: it is not a text file.", advice=_WHO_WRITES
-        ) from error
-    try:
-        return json_in(text)
-    except NotJson as error:
-        if not text.lstrip().startswith(("{", "[")):
-            reason = "it does not contain JSON" if text.strip() else "it is empty"
-            raise ArchiveError(
-                f"{name!r} is not a saved sweep: {reason}.", advice=_WHO_WRITES
-            ) from error
-        raise ArchiveError(
-            f"{name!r} is damaged: its JSON ends early or is invalid at line {error.line}, "
-            f"column {error.column}."
-        ) from error
-    except BadFile as error:
-        raise ArchiveError(f"{name!r} {error}.") from error
 
 
 def load_one(path: str | os.PathLike[str], kind: type[Tuning]) -> Tuning:

@@ -13,7 +13,8 @@ import triton.language as tl
 
 from kernellab import triton_api
 from kernellab.common.saved_files import Amount, Limits
-from kernellab.records import Resources
+from kernellab.common.text import time_text
+from kernellab.compiler.records import Resources
 
 if TYPE_CHECKING:
     from kernellab.tuning.tuning import Tuning
@@ -242,7 +243,7 @@ class Trial:
         dropped = self.outcome.dropped
         if dropped is not None:
             return f"{dropped.reason}: {dropped.line}"
-        return "not timed" if self.timing is None else f"{self.timing.median * 1e3:.4g} us"
+        return "not timed" if self.timing is None else time_text(self.timing.median * 1e3, 4)
 
 
 @dataclass(frozen=True)

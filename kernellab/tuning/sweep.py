@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from kernellab.common.progress import ProgressBar
-from kernellab.common.text import format_seconds
+from kernellab.common.text import format_seconds, time_text
 from kernellab.tuning.assignments import Setup, TrialOptions
 from kernellab.tuning.files import Store
 from kernellab.tuning.records import (
@@ -40,7 +40,7 @@ class SweepProgress:
             self._best = min(trial.timing.median, self._best or trial.timing.median)
         words = [f"{self._dropped} dropped"] if self._dropped else []
         if self._best is not None:
-            words.append(f"best so far {self._best * 1e3:.4g} us")
+            words.append(f"best so far {time_text(self._best * 1e3, 4)}")
         self._bar.words = ", ".join(words)
         self._bar.advance()
 

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 from kernellab import triton_api
 from kernellab.common.arguments import check_flags, check_whole, is_real, is_whole
 from kernellab.common.saved_files import Count
-from kernellab.common.text import counted, shown
+from kernellab.common.text import counted, shown, time_text
 from kernellab.compiler.binding import BoundCall, bind
 from kernellab.compiler.compare import Comparison, compare
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.launch.preparation import Grid, innermost
-from kernellab.records import Compilation, Target
+from kernellab.records import Target
 from kernellab.records.display import HasCard, described, plot, show
 from kernellab.tuning.configs import without_autotuner
 from kernellab.tuning.files import complete, found_again, load_one, save
@@ -702,7 +703,7 @@ class Tuning(HasCard):
             return f"{words}, not timed)"
         best = self.best
         assert best.timing is not None
-        return f"{words}; {best.candidate}: {best.timing.median * 1e3:.4g} us)"
+        return f"{words}; {best.candidate}: {time_text(best.timing.median * 1e3, 4)})"
 
 
 # Whether a sweep's space is too small.

@@ -26,7 +26,9 @@ from kernellab import triton_api
 from kernellab.common.arguments import listed
 from kernellab.common.saved_files import kernellab_version
 from kernellab.common.system import OutOfTime, gpu_fault, limited, lock_file, own_folder
+from kernellab.common.text import element_text
 from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.targets import local_target
 from kernellab.errors import (
@@ -39,10 +41,10 @@ from kernellab.errors import (
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.differences import Contents, differences_between, dot_tolerance, tolerance
 from kernellab.launch.dispatch import interpret
+from kernellab.launch.records import Difference
 from kernellab.profiling.estimates.counts import count, with_memory
 from kernellab.profiling.estimates.model import CALIBRATION, Model, estimated_gpu
-from kernellab.records import Compilation, Target
-from kernellab.records.comparisons import Difference
+from kernellab.records import Target
 from kernellab.records.launches import RunOptions
 from kernellab.triton_api.kernel_contents import unpack
 from kernellab.tuning.assignments import Arguments, Job, Setup, Task, TrialOptions
@@ -589,10 +591,9 @@ def check_results(
 
 
 def _format_difference(difference: Difference, compared_with: str) -> str:
-    place = f"[{', '.join(map(str, difference.index))}]" if difference.index else ""
     share = f"{difference.elements:,} of {difference.size:,} elements"
     return (
         f"{difference.argument} differs from that of {compared_with} in {share}; most at "
-        f"{difference.argument}{place}: {difference.actual:g} where {difference.expected:g} is "
-        "expected"
+        f"{element_text(difference.argument, difference.index)}: {difference.actual:g} "
+        f"where {difference.expected:g} is expected"
     )

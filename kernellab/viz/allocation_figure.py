@@ -12,8 +12,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from kernellab.common.text import counted
+from kernellab.compiler.analyses.records import (
+    SharedBuffer,
+    SharedMemory,
+    TensorBuffer,
+    TensorMemory,
+)
 from kernellab.errors import SourcePosition
-from kernellab.records.analyses import SharedBuffer, SharedMemory, TensorBuffer, TensorMemory
 from kernellab.viz.kit.figure import FigurePicture, figure_of, sheet
 from kernellab.viz.kit.palette import BLIND_SAFE, INK, VERMILION, ink_on
 

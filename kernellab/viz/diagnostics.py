@@ -10,11 +10,11 @@ from typing import Any
 
 from kernellab.checker.records import Finding, Findings
 from kernellab.common.text import counted, joined_sizes
+from kernellab.compiler.records import Remark
 from kernellab.errors import Diagnostic, KernelFault, KernelLabError, SourcePosition, source_line
 from kernellab.profiling.accesses.records import Accesses, AccessFinding, GlobalAccess, SharedAccess
 from kernellab.profiling.diagnosis.records import CostFinding, Diagnoses, Diagnosis
 from kernellab.records import BoundLaunch
-from kernellab.records.compilations import Remark
 from kernellab.viz.kit.data import At, Link
 from kernellab.viz.kit.view import Card, Table, card_of
 

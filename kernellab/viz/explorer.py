@@ -15,13 +15,14 @@ from typing import Any
 from kernellab.checker.records import Findings
 from kernellab.common.text import joined_sizes
 from kernellab.compiler.compare import Comparison, differences, is_defined_alike
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.modules import lines_of_operations
 from kernellab.errors import ArgumentError, CompileError, KernelLabError, ProfileError
 from kernellab.profiling.accesses.records import Accesses, GlobalAccess, SharedAccess
 from kernellab.profiling.profiles.nsight import ISSUED, REASONS, SampledCode, lines_of
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import ProfiledLine
-from kernellab.records import Compilation, PassRun, Subject
+from kernellab.records import PassRun, Subject
 from kernellab.viz.explorer_data import IrSide, IrView, MarginNote, MetricData, lightened
 from kernellab.viz.explorer_sides import (
     REDEFINED,

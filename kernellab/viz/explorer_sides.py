@@ -15,10 +15,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kernellab.common.text import joined_sizes
+from kernellab.compiler.analyses.tile_layouts import TileLayout
 from kernellab.compiler.compare import Comparison, definition_line, readable, remarks_of
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.machine_code.instructions import padding_of
 from kernellab.compiler.modules import lines_of_operations
 from kernellab.compiler.passes import pass_notes
+from kernellab.compiler.records import ControlCodes, Instruction, Remark, Resources
 from kernellab.compiler.source_map import with_passes
 from kernellab.errors import (
     CompileError,
@@ -29,17 +32,7 @@ from kernellab.errors import (
     is_edited,
     source_lines,
 )
-from kernellab.records import (
-    Capability,
-    Compilation,
-    ControlCodes,
-    Instruction,
-    PassRun,
-    Resources,
-    SourceMap,
-)
-from kernellab.records.compilations import Remark
-from kernellab.records.tile_layouts import TileLayout
+from kernellab.records import PassRun, SourceMap
 from kernellab.viz.explorer_data import (
     ControlData,
     Effect,
@@ -423,7 +416,7 @@ def _map_data(source_map: SourceMap) -> SourceMapData:
     )
 
 
-def _known(compilation: Compilation, capability: Capability) -> Any:
+def _known(compilation: Compilation, capability: str) -> Any:
     """What a compilation has under a name; None where the record does not hold what that needs,
     the kernel has no tiles, MLIR refuses a text that somebody edited, or a binary is damaged.
     """

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from string import digits
 
-from kernellab.common.text import counted
+from kernellab.common.text import counted, index_text, scaled
 from kernellab.errors.sources import SourcePosition, label_file
 from kernellab.graphs.report import GraphReport, ReportGraph
 from kernellab.records.graphs import GraphLaunch, GraphNode, Level, LoopBuffer
@@ -484,7 +484,7 @@ def _shape(node: GraphNode) -> str:
         return ""
     name = node.dtype.rstrip(digits) if "8_" not in node.dtype else node.dtype
     kind = f"{_SHORT.get(name, name)}{node.dtype[len(name) :]}"
-    return f"{kind}[{', '.join(map(str, node.shape))}]"
+    return f"{kind}{index_text(node.shape) or '[]'}"
 
 
 # Buffers and launches
@@ -530,21 +530,12 @@ def _launch_paths(graph: ReportGraph) -> list[Path]:
 def _moved(loop: LoopBuffer) -> str:
     if loop.read_bytes is None or loop.write_bytes is None:
         return ""
-    return _scaled(loop.read_bytes + loop.write_bytes, "B")
+    return scaled(loop.read_bytes + loop.write_bytes, "B")
 
 
 def _costs(launch: GraphLaunch) -> str:
     counts = ((launch.moved_bytes, "B"), (launch.flops, "FLOP"))
-    return ", ".join(_scaled(number, unit) for number, unit in counts if number is not None)
-
-
-def _scaled(number: float, unit: str) -> str:
-    """ "264 kB"."""
-    for prefix in ("", "k", "M", "G"):
-        if number < 999.5:
-            return f"{number:.3g} {prefix}{unit}"
-        number /= 1000
-    return f"{number:,.3g} T{unit}"
+    return ", ".join(scaled(number, unit) for number, unit in counts if number is not None)
 
 
 def _fusions(graph: ReportGraph) -> tuple[FusionRow, ...]:

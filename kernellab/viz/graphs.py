@@ -10,21 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from kernellab.common import upcalls
 from kernellab.common.text import counted
 from kernellab.errors import KernelLabError
 from kernellab.errors.sources import SourcePosition
 from kernellab.graphs.kernels import GeneratedKernel, GraphComparison
+from kernellab.graphs.records import Ablation, AblationRow, Difference, ModeTime, Speedups
 from kernellab.graphs.report import GraphReport, ReportGraph
-from kernellab.records.graphs import (
-    Ablation,
-    AblationRow,
-    Difference,
-    GraphCapture,
-    Level,
-    ModeTime,
-    Speedups,
-)
+from kernellab.records.graphs import GraphCapture, Level
 from kernellab.viz.graph_data import GraphView
 from kernellab.viz.graph_levels import Levels
 from kernellab.viz.kit.data import At, Link, Tab, TabGroup
@@ -358,9 +350,9 @@ class GraphTabs(TabGroup):
         if kernel is None:
             raise KernelLabError(f"The report has no kernel {tab_id!r}.")
         kernel.check_runs_unasked()
-        view = upcalls.views().plain_view(kernel.compilation)
-        assert isinstance(view, View), "a compilation has a view"
-        return view
+        from kernellab.viz.explorer import compilation_view
+
+        return compilation_view(kernel.compilation)
 
 
 class LevelsView(View):

@@ -8,28 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kernellab.common.text import counted
+from kernellab.common.text import counted, element_text
 from kernellab.compiler.compare import Comparison, Sides, size_of
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.machine_code.instructions import matrix_instructions
+from kernellab.compiler.records import Resources
+from kernellab.equality.records import Equality, UnequalElement, Validation
 from kernellab.errors import CompileError, MachineError, SourcePosition, source_line
-from kernellab.records import (
-    Compilation,
-    Launch,
-    Origin,
-    PassRun,
-    Resources,
-    Run,
-    Specialization,
-    Target,
-)
+from kernellab.launch.records import Bisection, Difference
+from kernellab.records import Launch, Origin, PassRun, Run, Specialization, Target
 from kernellab.records import Path as ArgumentPath
-from kernellab.records.comparisons import (
-    Bisection,
-    Difference,
-    Equality,
-    UnequalElement,
-    Validation,
-)
 from kernellab.viz.kit.data import Link
 from kernellab.viz.kit.view import Card, Table, card_of
 
@@ -127,8 +115,7 @@ def _where(run: Run) -> str:
 
 def _grid(launch: Launch) -> str:
     programs = launch.grid[0] * launch.grid[1] * launch.grid[2]
-    count = "1 program" if programs == 1 else f"{programs} programs"
-    return f"grid ({', '.join(str(size) for size in launch.grid)}), {count}"
+    return f"grid {launch.grid}, {counted(programs, 'program')}"
 
 
 # Arguments
@@ -405,7 +392,7 @@ def _notes(bisection: Bisection) -> Iterator[str]:
 
 
 def _row(difference: Difference) -> tuple[str, str, str, str, str]:
-    place = f"{difference.argument}[{', '.join(map(str, difference.index))}]"
+    place = element_text(difference.argument, difference.index)
     off = f"{difference.elements:,} of {difference.size:,}"
     return (
         difference.argument,
@@ -456,15 +443,11 @@ def _words(equality: Equality) -> Iterator[str]:
 def _difference(difference: UnequalElement | None) -> Iterator[tuple[str, str]]:
     if difference is None:
         return
-    yield "element", _element(difference.tensor, difference.index)
+    yield "element", element_text(difference.tensor, difference.index)
     yield "elements that differ", f"{difference.count:,} of {difference.size:,}"
     if difference.floats is not None:
         index, first, second = difference.floats
-        yield f"{_element(difference.tensor, index)} with floats", f"{first:.6g}, {second:.6g}"
-
-
-def _element(tensor: str, index: tuple[int, ...]) -> str:
-    return f"{tensor}[{', '.join(map(str, index))}]"
+        yield f"{element_text(difference.tensor, index)} with floats", f"{first:.6g}, {second:.6g}"
 
 
 def _lines(positions: list[SourcePosition | None]) -> list[tuple[str, str]]:

@@ -9,17 +9,18 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kernellab.checker.records import Finding, Findings
-from kernellab.common import upcalls
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile_kept, keeps
 from kernellab.errors import ArgumentError, CompileError, KernelFault, KernelLabError
 from kernellab.launch.preparation import EntryPoint, innermost, prepare_bound
 from kernellab.launch.tile_kernel import latest_named, latest_of, launch_stopped_by
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.diagnosis.records import Diagnosis
-from kernellab.records import BoundLaunch, Compilation
+from kernellab.records import BoundLaunch
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Step
 from kernellab.tuning.tuning import Tuning
+from kernellab.viz import registry
 from kernellab.viz.diagnostics import fault_card
 from kernellab.viz.kit.data import At, Tab, TabGroup
 from kernellab.viz.kit.view import Card, CardView, View
@@ -248,13 +249,13 @@ _SHOWN = EntryPoint("show", runs_hooks=False)
 
 
 def _card(record: Any) -> Card:
-    card = upcalls.views().card(record)  # which imports it where nothing was displayed before
+    card = registry.card(record)
     assert isinstance(card, Card), "each of these records has one"
     return card
 
 
 def _view(record: Any, *evidence: Any) -> View:
-    view = upcalls.views().plain_view(record, *evidence)
+    view = registry.view(record, *evidence)
     assert isinstance(view, View), "each of these records has one"
     return view
 

@@ -18,9 +18,9 @@ from matplotlib.patches import Patch, Rectangle
 
 from kernellab.common.arguments import at_most, check_flags, check_whole, is_whole
 from kernellab.common.text import shown
+from kernellab.compiler.analyses.tile_layouts import TileLayout
 from kernellab.errors import LayoutError
 from kernellab.records.layouts import Layout, RegisterLayout, SharedLayout, sizes
-from kernellab.records.tile_layouts import TileLayout
 from kernellab.viz.kit.figure import SEQUENTIAL, FigurePicture, figure_of, sheet
 from kernellab.viz.kit.palette import BLIND_SAFE, ink_on, sequential
 from kernellab.viz.layouts import (

@@ -13,6 +13,7 @@ from typing import Literal
 
 from kernellab.common.arguments import is_one_of
 from kernellab.common.text import counted, shown
+from kernellab.compiler.analyses.tile_layouts import Conversion, Conversions, Layouts, TileLayout
 from kernellab.errors import ArgumentError, LayoutError, suggestion
 from kernellab.records.layouts import (
     Layout,
@@ -22,7 +23,6 @@ from kernellab.records.layouts import (
     TensorMemoryLayout,
     sizes,
 )
-from kernellab.records.tile_layouts import Conversion, Conversions, Layouts, TileLayout
 from kernellab.viz.kit.data import ViewData
 from kernellab.viz.kit.view import Card, Table, View, card_of, view_of
 

@@ -9,7 +9,8 @@ from pathlib import PurePath
 from kernellab.common.pandas_import import pandas
 from kernellab.common.text import counted
 from kernellab.compiler.compare import size_of
-from kernellab.records import Compilation, Stage
+from kernellab.compiler.compilations import Compilation
+from kernellab.records import Stage
 from kernellab.viz.explorer import compilation_view
 from kernellab.viz.kernels import format_matrix_instructions, kernel_card
 from kernellab.viz.kit.page import (

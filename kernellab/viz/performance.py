@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kernellab.common.text import counted, joined_sizes, percent, visible
+from kernellab.common.text import counted, joined_sizes, percent, time_text, visible
 from kernellab.errors import source_line
 from kernellab.profiling.estimates.estimate import Estimate, Roofline
 from kernellab.profiling.estimates.model import MEDIAN_ERROR
@@ -197,7 +197,7 @@ def estimate_card(estimate: Estimate) -> Card:
         if part.microseconds >= _SMALL * estimate.microseconds
     ]
     return Card(
-        title=f"{estimate.kernel}: about {estimate.microseconds:.3g} us",
+        title=f"{estimate.kernel}: about {time_text(estimate.microseconds)}",
         subtitle=f"{estimate.gpu}, grid {joined_sizes(estimate.grid)}; {estimate.accuracy}",
         tables=(Table("", ("part", "busy, us", "at least, us", "counted"), rows, numbers=(1, 2)),),
         notes=(f"Bound by {estimate.bound}.", *estimate.notes),
@@ -230,8 +230,9 @@ def roofline_card(roofline: Roofline) -> Card:
     return Card(
         title=(f"{roofline.kernel}: {roofline.reached:.0%} of what {roofline.highest.name} allows"),
         subtitle=(
-            f"{roofline.gpu}, grid {joined_sizes(roofline.grid)}; {roofline.microseconds:.3g} us "
-            f"({roofline.time_from}), {roofline.rate:.3g} TFLOP/s"
+            f"{roofline.gpu}, grid {joined_sizes(roofline.grid)}; "
+            f"{time_text(roofline.microseconds)} ({roofline.time_from}), "
+            f"{roofline.rate:.3g} TFLOP/s"
         ),
         tables=(
             Table(
@@ -369,7 +370,7 @@ def still_card_of_all(tunings: Tunings) -> Card:
     for tuning in tunings:
         key = ", ".join(f"{name}={value}" for name, value in tuning.key.items())
         if tuning.is_timed and tuning.best.timing is not None:
-            time = f"{tuning.best.timing.median * MICROSECONDS:.4g} us"
+            time = time_text(tuning.best.timing.median * MICROSECONDS, 4)
             rows.append((key, str(tuning.best.candidate), time))
         else:
             rows.append((key, "not timed", ""))
@@ -403,7 +404,7 @@ def format_best(tuning: Tuning) -> list[str]:
         return unchecked
     best = ranked[0]
     assert best.timing is not None
-    time = f"{best.timing.median * MICROSECONDS:.4g} us"
+    time = time_text(best.timing.median * MICROSECONDS, 4)
     ties = len(tuning.ties) - 1
     how = [*how_timed(tuning), *unchecked]
     if not ties:
@@ -469,7 +470,7 @@ def _row(tuning: Tuning, trial: Trial, parameters: Sequence[str]) -> tuple[str, 
 
 def _baselines(tuning: Tuning) -> Table:
     rows = [
-        (name, f"{baseline.median * MICROSECONDS:.4g} us", baseline.how)
+        (name, time_text(baseline.median * MICROSECONDS, 4), baseline.how)
         for name, baseline in tuning.baselines.items()
     ]
     return Table("Beside it", (), rows)

@@ -20,7 +20,7 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, LogFormatter, PercentFormatter, StrMethodFormatter
 
 from kernellab.common.arguments import is_one_of
-from kernellab.common.text import counted, percent, shown
+from kernellab.common.text import counted, percent, shown, time_text
 from kernellab.errors import ArgumentError, OptionError
 from kernellab.profiling.estimates.estimate import Roof, Roofline
 from kernellab.profiling.profiles import trees
@@ -178,7 +178,7 @@ def _baselines(data: PlotData, line: Callable[..., Any]) -> None:
             color=BASELINE,
             linewidth=1.2,
             linestyle="--",
-            label=f"{label(name)}, {time:.4g} us",
+            label=f"{label(name)}, {time_text(time, 4)}",
         )
 
 
@@ -712,8 +712,8 @@ class RooflinePlot(FigurePicture):
         figure, axes = sheet(
             f"{label(roofline.kernel)} under the roofs of {roofline.gpu}",
             (
-                f"{roofline.microseconds:.3g} us, {roofline.time_from}; operations and bytes are "
-                "counted, peaks those of the data sheet"
+                f"{time_text(roofline.microseconds)}, {roofline.time_from}; operations and bytes "
+                "are counted, peaks those of the data sheet"
             ),
             _ROOFLINE_WIDTH,
             _ROOFLINE_HEIGHT,

@@ -17,7 +17,6 @@ import kernellab.viz.kernels
 import kernellab.viz.layouts  # noqa: F401
 from kernellab.errors import ArgumentError, OptionError, suggestion
 from kernellab.records.display import described
-from kernellab.viz.kit.progress_bar import in_notebook
 from kernellab.viz.kit.view import Card, View, card_of, view_of
 
 
@@ -47,8 +46,8 @@ def card(record: Any) -> Card | None:
     return card_of(record)
 
 
-def show(record: Any, *annotations: Any, **options: Any) -> View | Card:
-    """See `kernellab.records.display.show`."""
+def view(record: Any, *annotations: Any, **options: Any) -> View | Card:
+    """The view of a record by itself; its card where it has no view."""
     _import_views()
     maker = view_of.dispatch(type(record))
     if annotations and not _takes_annotations(maker):
@@ -60,47 +59,8 @@ def show(record: Any, *annotations: Any, **options: Any) -> View | Card:
             advice=f"Views that do: {', '.join(sorted(takers))}.",
         )
     _check_options(record, maker, options)
-    view = maker(record, *annotations, **options)
-    return view if isinstance(view, Card) else _joined(view, record)
-
-
-def plain_view(record: Any, *annotations: Any) -> Any:
-    """The view of a record by itself: who joins views to each other asks for it."""
-    _import_views()
-    return view_of(record, *annotations)
-
-
-def _joined(view: View, record: Any) -> View:
-    """A view that leads to others of the same launch, where there are some."""
-    from kernellab.viz.launch_tabs import tab_of, tabs_for
-
-    tabs = tabs_for(record)
-    return view if tabs is None else tabs.add(tab_of(record), view)
-
-
-def displayed(record: Any) -> View | None:
-    """The live card of a record that leads to other views; None where a notebook shows the card
-    as it is, or nothing shows widgets.
-    """
-    if not in_notebook():
-        return None
-    from kernellab.graphs.report import GraphReport
-
-    if isinstance(record, GraphReport):
-        from kernellab.viz.graphs import displayed as displayed_report
-
-        return displayed_report(record)
-    from kernellab.viz.launch_tabs import displayed
-
-    return displayed(record)
-
-
-def beside(view: View, record: Any) -> View:
-    """A view of something that belongs to a record, with the record's other views beside it."""
-    from kernellab.viz.launch_tabs import tabs_for
-
-    tabs = tabs_for(record)
-    return view if tabs is None else tabs.add("layouts", view)
+    made: View | Card = maker(record, *annotations, **options)
+    return made
 
 
 def can_show(record: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy
 
-from kernellab.common.text import counted, number_texts
+from kernellab.common.text import counted, element_text, index_text, number_texts
 from kernellab.errors import NotRecorded, label_file
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Access, Frame, Step, TracedArgument
@@ -342,7 +342,7 @@ class _Maker:
         return WrongData(
             self._argument_numbers[wrong.argument],
             int(numpy.ravel_multi_index(wrong.index, shape)) if shape else 0,
-            f"{wrong.argument}[{', '.join(map(str, wrong.index))}]",
+            element_text(wrong.argument, wrong.index),
             expected,
             actual,
         )
@@ -492,7 +492,7 @@ class _Maker:
             self._followed[name] = small
         if name in self._lost and (self._is_still or elements is None):
             words = f"{words} at first, not known from {self._lost[name]:,} on"
-        kind = f"{argument.dtype}[{', '.join(map(str, shape))}]"
+        kind = f"{argument.dtype}{index_text(shape)}"
         return ArgumentData(name, kind, words, shape, elements, why, in_kernel=False)
 
     def _contents(self, argument: TracedArgument, stored: StoredValue) -> numpy.ndarray | None:

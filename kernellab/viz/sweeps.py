@@ -16,8 +16,8 @@ from kernellab.common.arguments import at_most, is_whole
 from kernellab.common.progress import ProgressBar
 from kernellab.common.text import shown
 from kernellab.compiler.compare import compare
+from kernellab.compiler.compilations import Compilation
 from kernellab.errors import ArgumentError, CompileError
-from kernellab.records import Compilation
 from kernellab.tuning.kernel_source import how_to_open
 from kernellab.tuning.plot_data import (
     AGAINST,

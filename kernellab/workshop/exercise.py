@@ -14,10 +14,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from kernellab.checker.records import Inputs, element_text
+from kernellab.checker.records import Inputs
 from kernellab.common.data_files import Prose, read_data_file
 from kernellab.common.saved_files import Read, SavedData
-from kernellab.common.text import shown
+from kernellab.common.text import element_text, shown
 from kernellab.errors import ArgumentError, Diagnostic, ProgramId, suggestion
 from kernellab.errors.exceptions import json_value
 from kernellab.launch.differences import Within

@@ -21,6 +21,7 @@ from kernellab.checker.rewrites import Family
 from kernellab.common.system import OutOfTime, limited
 from kernellab.common.text import counted
 from kernellab.compiler.binding import bind
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.modules import pointers_of
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import Diagnostic, KernelLabError, changes_between
@@ -37,7 +38,7 @@ from kernellab.launch.differences import Within, is_within
 from kernellab.launch.tile_kernel import run
 from kernellab.profiling.accesses.counts import accesses
 from kernellab.profiling.accesses.records import GlobalAccess
-from kernellab.records import Compilation, Target
+from kernellab.records import Target
 from kernellab.tracing.launches import WrongElement
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Step

@@ -34,6 +34,7 @@ from kernellab.common.saved_files import (
 )
 from kernellab.common.system import StoppedForGood, limited, usable_cores
 from kernellab.common.text import remember_source
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import (
@@ -48,7 +49,7 @@ from kernellab.errors import (
 from kernellab.judging.code import Code, PackedKernel, Part, Texts
 from kernellab.judging.submissions import foreign_code, submit
 from kernellab.launch.differences import Within
-from kernellab.records import BoundLaunch, Compilation
+from kernellab.records import BoundLaunch
 from kernellab.records.display import PrintsAsCard, RowSequence, column_names, data_frame, described
 from kernellab.tracing.launches import trace
 from kernellab.tracing.records import Trace
@@ -706,7 +707,7 @@ def _grades_in(data: SavedData, folder: Path) -> Grades:
     """Read the grades of one folder: those of this folder, one for each exercise.
 
     Raises:
-        Misfit: they are not.
+        SchemaError: they are not.
     """
     rows = data["grades"].parts(len(EXERCISES))
     for row, item in zip(rows, EXERCISES, strict=True):

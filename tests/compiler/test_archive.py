@@ -21,8 +21,8 @@ from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.common.saved_files import SavedValue
-from kernellab.compiler.compilations import SCHEMA, VERSION, to_json
 from kernellab.compiler.files import from_json
+from kernellab.compiler.saving import FORMAT, SCHEMA, parts
 from kernellab.errors import ArchiveError, ArgumentError, KernelLabError
 from tests.kernels import analyzed
 from tests.support.compiled import compiled, of_corpus
@@ -105,14 +105,14 @@ def test_records_fit_the_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
     for name, target in CASES:
-        data = json.loads(json.dumps(to_json(of_corpus(name, target))))
+        data = json.loads(FORMAT.text(**parts(of_corpus(name, target))))
         assert not [error.message for error in validator.iter_errors(data)]
-    assert schema["properties"]["version"]["const"] == VERSION
+    assert schema["properties"]["version"]["const"] == FORMAT.version
 
 
 def test_every_text_stands_once() -> None:
     compilation = of_corpus("matmul", "sm_90")
-    texts = to_json(compilation)["texts"]
+    texts = parts(compilation)["texts"]
     assert len(texts) == len(set(texts))
     assert len(texts) < len(compilation.passes)
 
@@ -131,7 +131,7 @@ def test_values_that_json_has_no_word_for() -> None:
     changed = dataclasses.replace(
         one, specialization=dataclasses.replace(one.specialization, constants=values)
     )
-    data = json.loads(json.dumps(to_json(changed)))
+    data = json.loads(FORMAT.text(**parts(changed)))
     expected = {**values, (3,): SavedValue(repr(tl.float16))}
     assert from_json(data).specialization.constants == expected
 
@@ -205,7 +205,7 @@ def test_another_version(saved: Path, messages: SnapshotAssertion) -> None:
     saved.write_text(json.dumps(data))
     message = refusal(saved)
     assert message == messages
-    assert f"reads version {VERSION}" in message
+    assert f"reads version {FORMAT.version}" in message
     assert "9.9.9" in message
 
 
@@ -244,7 +244,7 @@ DAMAGES: list[tuple[Callable[[Any], Any], str]] = [
 def test_a_part_that_does_not_fit_is_named(
     damage: Callable[[Any], Any], place: str, messages: SnapshotAssertion
 ) -> None:
-    data = copy.deepcopy(json.loads(json.dumps(to_json(of_corpus("vector_add", "sm_90")))))
+    data = copy.deepcopy(json.loads(FORMAT.text(**parts(of_corpus("vector_add", "sm_90")))))
     from_json(data)
     damage(data)
     with pytest.raises(ArchiveError) as caught:

@@ -11,8 +11,8 @@ from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.compiler.compare import without_locations
+from kernellab.compiler.compilations import Compilation
 from kernellab.errors import ArgumentError
-from kernellab.records import Compilation
 from kernellab.viz.kernels import comparison_card
 from tests.kernels import analyzed, basic
 from tests.support.compiled import compiled, of_corpus

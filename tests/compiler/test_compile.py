@@ -16,11 +16,12 @@ import torch
 from syrupy.assertion import SnapshotAssertion
 from triton.backends.nvidia.compiler import get_ptxas
 
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.machine_code.instructions import disassemble, matrix_instructions
 from kernellab.compiler.pipeline import compile
 from kernellab.compiler.targets import DEFAULT_TARGET, SUPPORTED_TARGETS, local_target
 from kernellab.errors import ArgumentError, CompileError, NoSuchStage, OptionError
-from kernellab.records import Compilation, Target
+from kernellab.records import Target
 from tests.kernels import basic, gluon_add, parameters
 
 pytestmark = pytest.mark.usefixtures("empty_cache")

@@ -14,12 +14,12 @@ from syrupy.assertion import SnapshotAssertion
 from triton.experimental.gluon import language as gl
 
 from kernellab.compiler.analyses.conversions import elements_moved
+from kernellab.compiler.analyses.tile_layouts import Conversion
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.modules import lines_of_operations
 from kernellab.compiler.passes import lowered_text
 from kernellab.interpreter.ptx_threads import Threads, functions
-from kernellab.records import Compilation
 from kernellab.records.layouts import Layout, RegisterLayout
-from kernellab.records.tile_layouts import Conversion
 from kernellab.viz.layouts import conversions_card, layout_card, layouts_card, tile_card
 from tests.corpus.entries import OLDEST
 from tests.kernels.relayout import change_layout

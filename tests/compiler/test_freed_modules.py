@@ -13,7 +13,7 @@ import triton.compiler.code_generator
 from triton._C import libtriton
 
 import kernellab
-from kernellab.records import Compilation
+from kernellab.compiler.compilations import Compilation
 from tests.kernels import basic, faulty
 
 ELEMENTS = 128

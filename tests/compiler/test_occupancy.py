@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.machine_code.cubin import barrier_count, sections
 from kernellab.compiler.machine_code.instructions import run_on_cubin
 from kernellab.compiler.machine_code.resources import (
@@ -18,9 +19,10 @@ from kernellab.compiler.machine_code.resources import (
     occupancy,
 )
 from kernellab.compiler.pipeline import compile
+from kernellab.compiler.records import Resources
 from kernellab.compiler.targets import SUPPORTED_TARGETS, parse_target, shared_limit
 from kernellab.errors import CompileError, TargetError
-from kernellab.records import Compilation, Resources, Target
+from kernellab.records import Target
 from tests.corpus.loader import accepting, entry
 from tests.kernels import basic
 

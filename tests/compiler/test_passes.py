@@ -11,11 +11,12 @@ from triton.compiler import ASTSource
 
 import kernellab.triton_api.pipeline
 from kernellab.compiler.binding import bind
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.passes import ACTS_ON, PassRecorder, pass_notes
 from kernellab.compiler.pipeline import compile, compile_bound
 from kernellab.compiler.targets import SUPPORTED_TARGETS, parse_target
 from kernellab.errors import CompileError
-from kernellab.records import Compilation, DeferredText, Target
+from kernellab.records import DeferredText, Target
 from kernellab.triton_api.pipeline import list_passes
 from tests.corpus.loader import case_name, cases, entry
 from tests.kernels import faulty

@@ -17,6 +17,8 @@ from syrupy.assertion import SnapshotAssertion
 from triton._C import libtriton
 
 import kernellab
+from kernellab.compiler.compilations import Compilation
+from kernellab.compiler.records import Remark, Resources
 from kernellab.compiler.remarks import (
     assembler_remarks,
     compiler_remarks,
@@ -24,8 +26,6 @@ from kernellab.compiler.remarks import (
     wordings,
 )
 from kernellab.errors import SourcePosition
-from kernellab.records import Compilation, Resources
-from kernellab.records.compilations import Remark
 from kernellab.triton_api import column_in_location
 from kernellab.triton_api.analyses import Diagnosis, PythonWarning
 from tests.kernels import analyzed, remarked

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from kernellab.compiler.compilations import RecordProvider
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.machine_code.instructions import (
     OPCODES,
     access_width,
@@ -21,8 +21,8 @@ from kernellab.compiler.machine_code.instructions import (
     registers_of,
     split_operands,
 )
+from kernellab.compiler.records import Instruction
 from kernellab.compiler.targets import SUPPORTED_TARGETS
-from kernellab.records import Compilation, Instruction
 from tests.compiler.life_ranges import life_ranges
 from tests.corpus import matmuls
 from tests.corpus.entries import OLDEST
@@ -365,7 +365,6 @@ def test_a_compilation_without_machine_code_says_so(messages: SnapshotAssertion)
         specialization=compiled("softmax", "sm_90").specialization,
         options={},
         stages=type(compiled("softmax", "sm_90").stages)({}),
-        provider=RecordProvider(),
     )
     with pytest.raises(ValueError, match="add") as refused:
         compilation.instructions

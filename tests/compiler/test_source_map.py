@@ -12,13 +12,14 @@ import triton
 from syrupy.assertion import SnapshotAssertion
 
 from kernellab.compiler.binding import bind
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.machine_code.cubin import ptx_lines
 from kernellab.compiler.machine_code.instructions import run_on_cubin
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.source_map import module_frames, with_passes
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import SourcePosition
-from kernellab.records import Compilation, SourceMap
+from kernellab.records import SourceMap
 from tests.corpus import elementwise, matmuls, rows
 from tests.corpus.loader import entry
 from tests.kernels import gluon_add

@@ -9,12 +9,13 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from kernellab.common import processes
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.machine_code.instructions import disassemble
 from kernellab.compiler.passes import find_passes, guess_language
 from kernellab.compiler.pipeline import compile
 from kernellab.compiler.targets import SUPPORTED_TARGETS
 from kernellab.errors import ArgumentError, CompileError, OptionError, WorkerError
-from kernellab.records import Compilation, Target
+from kernellab.records import Target
 from kernellab.triton_api.pipeline import list_passes
 from tests.corpus.loader import entry
 from tests.kernels import basic, faulty

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile
 from kernellab.compiler.targets import SUPPORTED_TARGETS, parse_target
-from kernellab.records import Compilation, Target
+from kernellab.records import Target
 from tests.corpus.entries import ENTRIES, Entry
 
 WHOLE = os.environ.get("KERNELLAB_CORPUS") == "all"

@@ -14,8 +14,8 @@ from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.cli.demo import kernels
+from kernellab.equality.records import Equality
 from kernellab.errors import ArgumentError, OptionError
-from kernellab.records.comparisons import Equality
 
 ROWS, COLUMNS = 16, 100
 SOURCE = Path(__file__).read_text().splitlines()

@@ -9,8 +9,9 @@ import re
 from dataclasses import dataclass
 
 from kernellab import triton_api
+from kernellab.compiler.compilations import Compilation
 from kernellab.ir.syntax import read_module, write_module
-from kernellab.records import Compilation, Target
+from kernellab.records import Target
 from tests.corpus.loader import WHOLE, compile_entry, entry
 
 FIRST_PASS_OF_LLVM = "llir.to_llvmir"

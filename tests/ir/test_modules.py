@@ -14,12 +14,12 @@ from xdsl.pattern_rewriter import (
 from xdsl.rewriter import InsertPoint
 
 from kernellab import triton_api
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import ArgumentError
 from kernellab.ir import mlir, tt, ttg, ttng
 from kernellab.ir.syntax import write_module
 from kernellab.ir.types import BlockedEncoding, MemDescType, NvidiaMmaEncoding, NvmmaSharedEncoding
-from kernellab.records import Compilation
 from tests.corpus.loader import compile_entry, entry
 from tests.support.source_files import ROOT
 

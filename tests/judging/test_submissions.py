@@ -11,11 +11,11 @@ import triton.language as tl
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import KernelLabError
 from kernellab.judging.code import PackedKernel, Part, Texts, definitions
 from kernellab.judging.submissions import Submission, submit, wait_for_worker
-from kernellab.records import Compilation
 from kernellab.triton_api.kernel_contents import pack
 
 TARGET = parse_target("sm_90")

@@ -19,10 +19,10 @@ from triton.compiler import ASTSource
 
 import kernellab
 from kernellab.cli.user_code import kernels_in
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import ArgumentError
 from kernellab.magics.tile_cell import CompileOptions, generated_call
-from kernellab.records import Compilation
 from kernellab.triton_api import JITFunction
 from tests.support import versions
 from tests.support.inductor_kernels import FUNCTIONS, generate

@@ -70,8 +70,21 @@ def test_every_module_has_a_package() -> None:
         assert exists, f"docs/architecture.md names {package}, which is not there"
 
 
-UPCALLS = "kernellab/common/upcalls.py"
-"""The one file that may name modules above it, each with its reason."""
+@cache
+def declared_upward() -> frozenset[tuple[str, str]]:
+    """Return the imports that may go upward, as docs/architecture.md declares them: the file, and
+    the module.
+    """
+    page = (ROOT / "docs/architecture.md").read_text()
+    rows = re.findall(r"^\| `(\S+\.py)` \| `(\S+\.py)` \| \S.* \|$", page, re.MULTILINE)
+    return frozenset(
+        (f"kernellab/{file}", module_name(ROOT / "kernellab" / module)) for file, module in rows
+    )
+
+
+def is_declared(found: Import) -> bool:
+    """Return whether the page declares an import that goes upward."""
+    return (found.file, found.module) in declared_upward()
 
 
 def goes_up(found: Import) -> bool:
@@ -89,35 +102,19 @@ def heights() -> dict[str, int]:
 
 
 def test_imports_go_one_way() -> None:
-    """Those by name too, but for the upcalls."""
+    """Those by name too. The few that the page declares are there, and run when a function does."""
     upward = [
-        str(found)
-        for file in python_files("kernellab")
-        for found in imports_of(file)
-        if goes_up(found)
-        if not (found.by_name and found.file == UPCALLS)
+        found for file in python_files("kernellab") for found in imports_of(file) if goes_up(found)
     ]
-    assert not upward, "\n".join(upward)
+    undeclared = [str(found) for found in upward if not is_declared(found)]
+    assert not undeclared, "\n".join(undeclared)
+    assert {(found.file, found.module) for found in upward} == declared_upward()
+    for found in upward:
+        imports = [node for node in tree_of(ROOT / found.file).body if isinstance(node, IMPORTS)]
+        assert found.line not in {node.lineno for node in imports}, f"{found}, not in a function"
 
 
-def test_each_upcall_is_one_and_says_why() -> None:
-    """A module is named once, and what stands there for it, a function or a string, has words."""
-    upcalls = [found for found in imports_of(ROOT / UPCALLS) if found.by_name]
-    assert upcalls
-    assert all(goes_up(one) for one in upcalls)
-    assert len({one.module for one in upcalls}) == len(upcalls)
-    body = tree_of(ROOT / UPCALLS).body
-    for one in upcalls:
-        (place,) = (
-            number
-            for number, node in enumerate(body)
-            if node.lineno <= one.line <= (node.end_lineno or node.lineno)
-        )
-        node = body[place]
-        said = ast.get_docstring(node) if isinstance(node, ast.FunctionDef) else None
-        after = body[place + 1 : place + 2]
-        said = said or "".join(ast.unparse(text) for text in after if isinstance(text, ast.Expr))
-        assert said, f"the upcall to {one.module} does not say why it is one"
+IMPORTS = (ast.Import, ast.ImportFrom)
 
 
 def packages_entered(module: str, importer: str) -> Iterator[str]:
@@ -132,8 +129,8 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     """Imports within functions count, those by name, and the packages that an import enters.
 
     What is imported for types alone does not: it never runs, and to name the class of what one is
-    given is no use of its code. Nor do the upcalls: those above import what is
-    below.
+    given is no use of its code. Nor do the imports
+    that go upward.
     """
     files = {module_name(file): file for file in python_files("kernellab")}
     graph = {
@@ -141,7 +138,7 @@ def test_no_files_import_each_other_in_a_circle() -> None:
             run
             for found in imports_of(file)
             if found.module in files and found.module != module and not found.for_types_only
-            if not (found.by_name and found.file == UPCALLS)
+            if not goes_up(found)
             for run in (found.module, *packages_entered(found.module, module))
         )
         for module, file in files.items()

@@ -23,7 +23,7 @@ from kernellab.checker.detector import Detector
 from kernellab.checker.detectors import DETECTORS
 from kernellab.cli import doctor
 from kernellab.common.data_files import Prose, read_data_file
-from kernellab.compiler import modules, targets
+from kernellab.compiler import compilations, modules, targets
 from kernellab.compiler.binding import bind
 from kernellab.compiler.machine_code import resources
 from kernellab.compiler.targets import DEFAULT_TARGET
@@ -42,7 +42,6 @@ from kernellab.magics.kernel_magics import read_line
 from kernellab.magics.magic import line_magic
 from kernellab.magics.options import Option, Options
 from kernellab.records import Target
-from kernellab.records.compilations import Analysis
 from kernellab.viz.kit.data import ViewData
 from kernellab.viz.kit.view import Card, Table, View, card_of, view_of
 from tests.support.compiled import compiled
@@ -214,17 +213,19 @@ def nested(out_ptr, n):
 
 
 def test_an_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
-    modules._import_analyses()
-    monkeypatch.setattr(modules, "_ANSWERS", dict(modules._ANSWERS))
-    depth: Analysis[int] = Analysis("work")
+    monkeypatch.setattr(compilations, "_NEEDS", dict(compilations._NEEDS))
 
-    @modules.answers(depth)
-    def loop_depth(opened: modules.OpenedModules) -> int:
+    def loop_depth_of(opened: modules.OpenedModules) -> int:
         return max(len(modules.loops_around(op)) for op in opened.snapshot("ttir").walk())
 
-    made = compiled(nested, "*i32", "i32")
-    assert made.can_answer(depth.name)
-    assert made._found(depth) == 2
+    @compilations.needs("ttir")
+    def loop_depth(self: compilations.Compilation) -> int:
+        return self._kept(loop_depth_of)
+
+    monkeypatch.setattr(compilations.Compilation, "loop_depth", loop_depth, raising=False)
+    made: Any = compiled(nested, "*i32", "i32")
+    assert made.can_answer("loop_depth")
+    assert made.loop_depth() == 2
 
 
 def test_a_target(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,9 +19,9 @@ import kernellab
 from kernellab import errors
 from kernellab.checker.records import Finding
 from kernellab.cli.doctor import Line
+from kernellab.compiler.records import Remark
 from kernellab.compiler.remarks import explained
 from kernellab.errors import Diagnostic, KernelLabError, OutOfBounds, SourcePosition, WaitingProgram
-from kernellab.records.compilations import Remark
 from kernellab.viz.diagnostics import diagnostic_card, diagnostics_card
 from kernellab.viz.kit.view import card_of
 from tests.kernels import forms

@@ -21,8 +21,8 @@ from triton._C.libtriton import linear_layout
 
 import kernellab
 from kernellab.compiler.analyses.conversions import elements_moved
+from kernellab.compiler.compilations import Compilation
 from kernellab.errors import ArgumentError, LayoutError, TargetError
-from kernellab.records import Compilation
 from kernellab.records.layouts import (
     Holder,
     Layout,

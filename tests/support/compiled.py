@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 import kernellab
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import record_passes
 from kernellab.errors import SourcePosition
-from kernellab.records import Compilation, PassRun, StoredText
+from kernellab.records import PassRun, StoredText
 from tests.corpus.loader import compile_entry, entry
 
 

@@ -28,8 +28,8 @@ from types import FrameType
 from typing import Any
 
 import kernellab
+from kernellab.compiler.compilations import Compilation
 from kernellab.errors import ArchiveError, KernelLabError, ProfileError
-from kernellab.records import Compilation
 from tests.corpus.loader import compile_entry, entry
 from tests.support.damages import (
     bytes_damaged,

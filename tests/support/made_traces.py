@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy
 
-from kernellab.tracing.steps import DOCUMENT, FORMAT, VALUES, VERSION
+from kernellab.tracing.steps import DOCUMENT, FORMAT, VALUES
 from kernellab.tracing.values import compressed
 
 
@@ -76,8 +76,8 @@ class MadeTrace:
     def saved(self, file: Path) -> Path:
         """Written to a file, whose path is given back."""
         document = {
-            "format": FORMAT,
-            "version": VERSION,
+            "format": FORMAT.name,
+            "version": FORMAT.version,
             "facts": {
                 "kernel": "k",
                 "grid": [1, 1, 1],

@@ -9,8 +9,8 @@ import json
 from typing import Any
 
 import kernellab
+from kernellab.compiler.compilations import Compilation
 from kernellab.profiling.profiles.nsight import SampledCode
-from kernellab.records import Compilation
 from tests.support.source_files import ROOT
 
 DATA = ROOT / "benchmarks/data"

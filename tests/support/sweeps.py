@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import kernellab
-from kernellab.records import Resources, Target
+from kernellab.compiler.records import Resources
+from kernellab.records import Target
 from kernellab.tuning.records import (
     Candidate,
     Compiled,

@@ -15,9 +15,10 @@ import torch
 
 import kernellab
 from kernellab.checker.records import Findings
+from kernellab.compiler.compilations import Compilation
+from kernellab.compiler.records import Instruction
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.profiles.nsight import SampledCode, launch_pages
-from kernellab.records import Compilation, Instruction
 from tests.kernels import evidenced
 from tests.support.compiled import compiled
 

@@ -17,11 +17,10 @@ from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.checker.records import Finding, Findings
-from kernellab.compiler.compilations import RecordProvider
+from kernellab.compiler.compilations import Compilation, Sources
 from kernellab.errors import ArgumentError, ProfileError, SourcePosition
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.profiles.nsight import SampledCode
-from kernellab.records import Compilation
 from kernellab.records.display import show
 from kernellab.viz.explorer_data import IrSide, MarginNote, MetricData
 from tests.kernels import basic, evidenced
@@ -198,8 +197,8 @@ def test_a_compilation_from_a_file_takes_evidence_too(tmp_path: Path) -> None:
 
 def test_a_record_that_kept_no_lines_has_evidence_of_the_whole_kernel() -> None:
     whole = case.compilation()
-    without_lines = RecordProvider(lambda: whole.resources, None, whole.remarks)
-    bare = dataclasses.replace(whole, provider=without_lines)
+    without_lines = Sources(resources=lambda: whole.resources, remarks=whole.remarks)
+    bare = dataclasses.replace(whole, sources=without_lines)
     view = show(bare, case.checked(), case.counted())
     (side,) = view.data.sides
     assert {note.line for note in side.notes if note.words.startswith("out-of-bounds")} == {0}

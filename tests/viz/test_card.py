@@ -11,7 +11,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
-from kernellab.records import Launch, Resources, Run, Specialization, Target
+from kernellab.compiler.records import Resources
+from kernellab.records import Launch, Run, Specialization, Target
 from kernellab.records.display import HasCard, PrintsAsCard
 from kernellab.viz import registry
 from kernellab.viz.kernels import (

@@ -14,7 +14,7 @@ import triton
 from playwright.sync_api import Browser, Page, expect
 
 import kernellab
-from kernellab.records import Compilation
+from kernellab.compiler.compilations import Compilation
 from kernellab.records.display import show
 from kernellab.viz.explorer_data import IrSide, IrView, TextData
 from kernellab.viz.kit.view import Card, View

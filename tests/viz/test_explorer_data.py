@@ -18,9 +18,10 @@ import kernellab
 from kernellab.compiler.compare import readable
 from kernellab.compiler.machine_code import instructions
 from kernellab.compiler.machine_code.instructions import padding_of
+from kernellab.compiler.records import ControlCodes
 from kernellab.errors import ArgumentError, CompileError, OptionError
 from kernellab.ir.syntax import read_module
-from kernellab.records import ControlCodes, SourceMap
+from kernellab.records import SourceMap
 from kernellab.records.display import show
 from kernellab.viz import explorer_sides
 from kernellab.viz.explorer_data import IrSide, IrView, TextData, lightened

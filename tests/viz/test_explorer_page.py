@@ -13,8 +13,9 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 import kernellab
+from kernellab.compiler.compilations import Compilation
 from kernellab.errors import CompileError
-from kernellab.records import Compilation, Stage, Stages
+from kernellab.records import Stage, Stages
 from kernellab.records.display import show
 from kernellab.viz.kit.view import View
 from tests.kernels import basic, faulty

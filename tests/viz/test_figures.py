@@ -21,8 +21,13 @@ from matplotlib.patches import Rectangle
 from PIL import Image
 from syrupy.assertion import SnapshotAssertion
 
+from kernellab.compiler.analyses.records import (
+    SharedBuffer,
+    SharedMemory,
+    TensorBuffer,
+    TensorMemory,
+)
 from kernellab.errors import ArgumentError, KernelLabError, LayoutError, SourcePosition
-from kernellab.records.analyses import SharedBuffer, SharedMemory, TensorBuffer, TensorMemory
 from kernellab.records.layouts import Layout
 from kernellab.viz.kit import palette
 from kernellab.viz.kit.figure import theme

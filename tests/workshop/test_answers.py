@@ -10,9 +10,9 @@ import torch
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
-from kernellab.common import upcalls
+from kernellab.compiler.compilations import Compilation
 from kernellab.errors import ArgumentError, CompileError, OptionError
-from kernellab.records import Compilation
+from kernellab.viz import registry
 from kernellab.viz.launch_tabs import tabs_for
 from kernellab.workshop import grader
 from tests.workshop import solutions, wrong
@@ -131,7 +131,7 @@ def test_lanes_that_take_turns_at_an_element_are_told_to_combine(
 def test_the_card_of_an_unsafe_answer_leads_to_its_step_and_its_check() -> None:
     answer = kernellab.exercise("add", wrong.add_without_mask)
     assert answer.launch is not None
-    card: Any = upcalls.views().card(answer)
+    card: Any = registry.card(answer)
     table = next(one for one in card.tables if one.title.startswith("out-of-bounds"))
     assert [link.words for link in table.links] == ["step", "IR", "check"]
     assert {table.rows[row][0] for row in table.code} == {"line", "values"}

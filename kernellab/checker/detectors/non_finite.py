@@ -37,7 +37,7 @@ from kernellab.checker.shadow_values import (
     with_program_axis,
 )
 from kernellab.checker.slices import mask_of, placing, stored_value
-from kernellab.common.text import counted
+from kernellab.common.text import counted, element_text
 from kernellab.interpreter.execution.launcher import argument_names
 from kernellab.interpreter.execution.program import (
     EVERYTHING,
@@ -392,10 +392,10 @@ class NanResults(Detector):
             holds = _nan_in(self.run.tensors[name])
             if not holds.any():
                 continue
-            first = ", ".join(map(str, holds.nonzero()[0].tolist()))
+            first = element_text(name, holds.nonzero()[0].tolist())
             note = (
                 f"{name} holds NaN in {int(holds.sum()):,} of its "
-                f"{counted(holds.numel(), 'element')}, the first of which is {name}[{first}]."
+                f"{counted(holds.numel(), 'element')}, the first of which is {first}."
             )
             if not (holds & ~_nan_in(before[name])).any():
                 note += (

@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 from kernellab.checker.checked_run import Access, CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.shadow_memory import PIECE, ListedPart, ShadowArray, Storage, Storages
+from kernellab.common.text import element_text
 from kernellab.errors import SourcePosition
 from kernellab.interpreter.execution.launcher import argument_names
 from kernellab.interpreter.execution.program import (
@@ -418,7 +419,7 @@ class UnwrittenOutput(Detector):
         self.notes = tuple(notes)
 
     def _report(self, name: str, tensor: torch.Tensor, count: int, first: tuple[int, ...]) -> None:
-        which = f"{name}[{', '.join(map(str, first))}]"
+        which = element_text(name, first)
         message = f"no program writes {which}"
         if count > 1:
             size = math.prod(tensor.shape)

@@ -43,7 +43,7 @@ from kernellab.checker.session import (
 )
 from kernellab.checker.shadow_memory import ShadowMemory, Storages
 from kernellab.checker.slices import storages_of
-from kernellab.common.text import number_text, number_texts
+from kernellab.common.text import element_text, number_text, number_texts
 from kernellab.errors import KernelFault, SourcePosition
 from kernellab.interpreter.execution.grid import linear_ids
 from kernellab.interpreter.execution.program import EVERYTHING, memory_effects
@@ -311,8 +311,9 @@ def _harmless(example: AccessPair) -> str:
     place = f" on line {position.line}" if position else ""
     value = "" if store.value is None else f", {number_text(store.value)},"
     return (
-        f"Several programs store the same value{value} to {_element(store)}{place}. Nothing orders "
-        "these stores, and their order does not matter."
+        f"Several programs store the same value{value} to "
+        f"{element_text(store.name, store.index)}{place}. Nothing orders these stores, and their "
+        "order does not matter."
     )
 
 
@@ -347,7 +348,7 @@ def _ordered(example: AccessPair, here: Operation) -> tuple[ElementAccess, Eleme
 
 def _message(run: CheckedRun, example: AccessPair, here: Operation) -> str:
     mine, other = _ordered(example, here)
-    which = _element(mine)
+    which = element_text(mine.name, mine.index)
     if mine.operation is other.operation:
         first, second = _element_accesses(example)
         both = " and ".join(number_texts(first.value, second.value))
@@ -361,7 +362,7 @@ def _message(run: CheckedRun, example: AccessPair, here: Operation) -> str:
     place = f" on line {position.line}" if position else ""
     how = " with an atomic" if other.kind == "update" else ""
     shared = mine.name != other.name
-    what = _element(other) if shared else "it"
+    what = element_text(other.name, other.index) if shared else "it"
     same = f"; {mine.name} and {other.name} share memory, and this is the same element" * shared
     written = "" if mine.value is None else f" = {number_text(mine.value)}"
     value = "" if other.value is None else f" (value {number_text(other.value)})"
@@ -370,11 +371,6 @@ def _message(run: CheckedRun, example: AccessPair, here: Operation) -> str:
         f"{run.program_id(other.program)} {_VERBS[other.kind]} {what}{how}{place}{value}"
         f"{same}; nothing orders the two accesses"
     )
-
-
-def _element(access: ElementAccess) -> str:
-    """Return the element as text: "x_ptr[3, 4]"."""
-    return f"{access.name or 'memory'}[{', '.join(map(str, access.index))}]"
 
 
 def _blame(weak: Sequence[Operation]) -> str:

@@ -17,10 +17,11 @@ from matplotlib.figure import Figure
 
 from kernellab.cli.demo import Case, OutputCheck, check_outputs, small_cases
 from kernellab.common.pandas_import import pandas
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile as compile_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.launch.tile_kernel import run
-from kernellab.records import Compilation, Run
+from kernellab.records import Run
 from kernellab.tracing.launches import trace
 from kernellab.tracing.records import Trace
 from kernellab.viz.explorer import compilation_view

@@ -10,10 +10,15 @@ from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.printer import Printer
 
-from kernellab.compiler.compilations import pass_read
+from kernellab.compiler.analyses.records import (
+    TENSOR_MEMORY_COLUMNS,
+    SharedBuffer,
+    SharedMemory,
+    TensorBuffer,
+    TensorMemory,
+)
 from kernellab.compiler.modules import (
     OpenedModules,
-    answers,
     arguments_toward,
     attribute,
     blocks_of,
@@ -30,14 +35,6 @@ from kernellab.compiler.modules import (
 from kernellab.compiler.targets import has_tensor_memory
 from kernellab.errors import SourcePosition
 from kernellab.ir.types import MemDescType
-from kernellab.records.analyses import (
-    TENSOR_MEMORY_COLUMNS,
-    SharedBuffer,
-    SharedMemory,
-    TensorBuffer,
-    TensorMemory,
-)
-from kernellab.records.compilations import SHARED_MEMORY, TENSOR_MEMORY
 from kernellab.triton_api.analyses import allocated_bytes, tensor_memory_places
 
 # Shared memory of a module after the allocation pass: which bytes each buffer has, which values
@@ -356,10 +353,12 @@ def _end(op: Operation, number: Mapping[Operation, int]) -> int:
     return max(number[inner] for inner in op.walk())
 
 
-@answers(SHARED_MEMORY)
 def shared_memory_of(opened: OpenedModules) -> SharedMemory:
     """The layout of shared memory after the pass that allocates it."""
-    target, allocated = opened.compilation.target, pass_read(opened.compilation, "shared_memory")
+    target, allocated = (
+        opened.compilation.target,
+        opened.compilation.first_pass("allocate_shared_memory"),
+    )
     return shared_memory(
         opened.after(allocated),
         lambda text: opened.query(allocated_bytes, text, target, allocated.arguments),
@@ -472,14 +471,13 @@ def _copies(op: Operation, count: int, module: builtin.ModuleOp) -> str:
     return kernel_text(block, [], module, leave_out=TOTAL)
 
 
-@answers(TENSOR_MEMORY)
 def tensor_memory_of(opened: OpenedModules) -> TensorMemory:
     """The layout of tensor memory after the pass that allocates it; none where there is none."""
     compilation = opened.compilation
     if not has_tensor_memory(compilation.target):
         absence = f"{compilation.target} has no tensor memory: GPUs of compute capability 10 have."
         return TensorMemory((), 0, "", compilation.kernel, absence=absence)
-    allocated = pass_read(compilation, "tensor_memory")
+    allocated = compilation.first_pass("allocate_tensor_memory")
     return tensor_memory(
         opened.after(allocated),
         lambda text: opened.query(tensor_memory_places, text, compilation.target),

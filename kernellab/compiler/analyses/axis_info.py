@@ -12,13 +12,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import builtin
 from xdsl.ir import Block, Operation, SSAValue
 
+from kernellab.compiler.analyses.records import AxisInfo, PointerFacts
 from kernellab.compiler.modules import (
     OpenedModules,
-    answers,
     arguments_toward,
     attribute,
     element_bytes,
@@ -32,9 +33,9 @@ from kernellab.compiler.modules import (
 from kernellab.errors import SourcePosition
 from kernellab.ir.operations import Atomic, PointerAccess, has, trait_of
 from kernellab.ir.types import BlockedEncoding, SliceEncoding, element_type, shape
-from kernellab.records import Compilation
-from kernellab.records.analyses import AxisInfo, PointerFacts
-from kernellab.records.compilations import AXIS_INFO
+
+if TYPE_CHECKING:
+    from kernellab.compiler.compilations import Compilation
 
 _LARGEST = 1 << 62
 """The divisibility of zero."""
@@ -624,7 +625,6 @@ def access_width(line: str) -> int | None:
     return None
 
 
-@answers(AXIS_INFO)
 def axis_info_of(opened: OpenedModules) -> AxisInfo:
     """The accesses to global memory of the finished TTGIR."""
     return axis_info(opened.snapshot("ttgir"), _widths_by_line(opened.compilation), "ttgir")

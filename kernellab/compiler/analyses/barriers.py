@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from xdsl.ir import Block, Operation, Region
 
@@ -17,11 +17,17 @@ from kernellab.compiler.analyses.allocations import (
     unique_names,
     views_of,
 )
-from kernellab.compiler.compilations import pass_read
+from kernellab.compiler.analyses.records import (
+    Access,
+    Barrier,
+    Barriers,
+    Hazard,
+    HazardKind,
+    SharedMemory,
+)
 from kernellab.compiler.modules import (
     KernelPlaces,
     OpenedModules,
-    answers,
     kind,
     numbered,
     position_of,
@@ -31,10 +37,11 @@ from kernellab.compiler.modules import (
 from kernellab.errors import SourcePosition
 from kernellab.ir.operations import DescriptorAccess, PointerAccess, SharedRead, SharedWrite, has
 from kernellab.ir.syntax import read_module
-from kernellab.records import Compilation, PassRun
-from kernellab.records.analyses import Access, Barrier, Barriers, Hazard, HazardKind, SharedMemory
-from kernellab.records.compilations import BARRIERS
+from kernellab.records import PassRun
 from kernellab.triton_api.analyses import with_barriers
+
+if TYPE_CHECKING:
+    from kernellab.compiler.compilations import Compilation
 
 _WHOLE_PROGRAM = frozenset({"ttg.barrier", "gpu.barrier", "ttg.local_barrier"})
 """What a barrier of a whole program is called in TTGIR, over the versions of Triton."""
@@ -341,7 +348,6 @@ def barriers_in(machine_code: str) -> int:
     return len(_NVIDIA_BARRIER.findall(machine_code)) + len(_AMD_BARRIER.findall(machine_code))
 
 
-@answers(BARRIERS)
 def barriers_of(opened: OpenedModules) -> Barriers:
     """The barriers of a program, and what each guards."""
     compilation = opened.compilation
@@ -383,6 +389,6 @@ def _before_membar(compilation: Compilation) -> PassRun | None:
 
 def _around_lowering(compilation: Compilation) -> tuple[PassRun, PassRun]:
     """The last pass before the module becomes LLVM's dialect, and the one that makes it so."""
-    lowering = pass_read(compilation, "barriers")
+    lowering = compilation.first_pass("to_llvmir")
     place = compilation.passes.index(lowering)
     return compilation.passes[place - 1], lowering

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy
 from xdsl.dialects import builtin
@@ -20,9 +21,9 @@ from kernellab.compiler.analyses.layouts import (
     tile_type,
     value_name,
 )
+from kernellab.compiler.analyses.tile_layouts import Conversion, Conversions, Means, Neighbor
 from kernellab.compiler.modules import (
     OpenedModules,
-    answers,
     integer,
     kind,
     lines_of_operations,
@@ -30,14 +31,15 @@ from kernellab.compiler.modules import (
     numbered,
     position_of,
 )
+from kernellab.compiler.records import Instruction
 from kernellab.ir.types import MemDescType
-from kernellab.records import Compilation, Instruction
-from kernellab.records.compilations import CONVERSIONS
 from kernellab.records.layouts import Bases, Layout, Numbers, RegisterLayout
-from kernellab.records.tile_layouts import Conversion, Conversions, Means, Neighbor
 from kernellab.triton_api.analyses import allocated_bytes
 from kernellab.triton_api.layouts import bases_between
 from kernellab.triton_api.targets import TURNS_WARPS_AT_ONCE
+
+if TYPE_CHECKING:
+    from kernellab.compiler.compilations import Compilation
 
 # How many bytes an operation hands from lane to lane: counted in the machine code, or estimated
 # by how Triton lowers it.
@@ -388,7 +390,6 @@ def _neighbors(ops: Iterable[Operation], but: Operation) -> tuple[Neighbor, ...]
     return tuple(dict.fromkeys(neighbors))
 
 
-@answers(CONVERSIONS)
 def conversions_of(opened: OpenedModules, snapshot: str) -> Conversions:
     """Where tiles change their layout, in one module."""
     compilation = opened.compilation

@@ -8,15 +8,16 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.compiler.analyses.axis_info import blocked_run, power_of_two_up_to, vector_widths
+from kernellab.compiler.analyses.tile_layouts import Layouts, TileLayout
 from kernellab.compiler.modules import (
     OpenedModules,
-    answers,
     arguments_toward,
     blocks_of,
     element_bytes,
@@ -32,11 +33,12 @@ from kernellab.ir import tt, ttg
 from kernellab.ir.locations import locate
 from kernellab.ir.operations import Atomic, DotLike, PointerAccess, has, touches_memory
 from kernellab.ir.types import MemDescType, element_type
-from kernellab.records import Compilation, PassRun, Target
-from kernellab.records.compilations import LAYOUTS
+from kernellab.records import PassRun, Target
 from kernellab.records.layouts import Layout, Numbers, RegisterLayout, SharedLayout
-from kernellab.records.tile_layouts import Layouts, TileLayout
 from kernellab.triton_api.layouts import TileType
+
+if TYPE_CHECKING:
+    from kernellab.compiler.compilations import Compilation
 
 # How layouts travel through a module: which values hand theirs on to which, and which operations
 # settle one.
@@ -329,7 +331,6 @@ def _tile(value: SSAValue, op: Operation, number: int, layout: Layout | LayoutEr
     )
 
 
-@answers(LAYOUTS)
 def layouts_of_tiles(opened: OpenedModules, snapshot: str) -> Layouts:
     """The layouts of the tiles of one module."""
     compilation = opened.compilation

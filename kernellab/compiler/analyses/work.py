@@ -11,9 +11,17 @@ from math import prod
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
+from kernellab.compiler.analyses.records import (
+    CallGraph,
+    Function,
+    PipelineStages,
+    ScheduledLoop,
+    ScheduledOperation,
+    Work,
+    WorkItem,
+)
 from kernellab.compiler.modules import (
     OpenedModules,
-    answers,
     attribute,
     functions,
     integer,
@@ -25,16 +33,6 @@ from kernellab.compiler.modules import (
 from kernellab.ir.locations import argument_name, locate
 from kernellab.ir.operations import DotLike, GlobalAccess, global_effect, has, trait_of
 from kernellab.ir.types import PointerType, TensorDescType, bit_width, element_type, shape
-from kernellab.records.analyses import (
-    CallGraph,
-    Function,
-    PipelineStages,
-    ScheduledLoop,
-    ScheduledOperation,
-    Work,
-    WorkItem,
-)
-from kernellab.records.compilations import CALL_GRAPH, PIPELINE_STAGES, WORK
 
 _FLOAT_OPERATIONS = frozenset(
     {
@@ -245,7 +243,6 @@ def format_integer(value: SSAValue) -> str:
     return f"{name} (line {place.line})" if place else name
 
 
-@answers(WORK)
 def work_of(opened: OpenedModules) -> Work:
     """Arithmetic and bytes of one program, counted from the first IR that the record has."""
     return work(opened.snapshot(opened.first_stage), opened.first_stage)
@@ -276,7 +273,6 @@ def _is_true(op: Operation, name: str) -> bool:
     return isinstance(value, builtin.IntegerAttr) and value.value.data != 0
 
 
-@answers(CALL_GRAPH)
 def call_graph_of(opened: OpenedModules) -> CallGraph:
     """The functions left after inlining, and who calls whom."""
     return call_graph(opened.snapshot(opened.first_stage), opened.first_stage)
@@ -313,7 +309,6 @@ def _loop_of(op: Operation) -> Operation | None:
     return current
 
 
-@answers(PIPELINE_STAGES)
 def pipeline_stages_of(opened: OpenedModules) -> PipelineStages:
     """The schedule of each software-pipelined loop."""
     scheduled = [run for run in opened.compilation.passes if "schedule_loops" in run.name]

@@ -11,13 +11,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernellab import triton_api
 from kernellab.common.data_files import read_data_file
 from kernellab.common.system import temporary_folder
 from kernellab.compiler.machine_code.cubin import Section, sections
+from kernellab.compiler.records import ControlCodes, Instruction
 from kernellab.errors import CompileError, MachineError, NotRecorded
-from kernellab.records import Compilation, ControlCodes, Instruction, SourceMap
+from kernellab.records import SourceMap
+
+if TYPE_CHECKING:
+    from kernellab.compiler.compilations import Compilation
 
 # NVIDIA's machine code as text, and the matrix instructions in machine code of both vendors.
 

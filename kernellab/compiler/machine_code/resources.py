@@ -10,16 +10,20 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernellab import triton_api
 from kernellab.common.text import joined_sizes
 from kernellab.compiler.machine_code.cubin import barrier_count
 from kernellab.compiler.machine_code.instructions import run_on_cubin
+from kernellab.compiler.records import Occupancy, Resources
 from kernellab.compiler.source_map import module_frames
 from kernellab.compiler.targets import shared_limit
 from kernellab.errors import CompileError, TargetError
-from kernellab.records import Compilation, Occupancy, PassRun, Resources, Target
+from kernellab.records import PassRun, Target
+
+if TYPE_CHECKING:
+    from kernellab.compiler.compilations import Compilation
 
 SPILLS = re.compile(r"(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads")
 """How `ptxas -v` says what a function spills."""

@@ -16,6 +16,7 @@ from kernellab.common.arguments import parameters_first
 from kernellab.common.system import OutOfTime, limited
 from kernellab.common.text import shown
 from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.kernels import parameter_names
 from kernellab.compiler.pipeline import compile_kept
 from kernellab.errors import ArgumentError, KernelLabError, OptionError
@@ -42,7 +43,7 @@ from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import TIME, ProfiledKernel
 from kernellab.profiling.profiles.session import ProfileSession
 from kernellab.profiling.profiles.trees import totals_of
-from kernellab.records import BoundLaunch, Compilation, Target
+from kernellab.records import BoundLaunch, Target
 
 T = TypeVar("T")
 

@@ -8,21 +8,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
-from typing import cast
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from kernellab.compiler.analyses.layouts import layouts_by_type
+from kernellab.compiler.analyses.records import PointerFacts
+from kernellab.compiler.analyses.tile_layouts import Conversion
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.gpus import Gpu
 from kernellab.compiler.modules import (
-    CompilerAnalyst,
     OpenedModules,
     kind,
     loops_around,
     position_of,
     users_line,
 )
+from kernellab.compiler.records import Occupancy, Resources
 from kernellab.compiler.source_map import module_frames
 from kernellab.errors import KernelLabError, SourcePosition
 from kernellab.ir.operations import DotLike, Elementwise, has, in_region_of_elements
@@ -46,10 +48,7 @@ from kernellab.profiling.diagnosis.traffic import (
 )
 from kernellab.profiling.estimates.estimate import Estimate
 from kernellab.profiling.estimates.model import gpu_of
-from kernellab.records import Compilation, Occupancy, Resources
-from kernellab.records.analyses import PointerFacts
 from kernellab.records.layouts import RegisterLayout
-from kernellab.records.tile_layouts import Conversion
 
 ASSUMED_TURNS = 16
 """Iterations of a loop whose length is unknown."""
@@ -113,8 +112,7 @@ class Evidence:
     @cached_property
     def opened(self) -> OpenedModules:
         """The compilation's modules."""
-        provider = self.compilation.provider
-        return cast("CompilerAnalyst", provider.make_analyst(self.compilation)).opened
+        return OpenedModules(self.compilation)
 
     @cached_property
     def module(self) -> builtin.ModuleOp:

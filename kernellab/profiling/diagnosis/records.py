@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernellab.common.text import counted
+from kernellab.common.text import counted, joined_sizes
+from kernellab.compiler.compilations import Compilation
 from kernellab.errors import Diagnostic
 from kernellab.profiling.estimates.estimate import Estimate
-from kernellab.records import BoundLaunch, Compilation
+from kernellab.records import BoundLaunch
 from kernellab.records.display import HasCard, RowSequence, data_frame
 
 SEVERE = 0.15
@@ -91,7 +92,7 @@ class Diagnosis(HasCard, RowSequence[CostFinding]):
 
     def __str__(self) -> str:
         """A title, then each finding in full."""
-        where = "" if self.grid is None else f", grid {'x'.join(map(str, self.grid))}"
+        where = "" if self.grid is None else f", grid {joined_sizes(self.grid)}"
         title = f"{self.kernel} for {self.target}{where}: {counted(len(self), 'finding')}"
         return "\n\n".join([title, *map(str, self.findings), *self.notes])
 

@@ -17,10 +17,12 @@ from xdsl.ir import Block, Operation
 
 from kernellab.common.containers import sparse_zeros
 from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.gpus import usual_gpu
 from kernellab.compiler.machine_code.instructions import padding_of
 from kernellab.compiler.modules import kind, pointers_of, underlying_argument
 from kernellab.compiler.passes import LoweredText
+from kernellab.compiler.records import Instruction
 from kernellab.interpreter import numerics
 from kernellab.interpreter.codegen.emitter import emit_entry_events
 from kernellab.interpreter.execution.launcher import launch_sampled
@@ -54,7 +56,6 @@ from kernellab.profiling.estimates.instructions import (
     pipe_of,
     product_of,
 )
-from kernellab.records import Compilation, Instruction
 
 # A few programs of a launch, run on the interpreter: what their accesses cost, and how often
 # they come to each part of the TTGIR. The arguments stay as they are.

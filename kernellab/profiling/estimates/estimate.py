@@ -11,8 +11,9 @@ from typing import Any
 import torch
 
 from kernellab.common.arguments import check_duration
-from kernellab.common.text import joined_sizes
+from kernellab.common.text import joined_sizes, time_text
 from kernellab.compiler.binding import BoundCall, bind
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.gpus import GPUS, Gpu
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.errors import ArgumentError, MissingArguments, NotRecorded
@@ -27,7 +28,6 @@ from kernellab.profiling.estimates.model import (
     estimated_gpu,
     notes_on,
 )
-from kernellab.records import Compilation
 from kernellab.records.display import HasCard, data_frame, plot
 
 # What a launch takes, as plain facts: an estimate of its time, and its place under the roofs of
@@ -82,10 +82,10 @@ class Estimate(HasCard):
     def bound(self) -> str:
         """Which part bounds the launch, and the bound, in words."""
         most = max(self.parts, key=lambda part: part.at_least)
-        words = f"{self.limiting.name}, busy for about {self.limiting.microseconds:.3g} us"
+        words = f"{self.limiting.name}, busy for about {time_text(self.limiting.microseconds)}"
         if not most.at_least:
             return words
-        return f"{words}; no launch is faster than {most.at_least:.3g} us ({most.name})"
+        return f"{words}; no launch is faster than {time_text(most.at_least)} ({most.name})"
 
     @property
     def accuracy(self) -> str:
@@ -101,11 +101,11 @@ class Estimate(HasCard):
     def __str__(self) -> str:
         lines = [
             f"{self.kernel} on {self.gpu}, grid {joined_sizes(self.grid)}: about "
-            f"{self.microseconds:.3g} us",
+            f"{time_text(self.microseconds)}",
             f"  {self.accuracy}",
             f"  bound by {self.bound}",
             *(
-                f"  {part.name}: {part.microseconds:.3g} us ({part.counted})"
+                f"  {part.name}: {time_text(part.microseconds)} ({part.counted})"
                 for part in self.parts
                 if part.microseconds >= 0.05 * self.limiting.microseconds
             ),
@@ -192,17 +192,18 @@ class Roofline(HasCard):
             f"{self.kernel} on {self.gpu}, grid {joined_sizes(self.grid)}",
             *(
                 f"  {operation.name}: {operation.amount:,.0f} operations, "
-                f"at least {operation.microseconds:.3g} us"
+                f"at least {time_text(operation.microseconds)}"
                 for operation in self.operations
             ),
             *(
-                f"  {level.name}: {level.amount:,.0f} bytes, at least {level.microseconds:.3g} us, "
+                f"  {level.name}: {level.amount:,.0f} bytes, at least "
+                f"{time_text(level.microseconds)}, "
                 f"{self.intensity[level.name]:.3g} operations a byte"
                 for level in self.memory
                 if level.amount
             ),
             (
-                f"  {self.microseconds:.3g} us ({self.time_from}): {self.rate:.3g} TFLOP/s, "
+                f"  {time_text(self.microseconds)} ({self.time_from}): {self.rate:.3g} TFLOP/s, "
                 f"{self.reached:.0%} of what {self.highest.name} allows"
             ),
             *(f"  {note}" for note in self.notes),
@@ -391,7 +392,7 @@ def _counted(
     gpu: str | None,
 ) -> _Counted:
     chosen = estimated_gpu(compilation.target, gpu)
-    kernel = compilation.provider.kernel
+    kernel = compilation.sources.kernel
     if kernel is None:
         raise NotRecorded(
             "An estimate runs a few programs of the kernel, and the record of "
@@ -410,7 +411,9 @@ def _with_lines(compilation: Compilation, kernel: Any) -> Compilation:
     """A compilation whose machine code names lines of its TTGIR: this one, or the same again."""
     if ("ttgir", "sass") in compilation.source_map.links:
         return compilation
-    call = BoundCall(compilation.specialization, {}, compilation.provider.options)
+    made_for = compilation.sources.call
+    assert made_for is not None, "the kernel is at hand"
+    call = BoundCall(compilation.specialization, {}, made_for.options)
     return compile_bound(kernel, call, compilation.target, ttgir_lines=True)
 
 

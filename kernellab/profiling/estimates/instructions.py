@@ -15,8 +15,8 @@ from xdsl.ir import Block, Operation
 
 from kernellab.compiler.machine_code.instructions import category_of
 from kernellab.compiler.modules import kind, loops_around, parents
+from kernellab.compiler.records import Instruction
 from kernellab.ir.operations import DotLike, has
-from kernellab.records import Instruction
 
 # Which unit of an NVIDIA multiprocessor executes an instruction, and how much of a matmul one
 # instruction is.

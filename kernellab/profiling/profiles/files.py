@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import math
 import re
-import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -24,13 +22,11 @@ from kernellab.common.saved_files import (
     RecordReader,
     SavedData,
     SchemaError,
-    check_version,
-    gunzipped,
     json_in,
+    reading,
     text_in,
 )
-from kernellab.errors import ArchiveError
-from kernellab.profiling.profiles.profile import COLUMNS, FORMAT, VERSION, Profile
+from kernellab.profiling.profiles.profile import COLUMNS, FORMAT, Profile
 from kernellab.profiling.profiles.records import (
     COUNT,
     PROTON,
@@ -66,7 +62,7 @@ def chrome_in(content: bytes, measured_by: str) -> Profile:
 
     Raises:
         BadFile: they are not JSON, or larger than any trace.
-        Misfit: they are not a trace.
+        SchemaError: they are not a trace.
     """
     document = json_in(text_in(content), len(content))
     given = document.get("traceEvents") if isinstance(document, dict) else document
@@ -183,7 +179,7 @@ def hatchet_in(content: bytes, measured_by: str) -> Profile:
 
     Raises:
         BadFile: they are not JSON, or larger than any profile.
-        Misfit: they are not a profile.
+        SchemaError: they are not a profile.
     """
     document = json_in(text_in(content), len(content))
     trees = document if isinstance(document, list) else []
@@ -309,17 +305,6 @@ def _lines(root: Scope) -> list[ProfiledLine]:
 
 _READER = RecordReader()
 
-_BEGINNING = 512
-"""Bytes of a file that say what it is."""
-
-
-def _is_own(content: bytes) -> bool:
-    try:
-        start = zlib.decompressobj(wbits=31).decompress(content[:_BEGINNING], _BEGINNING)
-    except zlib.error:
-        return False
-    return start.startswith(json.dumps({"format": FORMAT})[:-1].encode())
-
 
 def profile_in(content: bytes, file: Path) -> Profile | None:
     """Return the profile that the bytes of a file hold, whoever wrote it; None if they hold none.
@@ -327,26 +312,15 @@ def profile_in(content: bytes, file: Path) -> Profile | None:
     Raises:
         ArchiveError: it is damaged, or of another version.
     """
-    try:
-        if _is_own(content):
-            return _own(content, file)
+    name = str(file)
+    with reading(name):
+        if FORMAT.begins(content):
+            return _profile(FORMAT.unpacked(content, name)["profile"])
         if is_hatchet(content):
             return replace(hatchet_in(content, PROTON), name=file.name)
         if is_chrome(content):
             return replace(chrome_in(content, "a trace in Chrome's form"), name=file.name)
-    except BadFile as error:
-        raise ArchiveError(f"{str(file)!r} {error}.") from error
-    except SchemaError as error:
-        raise ArchiveError(f"{str(file)!r} is not a complete profile: {error}.") from error
     return None
-
-
-def _own(content: bytes, file: Path) -> Profile:
-    plain = json_in(text_in(gunzipped(content)), len(content))
-    data = SavedData(plain)
-    data["version"]
-    check_version(str(file), plain, VERSION)
-    return _profile(data["profile"])
 
 
 def _profile(data: SavedData) -> Profile:
@@ -372,7 +346,7 @@ def tree_of(flat: list[tuple[Scope, int | None]], data: SavedData) -> Scope:
     """The tree of scopes of which each names the place of the one that it is in: one before it.
 
     Raises:
-        Misfit: they are not a tree, or the tree is too deep.
+        SchemaError: they are not a tree, or the tree is too deep.
     """
     if not flat or flat[0][1] is not None:
         raise data.misfit("a list that begins with the root")

@@ -13,15 +13,17 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from kernellab import triton_api
 from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.machine_code.resources import has_limits, occupancy, resource_reader
 from kernellab.compiler.pipeline import compile_bound
+from kernellab.compiler.records import Resources
 from kernellab.errors import UnsupportedOperation
 from kernellab.ir import mlir, tt, ttg
 from kernellab.ir.locations import locate
 from kernellab.ir.operations import operation_name
 from kernellab.ir.syntax import read_module, write_module
 from kernellab.ir.ttg import RecordOp
-from kernellab.records import Compilation, Resources, Target
+from kernellab.records import Target
 from kernellab.triton_api.proton import ReadingMemory, compile_marked
 
 # What an operation of TTGIR is in a profile: a load, a wait, arithmetic, or next to nothing.

@@ -20,8 +20,9 @@ from typing import Any, TypeVar
 
 from kernellab.common.saved_files import file_bytes, saved_path, why_unreadable
 from kernellab.common.text import counted, joined_sizes, shown
+from kernellab.compiler.compilations import Compilation
+from kernellab.compiler.records import Instruction
 from kernellab.errors import ArgumentError, NotRecorded, ProfileError, suggestion
-from kernellab.records import Compilation, Instruction
 from kernellab.records.display import HasCard, data_frame
 
 # A profile of one launch, as plain facts: what Nsight Compute sampled and counted of each

@@ -22,6 +22,7 @@ import triton
 
 from kernellab.common.arguments import check_duration, listed
 from kernellab.compiler.binding import BoundCall
+from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.errors import OptionError, ProfileError, TargetError
 from kernellab.interpreter.memory.address_space import memory_behind
@@ -29,7 +30,7 @@ from kernellab.launch.preparation import EntryPoint, prepare_bound, takes_launch
 from kernellab.profiling.estimates.counts import LaunchCounts, count, with_memory
 from kernellab.profiling.estimates.model import CALIBRATION, Model, estimated_gpu
 from kernellab.profiling.profiles.nsight import Counter, Counters, SampledCode, launch_pages
-from kernellab.records import BoundLaunch, Compilation, Target
+from kernellab.records import BoundLaunch, Target
 from kernellab.triton_api.kernel_contents import pack, unpack
 
 # `kernellab.counters`: what Nsight Compute counts of a launch, and what is predicted with no

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import gzip
 import json
 import math
 import os
@@ -16,7 +15,12 @@ from typing import Any
 
 import numpy
 
-from kernellab.common.saved_files import kernellab_version, save_whole, saved_path
+from kernellab.common.saved_files import (
+    Format,
+    kernellab_version,
+    save_whole,
+    saved_path,
+)
 from kernellab.common.text import visible
 from kernellab.errors import ArchiveError, ArgumentError
 from kernellab.profiling.profiles import trees
@@ -37,8 +41,7 @@ from kernellab.records.display import PrintsAsCard, described, frame_of, plot, s
 # Profiles to files: all of one in our own form, its tree in Proton's and in speedscope's.
 
 
-FORMAT = "kernellab.profile"
-VERSION = 1
+FORMAT = Format("kernellab.profile", "profile")
 
 COLUMNS = ("program", "warp", "scope", "start", "end")
 """Of events, each as base64 of its little-endian integers of 64 bits."""
@@ -57,13 +60,7 @@ def save(record: ProfileRecord, path: str | os.PathLike[str]) -> Path:
 
 
 def _whole(record: ProfileRecord) -> bytes:
-    data = {
-        "format": FORMAT,
-        "version": VERSION,
-        "kernellab": kernellab_version(),
-        "profile": plain(record),
-    }
-    return gzip.compress(json.dumps(data).encode(), mtime=0)
+    return FORMAT.packed(profile=plain(record))
 
 
 def plain(record: ProfileRecord) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from kernellab.common import processes, upcalls
+from kernellab.common import processes
 from kernellab.common.arguments import at_most, check_flags, is_whole
 from kernellab.common.text import shown
 from kernellab.errors import LayoutError, WorkerError, WorkerLost, nearest
@@ -499,11 +499,14 @@ class MadeByHand:
 
 # Asking for a layout made by hand
 
+_MAKE = "kernellab.compiler.layout_parsing:make"
+"""The function that the worker process calls: only Triton knows layouts, and it aborts on some."""
+
 
 @cache
 def _ask(encoding: str, shape: Shape, target: str | None) -> Layout:
     try:
-        made: Layout = processes.call(upcalls.HAND_MADE_LAYOUTS, encoding, shape, target)
+        made: Layout = processes.call(_MAKE, encoding, shape, target)
     except WorkerError as death:
         if not death.died or isinstance(death, WorkerLost):
             raise

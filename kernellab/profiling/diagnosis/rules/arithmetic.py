@@ -7,6 +7,7 @@ from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
+from kernellab.common.text import counted, joined_sizes
 from kernellab.compiler.modules import integer, kind, parents, position_of
 from kernellab.ir.tt import INPUT_PRECISIONS
 from kernellab.ir.types import bit_width, element_type, shape
@@ -119,8 +120,7 @@ def float_division(evidence: Evidence) -> Iterator[CostFinding]:
         return
     yield finding(
         "float-division",
-        f"{count} division{'' if count == 1 else 's'} of tiles in a loop by what stays the same "
-        "there",
+        f"{counted(count, 'division')} of tiles in a loop by what stays the same there",
         _saved(evidence, slots),
         position_of(worst),
         "Take the reciprocal once, in front of the loop, and multiply.",
@@ -267,7 +267,7 @@ def sum_of_products(evidence: Evidence) -> Iterator[CostFinding]:
             position_of(op),
             "Write it as tl.dot(a, b), which runs on tensor cores, with tiles of at least 16 along "
             "M, N and K.",
-            {"tile": "x".join(map(str, shape(source.type))), "issue slots": round(slots)},
+            {"tile": joined_sizes(shape(source.type)), "issue slots": round(slots)},
             "the TTGIR",
         )
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
-from kernellab.common.text import counted
+from kernellab.common.text import counted, joined_sizes
+from kernellab.compiler.analyses.tile_layouts import Conversion
 from kernellab.compiler.modules import kind
 from kernellab.ir.operations import DotLike, has
 from kernellab.profiling.diagnosis import cost_model
@@ -15,7 +16,6 @@ from kernellab.profiling.diagnosis.evidence import Evidence, Loop
 from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
 from kernellab.profiling.diagnosis.traffic import Traffic
-from kernellab.records.tile_layouts import Conversion
 
 # Loops that wait for their loads: not pipelined, with too few stages, or with little to load
 # each time; and loads that belong in front of the loop.
@@ -245,7 +245,7 @@ def conversion_in_loop(evidence: Evidence) -> Iterator[CostFinding]:
         }
         yield finding(
             "conversion-in-loop",
-            f"{conversion.name or 'a tile'} ({'x'.join(map(str, conversion.shape))} of "
+            f"{conversion.name or 'a tile'} ({joined_sizes(conversion.shape)} of "
             f"{conversion.element}) changes its layout"
             f" through shared memory in the loop: {conversion.shared_bytes:,} bytes, "
             f"{round(times):,} times a program",
@@ -284,7 +284,7 @@ def reduction_across_warps(evidence: Evidence) -> Iterator[CostFinding]:
             "Combine tiles elementwise in the loop (acc += x, tl.maximum(acc, x)) and reduce once "
             "behind it; or fewer num_warps, so that one warp holds what is reduced.",
             {
-                "tile": "x".join(map(str, conversion.shape)),
+                "tile": joined_sizes(conversion.shape),
                 "times": round(times),
                 "num_warps": evidence.warps,
                 "bytes each time": conversion.shared_bytes,

@@ -9,6 +9,7 @@ from math import prod
 from xdsl.dialects import builtin
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
+from kernellab.common.text import joined_sizes
 from kernellab.compiler.modules import attribute, kind, pointers_of
 from kernellab.ir.locations import argument_name
 from kernellab.ir.operations import GlobalAccess, SharedWrite, global_effect, has, trait_of
@@ -319,7 +320,7 @@ def repeated_loads(evidence: Evidence) -> Iterator[CostFinding]:
         {
             "programs an element": round(worst.repeats),
             "bytes": round(moved),
-            "tile": "x".join(map(str, worst.shape)),
+            "tile": joined_sizes(worst.shape),
         },
         worst.source,
     )

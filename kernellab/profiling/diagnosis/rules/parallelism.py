@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from kernellab.common.text import counted, time_text
 from kernellab.compiler.modules import position_of
 from kernellab.compiler.targets import has_copy_engine, has_tensor_memory
 from kernellab.errors import SourcePosition
@@ -34,7 +35,7 @@ def few_programs(evidence: Evidence) -> Iterator[CostFinding]:
     cost = evidence.costs.saved_dividing(sms / programs)
     yield finding(
         "few-programs",
-        f"{programs:,} program{'' if programs == 1 else 's'} on {sms} multiprocessors: "
+        f"{counted(programs, 'program')} on {sms} multiprocessors: "
         f"{1 - programs / sms:.0%} of the GPU has nothing to do",
         cost,
         _line(evidence),
@@ -270,7 +271,7 @@ def low_occupancy(evidence: Evidence) -> Iterator[CostFinding]:
         yield finding(
             "too-many-stages",
             f"num_stages={evidence.stages} takes {resources.shared_bytes:,} bytes of shared "
-            f"memory: {now.blocks} program{'' if now.blocks == 1 else 's'} of {evidence.warps} "
+            f"memory: {counted(now.blocks, 'program')} of {evidence.warps} "
             f"warps fit on a multiprocessor, with {_FEW_STAGES} stages {blocks}",
             cost,
             next((loop.position for loop in evidence.loops.values()), None),
@@ -354,8 +355,8 @@ def launch_bound(evidence: Evidence) -> Iterator[CostFinding]:
         return
     yield finding(
         "launch-bound",
-        f"a launch takes about {costs.launch:.2g} us whatever it does, and this one has work for "
-        f"{costs.microseconds - costs.launch:.2g} us",
+        f"a launch takes about {time_text(costs.launch, 2)} whatever it does, and this one has "
+        f"work for {time_text(costs.microseconds - costs.launch, 2)}",
         share,
         None,
         "Do more in one launch: fuse it with its neighbors, or launch once for a whole batch; "
@@ -382,7 +383,7 @@ def bound(evidence: Evidence) -> Iterator[CostFinding]:
     roof = max(costs.parts["DRAM"], costs.parts["tensor cores"], costs.launch)
     yield finding(
         kind,
-        f"what takes longest is {words}: {longest:.3g} us of {costs.microseconds:.3g}",
+        f"what takes longest is {words}: {time_text(longest)} of {time_text(costs.microseconds)}",
         0.0,
         None,
         "",

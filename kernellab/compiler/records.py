@@ -1,0 +1,215 @@
+"""What is read from a kernel's machine code, and what the compiler says about the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from kernellab.common.saved_files import Size
+from kernellab.errors import Diagnostic, SourcePosition
+from kernellab.records.display import HasCard
+from kernellab.records.stages import Chain
+
+# What is read from the machine code: what a program takes, how many fit, and the instructions.
+
+
+@dataclass(frozen=True)
+class Resources(HasCard):
+    """What one program of the compiled kernel takes, read from the binary."""
+
+    registers: Size
+    """Registers per thread (AMD: vector registers)."""
+    spills: Size
+    """Bytes that a thread stores to local memory because its registers do not suffice, each store
+    counted once, as `ptxas -v` says. Where no one can say (AMD where anything is spilled, records
+    of earlier versions): the whole stack."""
+    shared_bytes: Size
+    """Shared memory per program, in bytes (AMD: LDS), what a launch asks for included."""
+    stack_bytes: Size
+    """Stack per thread in local memory, in bytes:
+    spilled registers, local arrays, arguments of calls such as a print's."""
+    static_shared_bytes: Size = 0
+    """The part of the shared memory that is fixed in the binary;
+    the rest is asked for at each launch."""
+    barriers: Size = 0
+    """Named barriers of the SM that one program takes (NVIDIA)."""
+    tensor_memory_columns: Size = 0
+    """Columns of tensor memory that one program takes (Blackwell)."""
+    scalar_registers: Size = 0
+    """Scalar registers per wave (AMD)."""
+    spill_loads: Size = 0
+    """Bytes that a thread loads back of what it spilled, each load counted once (NVIDIA)."""
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """How many programs are on one multiprocessor at once (AMD:
+    compute unit, or workgroup processor of RDNA).
+    """
+
+    blocks: int
+    """Programs at once."""
+    warps: int
+    """Their warps (AMD: waves)."""
+    most_warps: int
+    """As many warps as the multiprocessor holds."""
+    limits: Mapping[str, int]
+    """Resource -> how many programs it alone would allow."""
+    limited_by: tuple[str, ...]
+    """The resources that allow the fewest."""
+
+    @property
+    def fraction(self) -> float:
+        """Warps over the most possible: 0 to 1."""
+        return self.warps / self.most_warps
+
+
+@dataclass(frozen=True)
+class ControlCodes:
+    """What an NVIDIA instruction contains for the warp scheduler;
+    `compiler/machine_code/instructions.py` says where the bits are.
+    """
+
+    stall_cycles: int
+    """Cycles until the warp's next instruction may issue: 0 to 15."""
+    yields: bool
+    """A hint to take another warp next."""
+    write_barrier: int | None
+    """The scoreboard (0 to 5) that is set until the result is there;
+    None where nothing waits for it."""
+    read_barrier: int | None
+    """The scoreboard that is set until the operands have been read,
+    so that their registers may be written again."""
+    waits_for: tuple[int, ...]
+    """The scoreboards that must be clear before this instruction issues."""
+    reuse: tuple[int, ...]
+    """The register operands (0 to 3, by their slots in the encoding)
+    kept for the next instruction's same slot."""
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction of the machine code."""
+
+    address: int
+    """Bytes from the beginning of the function's section;
+    for AMD, whose text has no addresses, -1."""
+    line: int
+    """Its line in the text of the stage: "sass", or "amdgcn"."""
+    function: str
+    """The function that it belongs to: the kernel, or one that it calls."""
+    predicate: str
+    """ "@P0", "@!P0", "@UP0", or "" where it always runs."""
+    opcode: str
+    """With its modifiers: "LDG.E.128", "v_mfma_f32_32x32x8_f16"."""
+    operands: tuple[str, ...]
+    category: str
+    """The class of the opcode, one of those in compiler/machine_code/opcodes.toml:
+    "global load", "matrix", "barrier", ..."""
+    width: int | None
+    """Bytes that each thread moves, for an access to memory whose opcode says it."""
+    control: ControlCodes | None
+    """None for AMD."""
+    reads: tuple[str, ...]
+    """Registers and predicates that it reads, in order: "R4", "UR5", "P0" (NVIDIA)."""
+    writes: tuple[str, ...]
+    """Registers and predicates that it writes (NVIDIA)."""
+    chains: tuple[Chain, ...]
+    """Where it comes from, with the calls that were inlined;
+    () for what the compiler made up itself."""
+    ttgir_line: int | None
+    """The line of the TTGIR text that it was made from, where the compilation kept that."""
+
+    @property
+    def source(self) -> SourcePosition | None:
+        """The innermost line that it comes from."""
+        return self.chains[0][0] if self.chains else None
+
+    def __str__(self) -> str:
+        words = [self.predicate, self.opcode, ", ".join(self.operands)]
+        return " ".join(word for word in words if word)
+
+
+@dataclass(frozen=True)
+class SpillSite:
+    """An instruction that moves a spilled register, or an element of a local array,
+    to or from local memory.
+    """
+
+    line: int
+    """In the text of the machine code."""
+    kind: Literal["store", "load"]
+    bytes: int
+    """Per thread, each time it runs."""
+    chain: Chain
+    """Where it comes from, innermost line first; () where the compiler does not say."""
+
+
+def spill_sites_of(instructions: Iterable[Instruction]) -> tuple[SpillSite, ...]:
+    """The instructions that access local memory: spilled registers, and arrays that no register
+    can hold.
+    """
+    sites = []
+    for instruction in instructions:
+        if instruction.category in ("local load", "local store") and instruction.width is not None:
+            kind: Literal["load", "store"] = (
+                "load" if instruction.category == "local load" else "store"
+            )
+            sites.append(
+                SpillSite(
+                    instruction.line,
+                    kind,
+                    instruction.width,
+                    instruction.chains[0] if instruction.chains else (),
+                )
+            )
+    return tuple(sites)
+
+
+# Remarks of the compiler about a kernel that it compiles.
+
+
+RemarkOrigin = Literal["mlir", "ptxas", "triton"]
+"""Who said it: a pass of MLIR's, the PTX assembler, or Triton's Python code."""
+
+
+@dataclass(frozen=True)
+class Remark(HasCard, Diagnostic):
+    """A remark of the compiler about a kernel that it compiles.
+
+    `kind` is who said it, a `RemarkOrigin`; `what` the compiler's words; `why` the same in plain
+    words, "" where the compiler's are not known; `position` the kernel's line.
+    """
+
+    @property
+    def origin(self) -> str:
+        """Who said it."""
+        return self.kind
+
+    @property
+    def span(self) -> SourcePosition | None:
+        """The kernel's line that it speaks of; None where it speaks of the whole kernel."""
+        return self.position
+
+    @property
+    def meaning(self) -> str:
+        """The compiler's words in plain ones; "" where they are not known."""
+        return self.why
+
+    @property
+    def headline(self) -> str:
+        """The plain words where there are some."""
+        return self.why or self.what
+
+    @property
+    def source(self) -> str:
+        """Who said it, and what, where `meaning` says it in other words:
+        "mlir: vectorization fails vec = 1 ...".
+        """
+        return f"{self.origin}: {self.what}" if self.why else self.origin
+
+    def __str__(self) -> str:
+        where = f"{self.position}: " if self.position else ""
+        advice = f" Try: {self.advice}" if self.advice else ""
+        return f"{where}{self.severity}: {self.headline}{advice} [{self.source}]"

@@ -1,0 +1,208 @@
+"""What comes of repeating a call under torch.compile: where eager torch and the compiled call
+part, and what optimizations are worth (times on a GPU; counts without some of them).
+
+Every class here is data that a worker process sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kernellab.common.text import index_text
+from kernellab.errors import SourcePosition
+from kernellab.records.display import PrintsAsCard, column_names, data_frame
+from kernellab.records.graphs import KernelCode
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A node whose value is not eager's, given eager's values for what it is computed from.
+
+    Attributes:
+        level: "fx": ATen operations give another value than the operation of the FX graph does;
+            "passes": the graph after Inductor's passes gives another than before; "kernel": the
+            generated code gives another than that graph.
+        direction: of the graph: "forward", "backward" or "inference".
+        number: of the Dynamo graph, from 0.
+        node: the FX node; at the other levels, that of the post-grad graph.
+        is_gradient: whether the gradient of the node's value is meant, not the value.
+        target: what the node calls.
+        aten: the node of the ATen or post-grad graph that has the value.
+        kernel: the kernel that computes it; "" where none is known to.
+        line: of the kernel's source, from 1, that stores it; None where none is known to.
+        line_text: that line.
+        position: the line of the model.
+        dtype: "float32".
+        index: the first element that is too far off.
+        actual, right: that element, compiled and eager.
+        distance: the largest of all elements.
+        allowed: the largest that rounding explains.
+        wrong, size: how many elements are too far off, of how many.
+    """
+
+    level: str
+    direction: str
+    number: int
+    node: str
+    is_gradient: bool
+    target: str
+    aten: str
+    kernel: str
+    line: int | None
+    line_text: str
+    position: SourcePosition | None
+    dtype: str
+    index: tuple[int, ...]
+    actual: float
+    right: float
+    distance: float
+    allowed: float
+    wrong: int
+    size: int
+
+    def __str__(self) -> str:
+        whose = "the gradient of " if self.is_gradient else ""
+        where = f" ({self.position})" if self.position is not None else ""
+        words = (
+            f"{whose}{self.node}, {self.target}, of the {self.direction} graph {self.number}{where}"
+            f": {index_text(self.index) or 'it'} is {self.actual:.6g}, and eager's "
+            f"{self.right:.6g}; "
+            f"{self.wrong:,} of {self.size:,} elements are off, by {self.distance:.3g} at most, "
+            f"where rounding explains {self.allowed:.2g}"
+        )
+        if self.kernel:
+            line = f", line {self.line}: {self.line_text.strip()}" if self.line else ""
+            words += f"; computed in {self.kernel}{line}"
+        return words
+
+
+@dataclass(frozen=True)
+class ComparedGraph:
+    """How much of one graph was compared.
+
+    Attributes:
+        direction, number: of the graph.
+        fx: values and gradients of FX nodes that were found in its ATen graph and compared.
+        passes: nodes of the post-grad graph that the ATen graph has too.
+        buffers: what the generated code computed and a node of the post-grad graph is known for.
+        obstacle: why it was not compared to its end; "" where it was.
+    """
+
+    direction: str
+    number: int
+    fx: int
+    passes: int
+    buffers: int
+    obstacle: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class WrongLaunch:
+    """The launch of the first kernel that gave a wrong value, as it was called.
+
+    Attributes:
+        kernel: its code, as it ran.
+        arguments: before the launch.
+        expected: right results by parameter.
+    """
+
+    kernel: KernelCode
+    arguments: tuple[Any, ...]
+    expected: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ModeTime:
+    """How long a call takes one way.
+
+    Attributes:
+        mode: "eager", "aot_eager", "inductor", "inductor, CUDA graphs".
+        milliseconds: the median of the rounds; None where it failed.
+        speedup: eager's median over this one; None where either failed.
+        first_seconds: what the first call took, compilation included.
+        distance: the largest difference of a result or gradient from eager's, relative to eager's
+            largest of that tensor; None where there is nothing to compare.
+        error: why it failed; "" where it did not.
+    """
+
+    mode: str
+    milliseconds: float | None
+    speedup: float | None
+    first_seconds: float
+    distance: float | None
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Speedups(PrintsAsCard):
+    """A call's times, eager and compiled, in turns on one device.
+
+    Attributes:
+        name: of the function or module.
+        device: its name: "NVIDIA H200".
+        direction: "forward", or "forward and backward".
+        rounds: how many turns each had.
+    """
+
+    name: str
+    device: str
+    direction: str
+    rounds: int
+    torch_version: str
+    modes: tuple[ModeTime, ...]
+
+    def __getitem__(self, mode: str) -> ModeTime:
+        """The time of a mode by its name."""
+        return next(measured for measured in self.modes if measured.mode == mode)
+
+    def table(self) -> Any:
+        """One row a mode, as a pandas DataFrame."""
+        return data_frame(self.modes, column_names(ModeTime))
+
+
+@dataclass(frozen=True)
+class AblationRow:
+    """A call compiled with some of Inductor's optimizations.
+
+    Attributes:
+        optimizations: "all", "no fusion", "no inlining", "neither".
+        kernels: Triton kernels that were written.
+        launches: of those.
+        calls: of operations of torch, such as a matmul.
+        moved_bytes: of all, by Inductor's count.
+        milliseconds: the median on this machine's GPU; None where there is none.
+        error: why it is not whole; "" where it is.
+    """
+
+    optimizations: str
+    kernels: int
+    launches: int
+    calls: int
+    moved_bytes: int
+    milliseconds: float | None
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Ablation(PrintsAsCard):
+    """What fusion and inlining are worth for a call.
+
+    Attributes:
+        name: of the function or module.
+        gpu: that the code was counted for, as it was named.
+        device: the GPU that it was timed on; "" where there is none.
+        eager_milliseconds: eager torch's median on it; None where there is none.
+    """
+
+    name: str
+    gpu: str
+    direction: str
+    device: str
+    eager_milliseconds: float | None
+    rows: tuple[AblationRow, ...]
+
+    def table(self) -> Any:
+        """One row for each choice of optimizations, as a pandas DataFrame."""
+        return data_frame(self.rows, column_names(AblationRow))
