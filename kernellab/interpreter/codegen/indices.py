@@ -16,8 +16,8 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab import triton_api
 from kernellab.errors import SourcePosition, source_lines
-from kernellab.interpreter.codegen.analyses import handed_on, yielded
-from kernellab.ir import mlir, tt, ttg
+from kernellab.ir import flow, mlir, tt, ttg
+from kernellab.ir.flow import yielded
 from kernellab.ir.locations import Location, argument_name, locate
 from kernellab.ir.operations import (
     Elementwise,
@@ -57,7 +57,7 @@ def variable_of(value: SSAValue, depth: int | None = None) -> str | None:
     if len(names) == len(op.results):
         return names[-1 - value.index]
     if op.regions and not has(op, RegionsOfElements):
-        carried = {variable_of(source) for source, target in handed_on(op) if target is value}
+        carried = set(map(variable_of, flow.sources(value)))
         known = carried - {None}
         return known.pop() if len(known) == 1 else None
     return location.name if len(op.results) == 1 else None

@@ -27,7 +27,6 @@ from kernellab.compiler.modules import (
     underlying_argument,
 )
 from kernellab.compiler.passes import LoweredText
-from kernellab.interpreter.codegen.analyses import InlinedCallOp
 from kernellab.interpreter.ptx import KINDS, Immediate, Instruction, Vector
 from kernellab.interpreter.ptx_threads import Function, Statement, ThreadAccess, Threads, functions
 from kernellab.ir import tt, ttg
@@ -48,7 +47,7 @@ def occurrences(module: builtin.ModuleOp) -> Mapping[Operation, int]:
     seen: Counter[str] = Counter()
     numbers = {}
     for op in module.walk():
-        if any(isinstance(parent, InlinedCallOp) for parent in parents(op)):
+        if any(isinstance(parent, tt.InlinedCallOp) for parent in parents(op)):
             continue  # A copy of code that has a separate function.
         seen[kind(op)] += 1
         numbers[op] = seen[kind(op)]
@@ -499,7 +498,7 @@ _ACTIONS = {
     "tt.func": "start of the kernel",
     "tt.return": "end of the kernel",
 }
-_TILE_AND_BUFFER = ("ttg.local_store", "ttg.async_copy_global_to_local")
+_TILE_AND_BUFFER = (ttg.LocalStoreOp, ttg.AsyncCopyGlobalToLocalOp)
 """Operations whose second operand is the buffer that the first, or what it points to, goes to."""
 
 
@@ -572,7 +571,7 @@ def _name(op: Operation) -> str:
 
 def _sides(op: Operation) -> tuple[SSAValue | None, SSAValue | None]:
     """The tile that an operation takes, and what becomes of it."""
-    given = op.operands[1] if kind(op) in _TILE_AND_BUFFER else next(iter(op.results), None)
+    given = op.operands[1] if isinstance(op, _TILE_AND_BUFFER) else next(iter(op.results), None)
     return next(iter(op.operands), None), given
 
 
