@@ -21,10 +21,11 @@ from kernellab import triton_api
 from kernellab.common.text import string_of_ir, value_name
 from kernellab.compiler import analyses
 from kernellab.errors import ArgumentError, LayoutError, SourcePosition, nearest
+from kernellab.ir import flow, tt, ttng
 from kernellab.ir.locations import argument_name, locate
 from kernellab.ir.operations import operation_name
 from kernellab.ir.syntax import read_module
-from kernellab.ir.types import PointerType, bit_width, element_type, is_pointer
+from kernellab.ir.types import PointerType, TensorDescType, bit_width, element_type, is_pointer
 from kernellab.records import Capability, Compilation, PassRun
 from kernellab.records.compilations import Analysis, Result
 from kernellab.records.layouts import Layout
@@ -108,50 +109,9 @@ def symbol(op: Operation, name: str) -> str:
     return value.data if isinstance(value, builtin.StringAttr) else ""
 
 
-def functions(module: Operation) -> Iterator[Operation]:
+def functions(module: Operation) -> Iterator[tt.FuncOp]:
     """The functions of a module of Triton's."""
-    return (op for op in module.walk() if kind(op) == "tt.func")
-
-
-def arguments_toward(block: Block) -> Iterator[tuple[Operation, Sequence[SSAValue]]]:
-    """For each way into a block: the operation that leads there,
-    and what it hands to the block's arguments.
-    """
-    region = block.parent
-    if region is None:
-        return
-    for other in region.blocks:
-        end = other.last_op
-        if end is None:
-            continue
-        for which, successor in enumerate(end.successors):
-            if successor is block:
-                yield end, _handed_over(end, which)
-    parent = region.parent
-    if parent is not None and block is region.blocks.first:
-        if kind(parent) == "scf.for":
-            yield parent, [parent.operands[0], *parent.operands[3:]]
-        elif kind(parent) in ("scf.while", "kernellab.inlined_call"):
-            yield parent, parent.operands
-        elif kind(parent) == "ttg.warp_specialize.partitions":
-            outer = parent.parent_op()
-            yield parent, parent.operands or (outer.operands if outer is not None else ())
-
-
-def _handed_over(branch: Operation, which: int) -> Sequence[SSAValue]:
-    if branch.name == "cf.br":
-        return branch.operands
-    if branch.name == "cf.cond_br":
-        sizes = [int(size) for size in _segment_sizes(branch)]
-        first = sizes[0] + (sizes[1] if which else 0)
-        return branch.operands[first : first + sizes[which + 1]]
-    return ()
-
-
-def _segment_sizes(op: Operation) -> Sequence[int]:
-    sizes = attribute(op, "operandSegmentSizes")
-    assert isinstance(sizes, builtin.DenseArrayBase)
-    return [int(size) for size in sizes.get_values()]
+    return (op for op in module.walk() if isinstance(op, tt.FuncOp))
 
 
 def blocks_of(op: Operation) -> Iterator[Block]:
@@ -176,7 +136,7 @@ def parents(op: Operation) -> Iterator[Operation]:
 
 def loops_around(op: Operation) -> list[Operation]:
     """The loops of the kernel around an operation, the innermost first."""
-    return [parent for parent in parents(op) if kind(parent) in ("scf.for", "scf.while")]
+    return [parent for parent in parents(op) if isinstance(parent, flow.LOOPS)]
 
 
 def enclosing(op: Operation, region: Region) -> Operation | None:
@@ -210,27 +170,25 @@ def element_bytes(pointers: SSAValue) -> int:
     return max(bit_width(pointer.pointee) // 8, 1)
 
 
-def underlying_argument(value: SSAValue) -> str:
-    """The parameter that a pointer starts from: through additions, splats and loops."""
-    seen: set[SSAValue] = set()
-    while value not in seen:
-        seen.add(value)
-        if isinstance(value, BlockArgument):
-            parent = value.block.parent_op()
-            if parent is None or kind(parent) == "tt.func":
-                return argument_name(value) or f"argument {value.index}"
-            handed = [values for _, values in arguments_toward(value.block)]
-            if not handed or value.index >= len(handed[0]):
-                return ""
-            value = handed[0][value.index]
-        else:
-            owner = value.owner
-            assert isinstance(owner, Operation)
-            nexts = [operand for operand in owner.operands if is_pointer(operand.type)]
-            if not nexts:
-                return ""
-            value = nexts[0]
+def underlying_argument(memory: SSAValue) -> str:
+    """The parameter that a pointer or a descriptor starts from: through additions, splats, loops
+    and branches, and through the pointer that a descriptor is made of; "" where none is found.
+    """
+    for value in flow.reached([memory], _memory_behind):
+        if isinstance(value, BlockArgument) and isinstance(value.block.parent_op(), tt.FuncOp):
+            return argument_name(value) or f"argument {value.index}"
     return ""
+
+
+def _memory_behind(value: SSAValue) -> Iterator[SSAValue]:
+    if isinstance(value.owner, ttng.ReinterpretTensorDescriptorOp):
+        makers = (use.operation for use in value.owner.pointer.uses)
+        return (op.global_address for op in makers if isinstance(op, ttng.TensormapCreateOp))
+    return (source for source in flow.made_of(value) if _is_memory(source))
+
+
+def _is_memory(value: SSAValue) -> bool:
+    return is_pointer(value.type) or isinstance(value.type, TensorDescType)
 
 
 # A compilation's modules as xDSL objects: what `Compilation.module` gives.

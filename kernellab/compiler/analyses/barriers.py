@@ -12,6 +12,7 @@ from typing import Literal
 from xdsl.ir import Block, Operation, Region
 
 from kernellab.compiler.analyses.allocations import (
+    ALLOCATIONS,
     Views,
     allocates,
     unique_names,
@@ -29,6 +30,7 @@ from kernellab.compiler.modules import (
     users_line,
 )
 from kernellab.errors import SourcePosition
+from kernellab.ir import mlir, tt, ttg
 from kernellab.ir.operations import DescriptorAccess, PointerAccess, SharedRead, SharedWrite, has
 from kernellab.ir.syntax import read_module
 from kernellab.records import Compilation, PassRun
@@ -36,8 +38,8 @@ from kernellab.records.analyses import Access, Barrier, Barriers, Hazard, Hazard
 from kernellab.records.compilations import BARRIERS
 from kernellab.triton_api.analyses import with_barriers
 
-_WHOLE_PROGRAM = frozenset({"ttg.barrier", "gpu.barrier", "ttg.local_barrier"})
-"""What a barrier of a whole program is called in TTGIR, over the versions of Triton."""
+_WHOLE_PROGRAM = (ttg.BarrierOp, mlir.BarrierOp, ttg.LocalBarrierOp)
+"""Barriers of a whole program in TTGIR, over the versions of Triton."""
 
 _WAITS = frozenset(
     {"ttg.async_wait", "amdg.async_wait", "amdgpu.async_wait", "ttng.async_tma_store_wait"}
@@ -140,7 +142,7 @@ def _barriers_of(
     for op in ops:
         there_before = cursor < len(original) and original[cursor] == kind(op)
         cursor += there_before
-        if kind(op) in _WHOLE_PROGRAM:
+        if isinstance(op, _WHOLE_PROGRAM):
             yield op, not there_before
 
 
@@ -174,7 +176,7 @@ def _bytes_of(allocating: list[Operation], memory: SharedMemory) -> _Bytes:
 def _roots(module: Operation) -> Iterator[Region]:
     """The regions that may contain barriers; each has separate control flow."""
     for op in module.walk():
-        if kind(op) == "tt.func" or kind(op).startswith("ttg.warp_specialize"):
+        if isinstance(op, tt.FuncOp | ttg.WarpSpecializeOp | ttg.WarpSpecializePartitionsOp):
             yield from op.regions
 
 
@@ -207,7 +209,7 @@ def _solve(region: Region, known: _Module) -> None:
 
 
 def _step(state: _State, op: Operation, views: Views) -> _State:
-    if kind(op) in _WHOLE_PROGRAM:
+    if isinstance(op, _WHOLE_PROGRAM):
         return _State(_NOTHING, state.in_flight)
     if kind(op) in _WAITS:
         return _State(state.pending | state.in_flight, state.in_flight)
@@ -219,7 +221,7 @@ def _step(state: _State, op: Operation, views: Views) -> _State:
 
 
 def _step_back(points: _Points, op: Operation, views: Views) -> _Points:
-    if kind(op) in _WHOLE_PROGRAM:
+    if isinstance(op, _WHOLE_PROGRAM):
         return _NOTHING
     return points | frozenset(_accesses(op, views, scratch="write"))
 
@@ -231,7 +233,7 @@ def _accesses(op: Operation, views: Views, scratch: Effect) -> Iterator[_Point]:
     what comes before meets its write, what follows its read.
     """
     if allocates(op):
-        if not kind(op).endswith("_alloc"):
+        if not isinstance(op, ALLOCATIONS):
             yield _Point(op, scratch, op)
         elif op.operands:
             yield _Point(op, "write", op)
