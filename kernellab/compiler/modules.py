@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec
 
 from xdsl.dialects import builtin
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from kernellab import triton_api
 from kernellab.common.text import string_of_ir, value_name
@@ -23,7 +23,7 @@ from kernellab.compiler import analyses
 from kernellab.errors import ArgumentError, LayoutError, SourcePosition, nearest
 from kernellab.ir import flow, tt, ttng
 from kernellab.ir.locations import argument_name, locate
-from kernellab.ir.operations import operation_name
+from kernellab.ir.operations import operation_name, parents
 from kernellab.ir.syntax import read_module
 from kernellab.ir.types import PointerType, TensorDescType, bit_width, element_type, is_pointer
 from kernellab.records import Capability, Compilation, PassRun
@@ -126,25 +126,10 @@ def successors(block: Block) -> Sequence[Block]:
     return block.last_op.successors if block.last_op is not None else ()
 
 
-def parents(op: Operation) -> Iterator[Operation]:
-    """The operations around one, the innermost first."""
-    parent = op.parent_op()
-    while parent is not None:
-        yield parent
-        parent = parent.parent_op()
-
-
-def loops_around(op: Operation) -> list[Operation]:
-    """The loops of the kernel around an operation, the innermost first."""
-    return [parent for parent in parents(op) if isinstance(parent, flow.LOOPS)]
-
-
 def enclosing(op: Operation, region: Region) -> Operation | None:
     """The operation directly in `region` that is `op` or contains it."""
-    current: Operation | None = op
-    while current is not None and current.parent_region() is not region:
-        current = current.parent_op()
-    return current
+    around = (op, *parents(op))
+    return next((outer for outer in around if outer.parent_region() is region), None)
 
 
 # Pointers in a module: what accesses go by, what they point to, and the parameter they start
@@ -175,7 +160,7 @@ def underlying_argument(memory: SSAValue) -> str:
     and branches, and through the pointer that a descriptor is made of; "" where none is found.
     """
     for value in flow.reached([memory], _memory_behind):
-        if isinstance(value, BlockArgument) and isinstance(value.block.parent_op(), tt.FuncOp):
+        if flow.is_parameter(value):
             return argument_name(value) or f"argument {value.index}"
     return ""
 
@@ -330,7 +315,7 @@ class KernelPlaces:
 
     def _name_arguments(self, op: Operation) -> None:
         """Give arguments of blocks back their names that MLIR spells in ASCII."""
-        for argument in (arg for region in op.regions for b in region.blocks for arg in b.args):
+        for argument in flow.arguments_inside(op):
             if name := self._names.get(argument.name_hint or ""):
                 at = argument.location
                 argument.location = builtin.NameLoc(builtin.StringAttr(name), at)

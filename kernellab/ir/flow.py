@@ -1,24 +1,42 @@
 """How values flow through a function: what is handed on around loops, out of branches, to blocks,
 to groups of warps, into calls and back; slices; and one fixpoint over all values.
 
-Every analysis of a module asks here, so that each operation with regions or successors is read in
-one place, `handed_on`. xDSL 0.74 has a framework for sparse data-flow analyses, which is not used:
-it raises NotImplementedError for an operation with regions and for an argument of a later block.
+Every analysis of a module follows values by it, so that each operation with regions or successors
+is read in one place, `handed_on`. xDSL 0.74 has a framework for sparse data-flow analyses, which is
+not used: it raises NotImplementedError for an operation with regions and for an argument of a later
+block.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeGuard, TypeVar
 
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.ir import mlir, tt, ttg, ttng
-from kernellab.ir.operations import RegionsOfElements, has
+from kernellab.ir.operations import RegionsOfElements, has, parents
 
 LOOPS = (mlir.ForOp, mlir.WhileOp)
 """The loops of a kernel."""
+CONTROL = (
+    *LOOPS,
+    mlir.IfOp,
+    mlir.YieldOp,
+    mlir.ConditionOp,
+    mlir.BranchOp,
+    mlir.ConditionalBranchOp,
+    ttg.WarpSpecializeOp,
+    ttg.WarpSpecializePartitionsOp,
+    ttg.WarpYieldOp,
+)
+"""Operations that hand values to blocks and out of them, and look at none."""
+
+
+def loops_around(op: Operation) -> list[Operation]:
+    """The loops around an operation, the innermost first."""
+    return [parent for parent in parents(op) if isinstance(parent, LOOPS)]
 
 
 def handed_on(op: Operation) -> Iterator[tuple[SSAValue, SSAValue]]:
@@ -158,6 +176,11 @@ def _deciders(op: Operation) -> tuple[SSAValue, ...]:
             return ()
 
 
+def is_parameter(value: SSAValue) -> TypeGuard[BlockArgument]:
+    """Whether a value is a parameter of a function."""
+    return isinstance(value, BlockArgument) and isinstance(value.block.parent_op(), tt.FuncOp)
+
+
 def arguments_inside(op: Operation) -> Iterator[BlockArgument]:
     """The arguments of the blocks of an operation's own regions."""
     return (argument for region in op.regions for block in region.blocks for argument in block.args)
@@ -217,8 +240,8 @@ class Domain(Protocol[State]):
         self, op: Operation, states: Mapping[SSAValue, State]
     ) -> Iterable[tuple[SSAValue, State]]:
         """(value, state) for values that `op` computes or decides: its results, and arguments of
-        its blocks and successors. Values whose sources have no state yet are left out, and what
-        `op` hands on is not asked for.
+        its blocks and successors. Values whose sources have no state yet are left out, and so is
+        what `op` hands on.
         """
 
     def join(self, left: State, right: State) -> State:

@@ -362,8 +362,8 @@ class _AxisDomain:
                 yield op.block.args[0], _counter(states[op.lower], states[op.step])
         elif (rule := _RULES.get(type(op))) is not None:
             if all(operand in states for operand in op.operands):
-                found = rule(op, [states[operand] for operand in op.operands])
-                yield op.results[0], _with_hints(op, found)
+                facts = rule(op, [states[operand] for operand in op.operands])
+                yield op.results[0], _with_hints(op, facts)
         elif flow.computes(op):
             yield from ((result, _with_hints(op, _nothing(result))) for result in op.results)
 

@@ -26,11 +26,11 @@ from kernellab.compiler.modules import (
     integer,
     kind,
     lines_of_operations,
-    loops_around,
     numbered,
     position_of,
 )
 from kernellab.ir import tt, ttg
+from kernellab.ir.flow import loops_around
 from kernellab.ir.types import MemDescType
 from kernellab.records import Compilation, Instruction
 from kernellab.records.compilations import CONVERSIONS

@@ -41,18 +41,6 @@ from kernellab.triton_api.layouts import TileType
 # settle one.
 
 
-_HANDING = (
-    *flow.LOOPS,
-    mlir.IfOp,
-    mlir.YieldOp,
-    mlir.ConditionOp,
-    mlir.BranchOp,
-    mlir.ConditionalBranchOp,
-    ttg.WarpSpecializeOp,
-    ttg.WarpSpecializePartitionsOp,
-    ttg.WarpYieldOp,
-)
-"""Operations that hand values to blocks and out of them, and look at none."""
 _FREE = (mlir.ConstantOp, tt.MakeRangeOp, tt.SplatOp, tt.ExpandDimsOp, tt.BroadcastOp)
 """Operations that make any layout alike, or follow from another."""
 _REARRANGING = (tt.ReduceOp, tt.ScanOp, tt.GatherOp, tt.HistogramOp, tt.ReshapeOp)
@@ -108,7 +96,7 @@ class Flow:
             use.operation
             for reached in flow.reached([value], lambda value: self._heirs.get(value, ()))
             for use in reached.uses
-            if not isinstance(use.operation, _HANDING)
+            if not isinstance(use.operation, flow.CONTROL)
             and not set(use.operation.results).intersection(self._heirs.get(reached, ()))
         ]
 
@@ -240,12 +228,8 @@ def _values(module: builtin.ModuleOp) -> Iterator[tuple[SSAValue, Operation, int
     in the order of the text.
     """
     for op, number in numbered(module).items():
-        for result in op.results:
-            yield result, op, number
-        for region in op.regions:
-            for block in region.blocks:
-                for argument in block.args:
-                    yield argument, op, number
+        for value in (*op.results, *flow.arguments_inside(op)):
+            yield value, op, number
 
 
 def _tile(value: SSAValue, op: Operation, number: int, layout: Layout | LayoutError) -> TileLayout:

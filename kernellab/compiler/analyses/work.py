@@ -24,7 +24,7 @@ from kernellab.compiler.modules import (
 )
 from kernellab.ir import mlir, tt
 from kernellab.ir.locations import argument_name, locate
-from kernellab.ir.operations import DotLike, GlobalAccess, global_effect, has, trait_of
+from kernellab.ir.operations import DotLike, GlobalAccess, global_effect, has, parents, trait_of
 from kernellab.ir.types import PointerType, TensorDescType, bit_width, element_type, shape
 from kernellab.records.analyses import (
     CallGraph,
@@ -259,10 +259,7 @@ def _loop(loop: Operation) -> ScheduledLoop:
 
 def _loop_of(op: Operation) -> Operation | None:
     """The innermost scheduled loop around an operation."""
-    current = op.parent_op()
-    while current is not None and integer(current, LAST_STAGE) is None:
-        current = current.parent_op()
-    return current
+    return next((loop for loop in parents(op) if integer(loop, LAST_STAGE) is not None), None)
 
 
 @answers(PIPELINE_STAGES)

@@ -8,18 +8,21 @@ from xdsl.ir import Operation
 
 from kernellab.ir import tt
 from kernellab.ir.locations import locate
-from kernellab.ir.operations import DescriptorAccess, GlobalAccess, KeepsElements, has, trait_of
+from kernellab.ir.operations import (
+    DescriptorAccess,
+    GlobalAccess,
+    KeepsElements,
+    has,
+    parents,
+    trait_of,
+)
 
 Form = Literal["pointers", "block pointer", "descriptor"]
 
 
 def function_of(op: Operation) -> Operation:
     """Return the function that contains an operation."""
-    while not isinstance(op, tt.FuncOp):
-        parent = op.parent_op()
-        assert parent is not None, "every operation of a kernel is in a function"
-        op = parent
-    return op
+    return next(outer for outer in (op, *parents(op)) if isinstance(outer, tt.FuncOp))
 
 
 def form_of(op: Operation) -> Form:

@@ -31,7 +31,7 @@ from kernellab.ir.operations import (
     VariesByProgram,
     global_effect,
     has,
-    in_region_of_elements,
+    parents,
     trait_of,
 )
 from kernellab.ir.types import PointerType, dtype, element_type, is_pointer, shape
@@ -417,10 +417,10 @@ def is_volatile(op: Operation) -> bool:
 
 def _is_nested(op: Operation) -> bool:
     """Return whether an operation is in a function of elements, or in a group of warps."""
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, ttg.WarpSpecializeOp):
-        parent = parent.parent_op()
-    return parent is not None or in_region_of_elements(op)
+    return any(
+        isinstance(parent, ttg.WarpSpecializeOp) or has(parent, RegionsOfElements)
+        for parent in parents(op)
+    )
 
 
 # Which kernels' programs wait for each other: for a lock, a flag, a ticket, a barrier across the

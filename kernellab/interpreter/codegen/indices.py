@@ -93,9 +93,7 @@ class Part:
     @property
     def is_argument(self) -> bool:
         """True for a parameter of the kernel."""
-        return isinstance(self.value, BlockArgument) and isinstance(
-            self.value.block.parent_op(), tt.FuncOp
-        )
+        return flow.is_parameter(self.value)
 
     def read(
         self, variables: Mapping[SSAValue, str], frame: Mapping[str, Any], program: int
@@ -493,10 +491,8 @@ class _Splitter:
         while isinstance(value.owner, tt.SplatOp | tt.BroadcastOp | mlir.ExtSIOp):
             value = value.owner.operands[0]
         is_constant = isinstance(value.owner, mlir.ConstantOp)
-        is_argument = isinstance(value, BlockArgument) and isinstance(
-            value.block.parent_op(), tt.FuncOp
-        )
-        return self.at(value, (0,) * len(shape(value.type))) if is_constant or is_argument else None
+        is_known = is_constant or flow.is_parameter(value)
+        return self.at(value, (0,) * len(shape(value.type))) if is_known else None
 
 
 def _is_of_tile(op: mlir.AddIOp) -> bool:

@@ -42,6 +42,7 @@ from kernellab.ir.operations import (
     SharedWrite,
     global_effect,
     has,
+    parents,
 )
 from kernellab.ir.types import TensorDescType, bit_width, shape
 from kernellab.launch.argument_copies import copied
@@ -660,10 +661,8 @@ def _action(op: Operation) -> Action:
 
 def _waits(op: Operation) -> bool:
     """Whether an operation is in a loop that waits for other programs, or is one."""
-    loop = op.parent_op()
-    while loop is not None and not (isinstance(loop, mlir.WhileOp) and is_spin_loop(loop)):
-        loop = loop.parent_op()
-    return loop is not None or isinstance(op, tt.AtomicPollOp)
+    loops = (loop for loop in parents(op) if isinstance(loop, mlir.WhileOp))
+    return isinstance(op, tt.AtomicPollOp) or any(map(is_spin_loop, loops))
 
 
 class _Described(NamedTuple):

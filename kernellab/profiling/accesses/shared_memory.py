@@ -21,16 +21,16 @@ from kernellab.compiler.modules import (
     integer,
     kind,
     lines_of_operations,
-    loops_around,
-    parents,
     position_of,
     underlying_argument,
 )
 from kernellab.compiler.passes import LoweredText
 from kernellab.interpreter.ptx import KINDS, Immediate, Instruction, Vector
 from kernellab.interpreter.ptx_threads import Function, Statement, ThreadAccess, Threads, functions
-from kernellab.ir import tt, ttg
+from kernellab.ir import flow, tt, ttg
+from kernellab.ir.flow import loops_around
 from kernellab.ir.locations import locate
+from kernellab.ir.operations import parents
 from kernellab.ir.types import element_type, is_pointer, shape
 from kernellab.profiling.accesses.records import Phase, SharedAccess, SharedKind
 from kernellab.records.layouts import Numbers
@@ -424,13 +424,12 @@ def _accessing(at: Operation | None) -> Operation | None:
     LLVM moves loads to where their values are used: then it is one that made the values,
     the nearest. None where LLVM has taken the line from what it moved.
     """
-    waiting = [] if at is None else [at]
-    for op in waiting:
-        if kind(op).startswith((*_MAY_SHARE, *_AROUND)):
-            return op
-        made = (operand.op for operand in op.operands if isinstance(operand, OpResult))
-        waiting += [value for value in made if value not in waiting]
-    return None
+
+    def makers(op: Operation) -> Iterator[Operation]:
+        return (operand.op for operand in op.operands if isinstance(operand, OpResult))
+
+    nearest = flow.reached([] if at is None else [at], makers)
+    return next((op for op in nearest if kind(op).startswith((*_MAY_SHARE, *_AROUND))), None)
 
 
 def _cost(

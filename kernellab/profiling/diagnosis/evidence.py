@@ -15,16 +15,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from kernellab.compiler.analyses.layouts import layouts_by_type
 from kernellab.compiler.gpus import Gpu
-from kernellab.compiler.modules import (
-    CompilerAnalyst,
-    OpenedModules,
-    loops_around,
-    position_of,
-    users_line,
-)
+from kernellab.compiler.modules import CompilerAnalyst, OpenedModules, position_of, users_line
 from kernellab.compiler.source_map import module_frames
 from kernellab.errors import KernelLabError, SourcePosition
 from kernellab.ir import amd, flow, tt, ttg, ttng
+from kernellab.ir.flow import loops_around
 from kernellab.ir.operations import DotLike, Elementwise, has, in_region_of_elements
 from kernellab.ir.types import bit_width, element_type, shape
 from kernellab.profiling.accesses.records import Accesses

@@ -20,13 +20,13 @@ from kernellab.compiler.modules import (
     element_bytes,
     integer,
     kind,
-    loops_around,
     pointers_of,
     position_of,
     underlying_argument,
 )
 from kernellab.errors import LayoutError, SourcePosition
 from kernellab.ir import flow, mlir, tt, ttg
+from kernellab.ir.flow import loops_around
 from kernellab.ir.locations import argument_name
 from kernellab.ir.operations import (
     DescriptorAccess,

@@ -14,9 +14,9 @@ from typing import Literal
 from xdsl.ir import Block, Operation
 
 from kernellab.compiler.machine_code.instructions import category_of
-from kernellab.compiler.modules import loops_around, parents
 from kernellab.ir import flow, mlir
-from kernellab.ir.operations import DotLike, has
+from kernellab.ir.flow import loops_around
+from kernellab.ir.operations import DotLike, has, parents
 from kernellab.records import Instruction
 
 # Which unit of an NVIDIA multiprocessor executes an instruction, and how much of a matmul one

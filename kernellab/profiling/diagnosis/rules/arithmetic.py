@@ -7,8 +7,9 @@ from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
-from kernellab.compiler.modules import integer, kind, parents, position_of
+from kernellab.compiler.modules import integer, kind, position_of
 from kernellab.ir import mlir, tt, ttg
+from kernellab.ir.operations import KeepsElements, has, parents
 from kernellab.ir.tt import INPUT_PRECISIONS
 from kernellab.ir.types import bit_width, element_type, shape
 from kernellab.profiling.diagnosis import cost_model
@@ -130,14 +131,11 @@ def float_division(evidence: Evidence) -> Iterator[CostFinding]:
     )
 
 
-_SPREADING = (tt.SplatOp, tt.BroadcastOp, tt.ExpandDimsOp, ttg.ConvertLayoutOp)
-
-
 def _is_outside(value: SSAValue, loop: Operation) -> bool:
     """Whether a value is made in front of a loop, or of one number that is."""
     made = value.owner
     while isinstance(made, Operation) and loop in parents(made):
-        if not isinstance(made, _SPREADING):
+        if not has(made, KeepsElements):
             return False
         made = made.operands[0].owner
     return made is not loop.regions[0].blocks[0]

@@ -10,7 +10,7 @@ from xdsl.dialects import builtin
 from xdsl.ir import BlockArgument, OpResult, SSAValue
 
 from kernellab.compiler.modules import pointers_of
-from kernellab.ir import tt, ttg
+from kernellab.ir import flow, tt, ttg
 from kernellab.ir.locations import argument_name
 from kernellab.ir.operations import GlobalAccess, SharedWrite, global_effect, has, trait_of
 from kernellab.ir.types import shape
@@ -224,16 +224,14 @@ def _unaligned(value: SSAValue) -> list[str]:
     """The parameters in an address or a mask of which no divisibility is known."""
     names: dict[str, None] = {}
     for each in backward([value]):
-        function = each.block.parent_op() if isinstance(each, BlockArgument) else None
-        if isinstance(function, tt.FuncOp):
-            assert isinstance(each, BlockArgument)
-            if not _is_promised(function, each.index):
-                names[argument_name(each) or f"argument {each.index}"] = None
+        if flow.is_parameter(each) and not _is_promised(each):
+            names[argument_name(each) or f"argument {each.index}"] = None
     return list(names)
 
 
-def _is_promised(function: tt.FuncOp, place: int) -> bool:
-    promises = function.arg_attrs
+def _is_promised(parameter: BlockArgument) -> bool:
+    function, place = parameter.block.parent_op(), parameter.index
+    promises = function.arg_attrs if isinstance(function, tt.FuncOp) else None
     if not isinstance(promises, builtin.ArrayAttr) or place >= len(promises.data):
         return False
     promise = promises.data[place]
