@@ -16,10 +16,9 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.checker.checked_run import Access, Computed
 from kernellab.interpreter import tiles
-from kernellab.interpreter.codegen.analyses import InlinedCallOp, yielded
 from kernellab.interpreter.numerics import accumulate
 from kernellab.interpreter.tiles import Active, Value
-from kernellab.ir import mlir, tt
+from kernellab.ir import flow, mlir, tt
 from kernellab.ir.types import shape
 
 # A second number beside each element of a run's values, carried along as the values are
@@ -67,11 +66,11 @@ class Shadows(ABC):
                 after = op.after.block.args
                 self._leave(op.results, after, (*op.before.block.args, *after))
             case mlir.YieldOp() | mlir.ConditionOp() | tt.ReturnOp():
-                self._hand_on(_arrivals(op), active)
+                self._hand_on(flow.handed_on(op), active)
             case mlir.BranchOp() | mlir.ConditionalBranchOp():
                 for pairs, going in _jumps(op, computed):
                     self._hand_on(pairs, going)
-            case mlir.IfOp() | InlinedCallOp():
+            case mlir.IfOp() | tt.InlinedCallOp():
                 pass  # what ends its regions has set its results
             case _ if not computed.results:
                 pass  # no one uses them: of an atomic they are not even there
@@ -111,25 +110,10 @@ def _entering(value: SSAValue) -> SSAValue | None:
             return loop.initial[value.index - 1]
         case mlir.WhileOp() as loop if value.block is loop.before.block:
             return loop.initial[value.index]
-        case InlinedCallOp() as call if value.block is call.body.blocks.first:
+        case tt.InlinedCallOp() as call if value.block is call.body.blocks.first:
             return call.arguments[value.index]
         case _:
             return None
-
-
-def _arrivals(op: Operation) -> list[tuple[SSAValue, SSAValue]]:
-    """(value, where it arrives) for the end of a block."""
-    match op.parent_op():
-        case mlir.ForOp() as loop:
-            return list(zip(op.operands, loop.block.args[1:]))
-        case mlir.IfOp() | InlinedCallOp() as outer:
-            return list(zip(op.operands, outer.results))
-        case mlir.WhileOp() as loop if isinstance(op, mlir.ConditionOp):
-            return list(zip(op.values, loop.after.block.args))
-        case mlir.WhileOp() as loop:
-            return list(zip(yielded(loop.after.block), loop.before.block.args))
-        case _:
-            return []
 
 
 def _jumps(

@@ -5,14 +5,13 @@ write. Nothing here runs the kernel.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
 
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.checker.checked_run import CheckedRun
 from kernellab.errors import source_lines
-from kernellab.interpreter.codegen.analyses import handed_on
 from kernellab.interpreter.codegen.indices import described, function_of, variable_of
 from kernellab.interpreter.execution.launcher import argument_names
 from kernellab.interpreter.execution.program import (
@@ -22,7 +21,7 @@ from kernellab.interpreter.execution.program import (
     memory_effects,
     per_code,
 )
-from kernellab.ir import mlir, tt
+from kernellab.ir import flow, mlir, tt
 from kernellab.ir.locations import Location, argument_name, locate
 from kernellab.ir.operations import (
     GlobalAccess,
@@ -79,38 +78,19 @@ def _behind_accesses(function: Operation) -> frozenset[SSAValue]:
     """
     operations = list(function.walk())
     placed = [value for op in operations for value in placing(op)]
-    values = behind(placed, function)
+    values = behind(placed)
     stored = [value for op in operations if (value := stored_integers(op)) is not None]
-    was_loaded = any(
-        isinstance(value, OpResult) and has(value.op, GlobalAccess) for value in values
-    )
-    return behind([*placed, *stored], function) if stored and was_loaded else values
+    return behind([*placed, *stored]) if stored and any(map(was_loaded, values)) else values
 
 
-def behind(values: Iterable[SSAValue], function: Operation) -> frozenset[SSAValue]:
+def behind(values: Iterable[SSAValue]) -> frozenset[SSAValue]:
     """`values` and what they are computed from, back to arguments and to what was loaded."""
-    carried = _carried(function)
-    pending, seen = list(values), set[SSAValue]()
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        pending += carried.get(value, ())
-        if isinstance(value, OpResult) and not has(value.op, GlobalAccess):
-            if not value.op.regions or has(value.op, RegionsOfElements):
-                pending += value.op.operands
-    return frozenset(seen)
+    return frozenset(flow.backward(values, was_loaded))
 
 
-@lru_cache(maxsize=32)
-def _carried(function: Operation) -> Mapping[SSAValue, tuple[SSAValue, ...]]:
-    """Of each value that others are handed on to: these."""
-    arriving: dict[SSAValue, tuple[SSAValue, ...]] = {}
-    for op in function.walk():
-        for value, target in handed_on(op):
-            arriving[target] = (*arriving.get(target, ()), value)
-    return arriving
+def was_loaded(value: SSAValue) -> bool:
+    """Whether a value comes out of global memory."""
+    return isinstance(value, OpResult) and has(value.op, GlobalAccess)
 
 
 # Find the memory that a kernel may write, before it runs.

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects import builtin
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from kernellab import triton_api
 from kernellab.common.text import string_of_ir, value_name
 from kernellab.errors import ArgumentError, LayoutError, SourcePosition, nearest
+from kernellab.ir import flow, tt, ttng
 from kernellab.ir.locations import argument_name, locate
-from kernellab.ir.operations import operation_name
+from kernellab.ir.operations import operation_name, parents
 from kernellab.ir.syntax import read_module
-from kernellab.ir.types import PointerType, bit_width, element_type, is_pointer
+from kernellab.ir.types import PointerType, TensorDescType, bit_width, element_type, is_pointer
 from kernellab.records import PassRun
 from kernellab.records.layouts import Layout
 from kernellab.triton_api.layouts import TileType, layouts_of
@@ -106,50 +107,9 @@ def symbol(op: Operation, name: str) -> str:
     return value.data if isinstance(value, builtin.StringAttr) else ""
 
 
-def functions(module: Operation) -> Iterator[Operation]:
+def functions(module: Operation) -> Iterator[tt.FuncOp]:
     """The functions of a module of Triton's."""
-    return (op for op in module.walk() if kind(op) == "tt.func")
-
-
-def arguments_toward(block: Block) -> Iterator[tuple[Operation, Sequence[SSAValue]]]:
-    """For each way into a block: the operation that leads there,
-    and what it hands to the block's arguments.
-    """
-    region = block.parent
-    if region is None:
-        return
-    for other in region.blocks:
-        end = other.last_op
-        if end is None:
-            continue
-        for which, successor in enumerate(end.successors):
-            if successor is block:
-                yield end, _handed_over(end, which)
-    parent = region.parent
-    if parent is not None and block is region.blocks.first:
-        if kind(parent) == "scf.for":
-            yield parent, [parent.operands[0], *parent.operands[3:]]
-        elif kind(parent) in ("scf.while", "kernellab.inlined_call"):
-            yield parent, parent.operands
-        elif kind(parent) == "ttg.warp_specialize.partitions":
-            outer = parent.parent_op()
-            yield parent, parent.operands or (outer.operands if outer is not None else ())
-
-
-def _handed_over(branch: Operation, which: int) -> Sequence[SSAValue]:
-    if branch.name == "cf.br":
-        return branch.operands
-    if branch.name == "cf.cond_br":
-        sizes = [int(size) for size in _segment_sizes(branch)]
-        first = sizes[0] + (sizes[1] if which else 0)
-        return branch.operands[first : first + sizes[which + 1]]
-    return ()
-
-
-def _segment_sizes(op: Operation) -> Sequence[int]:
-    sizes = attribute(op, "operandSegmentSizes")
-    assert isinstance(sizes, builtin.DenseArrayBase)
-    return [int(size) for size in sizes.get_values()]
+    return (op for op in module.walk() if isinstance(op, tt.FuncOp))
 
 
 def blocks_of(op: Operation) -> Iterator[Block]:
@@ -164,25 +124,10 @@ def successors(block: Block) -> Sequence[Block]:
     return block.last_op.successors if block.last_op is not None else ()
 
 
-def parents(op: Operation) -> Iterator[Operation]:
-    """The operations around one, the innermost first."""
-    parent = op.parent_op()
-    while parent is not None:
-        yield parent
-        parent = parent.parent_op()
-
-
-def loops_around(op: Operation) -> list[Operation]:
-    """The loops of the kernel around an operation, the innermost first."""
-    return [parent for parent in parents(op) if kind(parent) in ("scf.for", "scf.while")]
-
-
 def enclosing(op: Operation, region: Region) -> Operation | None:
     """The operation directly in `region` that is `op` or contains it."""
-    current: Operation | None = op
-    while current is not None and current.parent_region() is not region:
-        current = current.parent_op()
-    return current
+    around = (op, *parents(op))
+    return next((outer for outer in around if outer.parent_region() is region), None)
 
 
 # Pointers in a module: what accesses go by, what they point to, and the parameter they start
@@ -208,27 +153,25 @@ def element_bytes(pointers: SSAValue) -> int:
     return max(bit_width(pointer.pointee) // 8, 1)
 
 
-def underlying_argument(value: SSAValue) -> str:
-    """The parameter that a pointer starts from: through additions, splats and loops."""
-    seen: set[SSAValue] = set()
-    while value not in seen:
-        seen.add(value)
-        if isinstance(value, BlockArgument):
-            parent = value.block.parent_op()
-            if parent is None or kind(parent) == "tt.func":
-                return argument_name(value) or f"argument {value.index}"
-            handed = [values for _, values in arguments_toward(value.block)]
-            if not handed or value.index >= len(handed[0]):
-                return ""
-            value = handed[0][value.index]
-        else:
-            owner = value.owner
-            assert isinstance(owner, Operation)
-            nexts = [operand for operand in owner.operands if is_pointer(operand.type)]
-            if not nexts:
-                return ""
-            value = nexts[0]
+def underlying_argument(memory: SSAValue) -> str:
+    """The parameter that a pointer or a descriptor starts from: through additions, splats, loops
+    and branches, and through the pointer that a descriptor is made of; "" where none is found.
+    """
+    for value in flow.reached([memory], _memory_behind):
+        if flow.is_parameter(value):
+            return argument_name(value) or f"argument {value.index}"
     return ""
+
+
+def _memory_behind(value: SSAValue) -> Iterator[SSAValue]:
+    if isinstance(value.owner, ttng.ReinterpretTensorDescriptorOp):
+        makers = (use.operation for use in value.owner.pointer.uses)
+        return (op.global_address for op in makers if isinstance(op, ttng.TensormapCreateOp))
+    return (source for source in flow.made_of(value) if _is_memory(source))
+
+
+def _is_memory(value: SSAValue) -> bool:
+    return is_pointer(value.type) or isinstance(value.type, TensorDescType)
 
 
 # A compilation's modules as xDSL objects: what `Compilation.module` gives.
@@ -369,7 +312,7 @@ class KernelPlaces:
 
     def _name_arguments(self, op: Operation) -> None:
         """Give arguments of blocks back their names that MLIR spells in ASCII."""
-        for argument in (arg for region in op.regions for b in region.blocks for arg in b.args):
+        for argument in flow.arguments_inside(op):
             if name := self._names.get(argument.name_hint or ""):
                 at = argument.location
                 argument.location = builtin.NameLoc(builtin.StringAttr(name), at)

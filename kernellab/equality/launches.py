@@ -21,6 +21,7 @@ from kernellab.interpreter.execution.launcher import launch_observed
 from kernellab.interpreter.execution.program import ProgramCode, program_of_module
 from kernellab.interpreter.memory.address_space import is_pointer, memory_behind
 from kernellab.interpreter.memory.observers import RunObserver
+from kernellab.ir import flow
 from kernellab.ir.syntax import read_module
 from kernellab.ir.types import MemDescType, PointerType, ResidueType, TensorDescType, dtype
 from kernellab.launch.preparation import PreparedLaunch
@@ -42,12 +43,8 @@ def exact_code(text: str, kernel: Any) -> ProgramCode:
 
 def _replace_floats(module: ModuleOp) -> None:
     for op in module.walk():
-        for result in op.results:
-            _replace_type(result)
-        for region in op.regions:
-            for block in region.blocks:
-                for argument in block.args:
-                    _replace_type(argument)
+        for value in (*op.results, *flow.arguments_inside(op)):
+            _replace_type(value)
 
 
 def _replace_type(value: SSAValue) -> None:

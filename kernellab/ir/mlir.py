@@ -54,6 +54,18 @@ class ConstantOp(IRDLOperation):
     value = prop_def()
     result = result_def()
 
+    @property
+    def integer(self) -> int | None:
+        """The integer that it is, or that all elements of its tile are; None for no integer."""
+        match self.value:
+            case builtin.IntegerAttr() as one:
+                return int(one.value.data)
+            case builtin.DenseIntOrFPElementsAttr() as many if many.is_splat():
+                first: object = many.get_values()[0]
+                return first if isinstance(first, int) else None
+            case _:
+                return None
+
 
 @irdl_op_definition
 class AddIOp(WrappingOperation):

@@ -296,14 +296,19 @@ def stays_where_it_is(kind: type[Operation]) -> bool:
     return any(isinstance(trait, _EffectOnResource) for trait in kind.traits)
 
 
+def parents(op: Operation) -> Iterator[Operation]:
+    """The operations around one, the innermost first."""
+    parent = op.parent_op()
+    while parent is not None:
+        yield parent
+        parent = parent.parent_op()
+
+
 def function_of_elements(op: Operation) -> Operation | None:
     """Return the operation in whose function of elements another one is; see
     `RegionsOfElements`.
     """
-    parent = op.parent_op()
-    while parent is not None and not has(parent, RegionsOfElements):
-        parent = parent.parent_op()
-    return parent
+    return next((parent for parent in parents(op) if has(parent, RegionsOfElements)), None)
 
 
 def in_region_of_elements(op: Operation) -> bool:

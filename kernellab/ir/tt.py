@@ -84,6 +84,19 @@ class CallOp(IRDLOperation):
     final = var_result_def()
 
 
+@irdl_op_definition
+class InlinedCallOp(IRDLOperation):
+    """A call, with the body of the called function in place; its `tt.return`s give the results.
+    The interpreter makes it; Triton has none.
+    """
+
+    name = "kernellab.inlined_call"
+    traits = traits_def(RecursiveMemoryEffect())
+    arguments = var_operand_def()
+    body = region_def()
+    final = var_result_def()
+
+
 class GridOperation(IRDLOperation, ABC):
     """A question about the grid; `axis` is 0, 1 or 2."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 import torch
-from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Operation
 
 from kernellab.common.arguments import plain_scalar
 from kernellab.common.text import called_with_a_dict, what_it_raised
@@ -23,10 +23,7 @@ from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.modules import underlying_argument
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.errors import ArgumentError, KernelLabError
-from kernellab.ir import tt
-from kernellab.ir.locations import argument_name
 from kernellab.ir.operations import GlobalAccess, GlobalRead, GlobalWrite, has, trait_of
-from kernellab.ir.types import is_pointer
 from kernellab.launch.argument_copies import without_memory
 from kernellab.launch.preparation import innermost
 from kernellab.records import Specialization, Target
@@ -62,7 +59,7 @@ def bytes_moved(compilation: Compilation, sizes: Mapping[str, int]) -> tuple[flo
         if access is None:
             continue
         memory = access.base_of(op)
-        name = underlying_argument(memory) if is_pointer(memory.type) else _behind(memory)
+        name = underlying_argument(memory)
         if name not in sizes:
             return None, "an access does not start from a tensor of the arguments"
         touched |= {(name, how) for how in (GlobalRead, GlobalWrite) if has(op, how)}
@@ -73,16 +70,6 @@ def bytes_moved(compilation: Compilation, sizes: Mapping[str, int]) -> tuple[flo
 def _first_stage(compilation: Compilation) -> str:
     """Return the stage nearest to the source: a Gluon kernel has no TTIR."""
     return "ttir" if "ttir" in compilation.stages else "ttgir"
-
-
-def _behind(descriptor: SSAValue) -> str:
-    match descriptor:
-        case OpResult(op=tt.MakeTensorDescOp(base=base)):
-            return underlying_argument(base)
-        case BlockArgument() if isinstance(descriptor.block.parent_op(), tt.FuncOp):
-            return argument_name(descriptor) or ""
-        case _:
-            return ""
 
 
 def flops_done(

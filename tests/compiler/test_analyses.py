@@ -261,6 +261,19 @@ def test_a_mask_at_an_unknown_length_makes_accesses_narrow() -> None:
     assert all("origin vec = 4" in words for words in said)
 
 
+def test_the_addresses_of_a_while_loop_are_those_of_all_its_iterations() -> None:
+    types, kernel = ("*fp32:16", "*fp32:16", "i32"), analyzed.sums_one_further_each_turn
+    (load, store) = compiled(kernel, *types, BLOCK=1024).axis_info().accesses
+    assert (load.divisibility, load.vector_width, load.compiled_bytes) == ((4,), 1, (4,))
+    assert store.vector_width == 4
+
+
+def test_an_access_has_its_parameter_also_behind_a_branch() -> None:
+    types = ("*fp32:16", "*fp32:16", "i32")
+    compilation = compiled(analyzed.from_either_end, *types, BLOCK=1024)
+    assert [one.pointer for one in compilation.axis_info().accesses] == ["x_ptr", "out_ptr"]
+
+
 # Calls
 
 

@@ -32,3 +32,26 @@ def load_every_third(x_ptr, i, n):
 def strided_through_a_helper(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.store(out_ptr + i, load_every_third(x_ptr, i, n))
+
+
+@triton.jit
+def sums_one_further_each_turn(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """Its tiles begin at every element, the first at an aligned one."""
+    offsets = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), dtype=tl.float32)
+    first = 0
+    while first < n:
+        total += tl.load(x_ptr + first + offsets)
+        first += 1
+    tl.store(out_ptr + offsets, total)
+
+
+@triton.jit
+def from_either_end(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    """Which of two pointers it reads by, a branch decides."""
+    offsets = tl.arange(0, BLOCK)
+    if n > 3:
+        start = x_ptr + offsets
+    else:
+        start = x_ptr + n + offsets
+    tl.store(out_ptr + offsets, tl.load(start))

@@ -34,7 +34,7 @@ from kernellab.interpreter.execution.launcher import launch_text
 from kernellab.interpreter.lowering.tt import _loaded
 from kernellab.interpreter.memory.global_memory import Store
 from kernellab.interpreter.tiles import Value
-from kernellab.ir import syntax
+from kernellab.ir import flow, syntax
 from kernellab.ir.operations import FloatUnaryOperation, GlobalRead, PointerAccess
 from kernellab.magics import ipython_api
 from kernellab.magics.ipython_api import Shell
@@ -216,7 +216,7 @@ def test_an_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compilations, "_NEEDS", dict(compilations._NEEDS))
 
     def loop_depth_of(opened: modules.OpenedModules) -> int:
-        return max(len(modules.loops_around(op)) for op in opened.snapshot("ttir").walk())
+        return max(len(flow.loops_around(op)) for op in opened.snapshot("ttir").walk())
 
     @compilations.needs("ttir")
     def loop_depth(self: compilations.Compilation) -> int:

@@ -23,8 +23,6 @@ STATED_HERE_ALONE = {
     "checker.numerics.nan_sources.NARROWING": "no other code needs this set",
     "compiler.analyses.barriers._WHOLE_PROGRAM": "names in texts too, over the versions of Triton",
     "compiler.analyses.barriers._WAITS": "Triton's own membar analysis looks at these names",
-    "compiler.analyses.layouts._ENDS": "control flow, followed here alone by names",
-    "compiler.analyses.layouts._PLUMBING": "control flow, followed here alone by names",
     "compiler.analyses.layouts._FREE": "which layouts come for nothing, no one else asks",
     "compiler.analyses.layouts._REARRANGING": "which layouts end there, no one else asks",
     "compiler.analyses.work._FLOAT_OPERATIONS": "what counts as one operation, no one else asks",

@@ -19,10 +19,10 @@ from kernellab.checker.numerics.reference_run import Departure, ExactRun, Harm
 from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.checker.slices import behind
 from kernellab.common.text import number_texts
-from kernellab.interpreter.codegen.analyses import yielded
 from kernellab.interpreter.codegen.indices import function_of
 from kernellab.interpreter.numerics import FLOAT32, FLOAT64, cut_to_tf32
 from kernellab.ir import mlir, tt
+from kernellab.ir.flow import yielded
 from kernellab.ir.types import dtype, shape
 
 # Find dots of fp32 tiles that lose too many digits: `tl.dot` computes them in tf32 by default.
@@ -250,7 +250,7 @@ def _cancelling(function: Operation) -> Mapping[Operation, int]:
             continue
         if dtype(op.results[0].type) != FLOAT32:
             continue
-        depends = [not dots.isdisjoint(behind((operand,), function)) for operand in op.operands]
+        depends = [not dots.isdisjoint(behind((operand,))) for operand in op.operands]
         if isinstance(op, mlir.FmaOp):
             if depends[2] is not (depends[0] or depends[1]):
                 positions[op] = 2 if depends[2] else depends.index(True)

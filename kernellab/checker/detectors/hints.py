@@ -29,7 +29,7 @@ from kernellab.interpreter.execution.program import ProgramCode, per_code
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.descriptors import Descriptor
 from kernellab.interpreter.tiles import Value
-from kernellab.ir import mlir, tt
+from kernellab.ir import flow, mlir, tt
 from kernellab.ir.locations import Location, locate
 from kernellab.ir.operations import GlobalAccess, has
 from kernellab.ir.types import is_pointer, shape
@@ -334,17 +334,12 @@ def _is_divided(value: SSAValue) -> bool:
     """Return whether a value is an operand of a division, which makes larger numbers of a hint
     matter, possibly after additions and changes of shape.
     """
-    seen, pending = set[SSAValue](), [value]
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        for use in value.uses:
-            if isinstance(use.operation, _DIVISIONS):
-                return True
-            pending += use.operation.results
-    return False
+
+    def step(value: SSAValue) -> Iterator[SSAValue]:
+        return (result for use in value.uses for result in use.operation.results)
+
+    followed = flow.reached([value], step)
+    return any(isinstance(use.operation, _DIVISIONS) for made in followed for use in made.uses)
 
 
 def _whole(value: Any, extents: tuple[int, ...]) -> Array:

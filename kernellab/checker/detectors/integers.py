@@ -22,7 +22,7 @@ from kernellab.checker.slices import makes_addresses, mask_of, name_of, placing
 from kernellab.common.text import number_text
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.numerics import widen
-from kernellab.ir import mlir, tt
+from kernellab.ir import flow, mlir, tt
 from kernellab.ir.locations import locate
 from kernellab.ir.operations import (
     Elementwise,
@@ -128,13 +128,13 @@ class ExactIndices(ExactRun):
 
     def sources(self, harm: Harm) -> frozenset[SSAValue]:
         """Return what the place of the access is computed from, its mask included."""
-        return self.behind(placing(harm.operation), harm)
+        return self.behind(placing(harm.operation))
 
     def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
         op, lane = departure.computed.operation, departure.lane
         became, exact = (departure.at(tile, lane) for tile in (departure.result, departure.exact))
         kind = integer_type(op.results[0], self.values.unsigned)
-        has_remainder = _has_remainder_of(op, self.sources(harm))
+        has_remainder = _has_remainder_of(op.results[0], self.sources(harm))
         hint, proposals = _index_advice(op)
         return {
             "kind": "index-overflow",
@@ -174,20 +174,21 @@ def _effect(access: Operation, moves_away: bool) -> str:
     return f"; the mask of the {what}{where} is wrong"
 
 
-def _has_remainder_of(op: Operation, behind: Set[SSAValue]) -> bool:
-    """Return whether a signed remainder of the result is on the way to the access."""
-    pending, seen = list(op.results), set[SSAValue]()
-    while pending:
-        value = pending.pop()
-        for use in value.uses:
-            user = use.operation
-            if isinstance(user, mlir.RemSIOp) and user.result in behind and use.index == 0:
-                return True
-            if has(user, Elementwise, KeepsElements):
-                fresh = [result for result in user.results if result in behind - seen]
-                seen.update(fresh)
-                pending += fresh
-    return False
+def _has_remainder_of(value: SSAValue, behind: Set[SSAValue]) -> bool:
+    """Return whether a signed remainder of a value is on the way to the access."""
+
+    def step(value: SSAValue) -> Iterator[SSAValue]:
+        users = (use.operation for use in value.uses)
+        computing = (user for user in users if has(user, Elementwise, KeepsElements))
+        return (result for user in computing for result in user.results if result in behind)
+
+    uses = (use for computed in flow.reached([value], step) for use in computed.uses)
+    return any(
+        isinstance(use.operation, mlir.RemSIOp)
+        and use.operation.result in behind
+        and use.index == 0
+        for use in uses
+    )
 
 
 _OF_A_HASH = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -16,11 +16,17 @@ from kernellab.checker.checked_run import Access, CheckedRun, Computed, Event
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.common.containers import distinct, sparse_zeros
-from kernellab.interpreter.codegen.analyses import is_spin_loop, yielded
+from kernellab.interpreter.codegen.analyses import (
+    deciding_values,
+    inside_of,
+    is_spin_loop,
+    taken_inside,
+)
 from kernellab.interpreter.codegen.indices import variable_of
 from kernellab.interpreter.execution.bounds_advice import LaneValues
 from kernellab.interpreter.tiles import Value, first_active
-from kernellab.ir import mlir
+from kernellab.ir import flow, mlir
+from kernellab.ir.flow import yielded
 from kernellab.ir.locations import locate
 from kernellab.ir.operations import global_effect, may_do_anything, touches_memory
 from kernellab.ir.types import is_pointer, shape
@@ -219,27 +225,23 @@ def _sources(value: SSAValue, loop: mlir.WhileOp) -> tuple[set[int], bool]:
     """Numbers of the carried values that a value is computed from within a turn, not by
     loads; and whether it is computed from what was loaded.
     """
-    passed = yielded(loop.before.block)[1:]
-    numbers, seen, loads = set[int](), set[SSAValue](), False
-    pending = [value]
-    while pending:
-        source = pending.pop()
-        if source in seen:
-            continue
-        seen.add(source)
-        if isinstance(source, BlockArgument):
-            if source.block is loop.before.block:
-                numbers.add(source.index)
-            elif source.block is loop.after.block:
-                pending.append(passed[source.index])
-        elif isinstance(source, OpResult) and loop.is_ancestor(source.op):
-            if not source.op.regions and global_effect(source.op) == "load":
-                loads = True
-                continue
-            if any(map(touches_memory, source.op.walk())):
-                numbers.update(range(len(loop.before.block.args)))  # anything may decide
-            pending += [operand for op in source.op.walk() for operand in op.operands]
-    return numbers, loads
+
+    def is_load(value: SSAValue) -> bool:
+        op = next(inside_of(value, loop), None)
+        return op is not None and not op.regions and global_effect(op) == "load"
+
+    def step(value: SSAValue) -> Iterable[SSAValue]:
+        if isinstance(value, BlockArgument):
+            return flow.sources(value) if value.block is loop.after.block else ()
+        return () if is_load(value) else taken_inside(value, loop)
+
+    followed = list(flow.reached([value], step))
+    computed = [value for value in followed if not is_load(value)]
+    if any(touches_memory(op) for value in computed for op in inside_of(value, loop)):
+        numbers = set(range(len(loop.before.block.args)))  # anything may decide
+    else:
+        numbers = {arg.index for arg in loop.before.block.args if arg in followed}
+    return numbers, len(computed) < len(followed)
 
 
 def _hands_itself_on(number: int, loop: mlir.WhileOp) -> bool:
@@ -505,7 +507,8 @@ def _carried(
     loop: mlir.WhileOp, first: Sequence[Value], now: Sequence[Value], program: int
 ) -> Iterator[_Carried]:
     """Yield the scalars with names, for one program."""
-    deciding = _made_of(yielded(loop.before.block)[0], loop)
+    condition = yielded(loop.before.block)[0]
+    deciding = set(flow.reached([condition], lambda value: taken_inside(value, loop)))
     for argument, ended, before, after in zip(
         loop.before.block.args, yielded(loop.after.block), first, now
     ):
@@ -524,40 +527,14 @@ def _held(access: Access) -> Value:
 @lru_cache(maxsize=32)
 def _deciding(loop: mlir.WhileOp) -> _Deciding | None:
     """Return what decides whether the loop continues; None if other programs may decide it."""
-    carried = list(loop.before.block.args)
-    passed, ended = yielded(loop.before.block)[1:], yielded(loop.after.block)
-    sources: set[SSAValue] = set()
-    by_memory = False
-    pending = [yielded(loop.before.block)[0]]
-    while pending:
-        for value in _made_of(pending.pop(), loop) - sources:
-            sources.add(value)
-            if isinstance(value, OpResult) and loop.is_ancestor(value.op):
-                memory = [op for op in value.op.walk() if touches_memory(op) or may_do_anything(op)]
-                if any(global_effect(op) != "load" for op in memory) or (
-                    memory and is_spin_loop(loop)
-                ):
-                    return None
-                by_memory = by_memory or bool(memory)
-            elif isinstance(value, BlockArgument) and value.block is loop.before.block:
-                pending.append(ended[value.index])
-            elif isinstance(value, BlockArgument) and value.block is loop.after.block:
-                pending.append(passed[value.index])
-    numbers = [number for number, argument in enumerate(carried) if argument in sources]
+    sources = set(deciding_values(loop))
+    inside = (op for value in sources for op in inside_of(value, loop))
+    memory = [op for op in inside if touches_memory(op) or may_do_anything(op)]
+    if any(global_effect(op) != "load" for op in memory) or (memory and is_spin_loop(loop)):
+        return None
+    numbers = [arg.index for arg in loop.before.block.args if arg in sources]
+    by_memory = bool(memory)
     return _Deciding(numbers, by_memory, by_memory and asks_memory_alone(loop))
-
-
-def _made_of(value: SSAValue, loop: mlir.WhileOp) -> set[SSAValue]:
-    """Return the values that a value is computed from within an iteration, itself included."""
-    sources: set[SSAValue] = set()
-    pending = [value]
-    while pending:
-        value = pending.pop()
-        if value not in sources:
-            sources.add(value)
-            if isinstance(value, OpResult) and loop.is_ancestor(value.op):
-                pending += [operand for op in value.op.walk() for operand in op.operands]
-    return sources
 
 
 def _message(going: LoopState, circle: int | None, carried: Sequence[_Carried]) -> str:

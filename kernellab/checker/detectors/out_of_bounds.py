@@ -18,7 +18,6 @@ from kernellab.interpreter.execution.bounds_advice import (
     Extents,
     LaneValues,
     bounds_advice,
-    constant_of,
 )
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.buffers import Buffer
@@ -67,7 +66,7 @@ def negative_remainder(
 def _written(value: SSAValue) -> str | None:
     """Return a constant, or the source of an expression without a name: "(i - shift)"."""
     if isinstance(value.owner, mlir.ConstantOp):
-        number = constant_of(value.owner)
+        number = value.owner.integer
         return None if number is None else str(number)
     text = expression_of(value)
     return None if text is None else f"({text})"

@@ -142,7 +142,6 @@ class _Returning:
     """Which results come back as operands, around loops and through memory."""
 
     def __init__(self, function: Operation) -> None:
-        self._function = function
         self._stores = [
             op for op in function.walk() if isinstance(op, tt.StoreOp) and is_half(op.value)
         ]
@@ -151,7 +150,7 @@ class _Returning:
     def comes_back(self, result: SSAValue, operand: SSAValue) -> bool:
         if not _is_of_halves(operand, result):
             return False
-        sources = behind((operand,), self._function)
+        sources = behind((operand,))
         if result in sources:
             return True
         loaded = {
@@ -160,8 +159,7 @@ class _Returning:
             if isinstance(source, OpResult) and isinstance(source.op, tt.LoadOp)
         }
         return any(
-            self._objects.get(store.pointer) in loaded - {None}
-            and result in behind((store.value,), self._function)
+            self._objects.get(store.pointer) in loaded - {None} and result in behind((store.value,))
             for store in self._stores
         )
 
@@ -580,7 +578,7 @@ def _adding_stores(code: ProgramCode) -> frozenset[Operation]:
     objects = underlying_objects(function)
     summed = set()
     for store in stores:
-        sources = [source.owner for source in behind([store.value], function)]
+        sources = [source.owner for source in behind([store.value])]
         adds = any(isinstance(op, mlir.AddFOp | mlir.SubFOp) for op in sources)
         loads = (op for op in sources if isinstance(op, tt.LoadOp))
         argument = objects.get(store.pointer)

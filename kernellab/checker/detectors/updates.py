@@ -306,7 +306,7 @@ def _updates_of(function: tt.FuncOp) -> Iterator[tuple[Operation, _Update]]:
             if isinstance(load, tt.LoadOp) and objects.get(load.pointer) is target is not None
         )
         if loads:
-            yield op, _Update(loads, _scatters(op.pointer, function))
+            yield op, _Update(loads, _scatters(op.pointer))
 
 
 def _terms(value: SSAValue) -> Iterator[Operation]:
@@ -326,9 +326,9 @@ def _terms(value: SSAValue) -> Iterator[Operation]:
             pending += [(source, is_term or adds) for source in op.operands]
 
 
-def _scatters(pointer: SSAValue, function: tt.FuncOp) -> bool:
+def _scatters(pointer: SSAValue) -> bool:
     """Return whether the index was loaded or is a quotient, so that it may repeat in a tile."""
-    for value in behind((pointer,), function):
+    for value in behind((pointer,)):
         if isinstance(value, OpResult):
             divides = isinstance(value.op, mlir.DivSIOp | mlir.DivUIOp | mlir.ShRSIOp)
             if divides or has(value.op, GlobalAccess):

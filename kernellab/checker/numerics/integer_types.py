@@ -5,7 +5,8 @@ type.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,10 +17,10 @@ from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.numerics.exact_functions import integer_function_for
 from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.interpreter.affine import AffineTile
-from kernellab.interpreter.codegen.analyses import handed_on, underlying_objects
+from kernellab.interpreter.codegen.analyses import underlying_objects
 from kernellab.interpreter.execution.launcher import argument_names
 from kernellab.interpreter.execution.program import ProgramCode, per_code
-from kernellab.ir import mlir, tt
+from kernellab.ir import flow, mlir, tt
 from kernellab.ir.operations import (
     KeepsSign,
     MovesElements,
@@ -75,7 +76,8 @@ class _Said:
 def _unsigned_values(function: tt.FuncOp, parameters: frozenset[int]) -> Iterator[SSAValue]:
     """See `unsigned_values`; `parameters` are the numbers of the unsigned ones."""
     read, made = _Said(), _Said()
-    taken_for: dict[SSAValue, list[SSAValue]] = {}
+    taken_for: dict[SSAValue, list[SSAValue]] = defaultdict(list)
+    made_from: dict[SSAValue, list[SSAValue]] = defaultdict(list)
     if function.is_kernel:
         _say_what_parameters_hold(function, parameters, read, made)
     for op in function.walk():
@@ -83,16 +85,13 @@ def _unsigned_values(function: tt.FuncOp, parameters: frozenset[int]) -> Iterato
             signed = takes_for_signed(op)
             if signed is not None and _is_integer(value):
                 read.of(signed).add(value)
-        for value, target in (*_same_sign(op), *handed_on(op)):
+        for value, target in (*_same_sign(op), *flow.handed_on(op)):
             if _is_integer(value) and _is_integer(target):
-                taken_for.setdefault(value, []).append(target)
-    made_from: dict[SSAValue, list[SSAValue]] = {}
-    for value, targets in taken_for.items():
-        for target in targets:
-            made_from.setdefault(target, []).append(value)
+                taken_for[value].append(target)
+                made_from[target].append(value)
     for said, along in ((read, made_from), (made, taken_for)):
         for values in (said.signed, said.unsigned):
-            _spread(values, along)
+            values |= set(flow.reached(values, along.__getitem__))
     for value in read.unsigned | made.unsigned:
         both_or_none = (value in read.unsigned) == (value in read.signed)
         if value not in (made.signed if both_or_none else read.signed):
@@ -159,16 +158,6 @@ def _is_integer(value: SSAValue) -> bool:
         return dtype(value.type).kind == "i"
     except KeyError:
         return False
-
-
-def _spread(values: set[SSAValue], along: Mapping[SSAValue, Iterable[SSAValue]]) -> None:
-    """Add to `values` everything that is reached from them."""
-    pending = list(values)
-    while pending:
-        for value in along.get(pending.pop(), ()):
-            if value not in values:
-                values.add(value)
-                pending.append(value)
 
 
 # Integer operations that may not fit their type.

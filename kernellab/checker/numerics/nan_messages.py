@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math as numbers
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy
@@ -12,10 +11,8 @@ from xdsl.ir import Operation, SSAValue
 
 from kernellab.checker.numerics.nan_sources import Origin, is_float
 from kernellab.checker.slices import name_of
-from kernellab.interpreter.codegen.analyses import handed_on
-from kernellab.interpreter.codegen.indices import function_of
 from kernellab.interpreter.numerics import largest_finite, widen
-from kernellab.ir import mlir, tt
+from kernellab.ir import flow, mlir, tt
 from kernellab.ir.operations import DotLike, Elementwise, KeepsElements, MovesElements, has
 from kernellab.ir.types import dtype, shape
 
@@ -96,29 +93,23 @@ def _reached(
         values: values of one function, followed element by element through loops and branches.
         until_sums: whether to stop at reductions.
     """
-    pending, seen, sums = list(values), set[SSAValue](), list[SSAValue]()
-    users: dict[Operation, None] = {}
-    targets: dict[SSAValue, list[SSAValue]] = defaultdict(list)
-    if pending:
-        assert isinstance(pending[0].owner, Operation)
-        for op in function_of(pending[0].owner).walk():
-            for value, target in handed_on(op):
-                targets[value].append(target)
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        pending += targets[value]
+
+    def step(value: SSAValue) -> Iterator[SSAValue]:
+        yield from flow.targets(value)
         for use in value.uses:
-            op = use.operation
-            users[op] = None
-            if isinstance(op, tt.ReduceOp | tt.ScanOp) or has(op, DotLike):
-                sums += op.results
-                pending += () if until_sums else op.results
-            elif has(op, Elementwise, KeepsElements, MovesElements):
-                pending += op.results
-    return list(users), sums
+            if _sums(use.operation):
+                yield from () if until_sums else use.operation.results
+            elif has(use.operation, Elementwise, KeepsElements, MovesElements):
+                yield from use.operation.results
+
+    followed = list(flow.reached(values, step))
+    users = dict.fromkeys(use.operation for value in followed for use in value.uses)
+    return list(users), [result for op in users if _sums(op) for result in op.results]
+
+
+def _sums(op: Operation) -> bool:
+    """Return whether an operation reduces elements, or adds up products of them."""
+    return isinstance(op, tt.ReduceOp | tt.ScanOp) or has(op, DotLike)
 
 
 # Messages and advice for operations that compute NaN or infinity, or convert a number that does

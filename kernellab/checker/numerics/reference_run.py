@@ -35,7 +35,6 @@ from kernellab.checker.shadow_values import (
 )
 from kernellab.checker.slices import behind, mask_of, placing, stored_value
 from kernellab.common.text import number_texts
-from kernellab.interpreter.codegen.indices import function_of
 from kernellab.interpreter.memory.global_memory import Atomic, Load, Store, lanes_on
 from kernellab.interpreter.numerics import FLOAT64, widen
 from kernellab.interpreter.tiles import Value
@@ -451,19 +450,15 @@ class ExactRun(Detector, Cause):
 
     def sources(self, harm: Harm) -> frozenset[SSAValue]:
         """Return the values that what is wrong is computed from."""
-        return self.behind([harm.value], harm)
+        return self.behind([harm.value])
 
-    def behind(self, values: Iterable[SSAValue], harm: Harm) -> frozenset[SSAValue]:
-        """Return what values in the function of an operation are computed from, through memory
-        too.
-        """
-        sources = behind(values, function_of(harm.operation))
+    def behind(self, values: Iterable[SSAValue]) -> frozenset[SSAValue]:
+        """Return what values are computed from, through memory too."""
+        sources = behind(values)
         if not any(source.owner in self._inexact_loads for source in sources):
             return sources
-        stored = ((stored_value(store), function_of(store)) for store in self._inexact_stores)
-        return sources.union(
-            *(behind([value], owner) for value, owner in stored if value is not None)
-        )
+        stored = map(stored_value, self._inexact_stores)
+        return sources | behind(value for value in stored if value is not None)
 
     def _report(self, op: Operation, departure: Departure, harm: Harm) -> None:
         calls = departure.computed.calls()

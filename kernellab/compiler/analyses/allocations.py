@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from io import StringIO
 
 from xdsl.dialects import builtin
@@ -19,7 +19,6 @@ from kernellab.compiler.analyses.records import (
 )
 from kernellab.compiler.modules import (
     OpenedModules,
-    arguments_toward,
     attribute,
     blocks_of,
     enclosing,
@@ -34,6 +33,7 @@ from kernellab.compiler.modules import (
 )
 from kernellab.compiler.targets import has_tensor_memory
 from kernellab.errors import SourcePosition
+from kernellab.ir import flow, tt, ttg, ttng
 from kernellab.ir.types import MemDescType
 from kernellab.triton_api.analyses import allocated_bytes, tensor_memory_places
 
@@ -50,6 +50,9 @@ the compiler's own allocation pass, run on the module's text."""
 
 Views = Mapping[SSAValue, frozenset[Operation]]
 """A value that stands for memory -> the allocating operations that it may be a view of."""
+
+ALLOCATIONS = (ttg.LocalAllocOp, ttng.TmemAllocOp)
+"""Operations that allocate a buffer and do nothing else; others have scratch space."""
 
 
 def shared_memory(module: builtin.ModuleOp, measure: Measure, read_from: str) -> SharedMemory:
@@ -75,7 +78,7 @@ def shared_memory(module: builtin.ModuleOp, measure: Measure, read_from: str) ->
             position=position_of(op),
         )
         for op in allocating
-        if kind(op) != "tt.func" or _offset(op) < (integer(module, "ttg.shared") or 0)
+        if not isinstance(op, tt.FuncOp) or _offset(op) < (integer(module, "ttg.shared") or 0)
     ]
     return SharedMemory(
         buffers=tuple(_with_sharers(buffers)),
@@ -92,7 +95,7 @@ def changes_of_line(number: Mapping[Operation, int]) -> Iterator[tuple[int, Sour
     """Where the module's text comes to another line of the kernel."""
     line = None
     for op, at in number.items():
-        position = None if kind(op) in ("builtin.module", "tt.func") else position_of(op)
+        position = None if isinstance(op, builtin.ModuleOp | tt.FuncOp) else position_of(op)
         if position is not None and (position.file, position.line) != line:
             line = position.file, position.line
             yield at, position
@@ -113,7 +116,7 @@ def loops(module: Operation, number: Mapping[Operation, int]) -> Iterator[tuple[
 def warp_groups(number: Mapping[Operation, int]) -> Iterator[tuple[int, int]]:
     """First and last operation of each region of a warp-specialized operation."""
     for op in number:
-        if kind(op) in ("ttg.warp_specialize", "ttg.warp_specialize.partitions"):
+        if isinstance(op, ttg.WarpSpecializeOp | ttg.WarpSpecializePartitionsOp):
             for region in op.regions:
                 inside = [number[inner] for inner in region.walk() if inner is not op]
                 if inside and not _holds_partitions(region):
@@ -121,7 +124,7 @@ def warp_groups(number: Mapping[Operation, int]) -> Iterator[tuple[int, int]]:
 
 
 def _holds_partitions(region: Region) -> bool:
-    return any(kind(op) == "ttg.warp_specialize.partitions" for op in region.walk())
+    return any(isinstance(op, ttg.WarpSpecializePartitionsOp) for op in region.walk())
 
 
 def _with_sharers(buffers: list[SharedBuffer]) -> list[SharedBuffer]:
@@ -146,12 +149,12 @@ def allocates(op: Operation) -> bool:
 
 
 def _size(op: Operation, module: builtin.ModuleOp, measure: Measure) -> int:
-    if kind(op) == "tt.call":
+    if isinstance(op, tt.CallOp):
         callee = symbol(op, "callee")
         function = next(f for f in functions(module) if symbol(f, "sym_name") == callee)
         inside = [inner for inner in function.walk() if allocates(inner)]
         return max((_offset(inner) + _size(inner, module, measure) for inner in inside), default=0)
-    if kind(op) == "tt.func":
+    if isinstance(op, tt.FuncOp):
         # The pass gives no size, and a function cannot be measured alone:
         # its memory ends where the next buffer begins.
         others = [_offset(inner) for inner in module.walk() if allocates(inner)]
@@ -178,7 +181,7 @@ def unique_names(ops: list[Operation]) -> dict[Operation, str]:
     """
     names: dict[Operation, str] = {}
     for op in ops:
-        plain = (name_of(op) if kind(op).endswith("_alloc") else "") or kind(op).partition(".")[2]
+        plain = (name_of(op) if isinstance(op, ALLOCATIONS) else "") or kind(op).partition(".")[2]
         taken = sum(1 for name in names.values() if name.partition("#")[0] == plain)
         names[op] = f"{plain}#{taken + 1}" if taken else plain
     return names
@@ -192,13 +195,13 @@ def alone(op: Operation, module: builtin.ModuleOp) -> str:
     block = Block(arg_types=[value.type for value in taken])
     copy = op.clone(dict(zip(taken, block.args)))
     copy.attributes.pop(OFFSET, None)
-    if kind(copy) == "ttg.warp_specialize":
+    if isinstance(copy, ttg.WarpSpecializeOp):
         _empty(copy)
     block.add_op(copy)
     # An atomic whose result no one wants takes no memory to spread it.
     wanted = (
         []
-        if kind(op).endswith("_alloc")
+        if isinstance(op, ALLOCATIONS)
         else [new for old, new in zip(op.results, copy.results) if old.uses]
     )
     block.add_op(builtin.UnregisteredOp.with_name("tt.return").create(operands=wanted))
@@ -243,9 +246,8 @@ def _empty(op: Operation) -> None:
     """
     for region in [region for inner in op.walk() for region in inner.regions]:
         ends = [block.last_op for block in region.blocks if block.last_op is not None]
-        end = next(
-            (end for end in ends if kind(end) in ("ttg.warp_yield", "ttg.warp_return")), None
-        )
+        last = (ttg.WarpYieldOp, ttg.WarpReturnOp)
+        end = next((end for end in ends if isinstance(end, last)), None)
         if end is None or end.operands:
             continue
         types = [argument.type for argument in region.blocks[0].args]
@@ -267,36 +269,32 @@ def views_of(module: Operation, mark: str = OFFSET) -> Views:
         module: as an allocation pass left it.
         mark: the attribute by which the pass marks allocations.
     """
-    views: dict[SSAValue, frozenset[Operation]] = {}
-    changed = True
-    while changed:
-        before = sum(len(seen) for seen in views.values())
-        for op in module.walk():
-            for result in op.results:
-                if isinstance(result.type, MemDescType):
-                    views[result] = _origins(op, result, views, mark)
-        for block in blocks_of(module):
-            for _, handed in arguments_toward(block):
-                for argument, value in zip(block.args, handed):
-                    if isinstance(argument.type, MemDescType):
-                        known = views.get(argument, frozenset())
-                        views[argument] = known | views.get(value, frozenset())
-        changed = sum(len(seen) for seen in views.values()) != before
-    return views
+    return flow.analyze(module.walk(), _ViewsOf(mark))
 
 
-def _origins(op: Operation, result: SSAValue, views: Views, mark: str) -> frozenset[Operation]:
-    if kind(op).endswith("_alloc"):
-        return frozenset([op]) if attribute(op, mark) is not None else frozenset()
-    sources = [operand for operand in op.operands if isinstance(operand.type, MemDescType)]
-    passed_on = len(op.results) == len(op.operands)  # a wait hands its operands on, one for one
-    if passed_on and len(op.operands) > 1:
-        sources = [op.operands[list(op.results).index(result)]]  # type: ignore[arg-type]
-    ended = [region.block.last_op for region in op.regions if len(region.blocks) == 1]
-    for end in ended:
-        if end is not None and kind(end) in ("scf.yield", "ttg.warp_yield"):
-            sources.append(end.operands[list(op.results).index(result)])  # type: ignore[arg-type]
-    return frozenset().union(*(views.get(source, frozenset()) for source in sources))
+@dataclass(frozen=True)
+class _ViewsOf:
+    """The allocations behind each memory value."""
+
+    mark: str
+    entry: Views = field(default_factory=dict)
+
+    def transfer(
+        self, op: Operation, states: Views
+    ) -> Iterator[tuple[SSAValue, frozenset[Operation]]]:
+        if not flow.computes(op):
+            return
+        for result in op.results:
+            if not isinstance(result.type, MemDescType):
+                continue
+            if isinstance(op, ALLOCATIONS):
+                yield result, frozenset([op] if attribute(op, self.mark) is not None else ())
+            else:
+                known = (states[operand] for operand in op.operands if operand in states)
+                yield result, frozenset[Operation]().union(*known)
+
+    def join(self, left: frozenset[Operation], right: frozenset[Operation]) -> frozenset[Operation]:
+        return left | right
 
 
 # Life spans
@@ -317,35 +315,21 @@ def last_use(allocation: Operation, views: Views, number: Mapping[Operation, int
     }
     if region is None or home is None or not used_by:
         return number[allocation]
-    alive_at_end = _alive_at_end(region, home, used_by)
+    alive_at_end = _alive_at_end(home, used_by)
     ends = [_end(op, number) for op in used_by]
     ends += [_end(block.last_op, number) for block in alive_at_end if block.last_op is not None]
     return max([number[allocation], *ends])
 
 
-def _alive_at_end(region: Region, home: Block, used_by: set[Operation]) -> set[Block]:
+def _alive_at_end(home: Block, used_by: set[Operation]) -> set[Block]:
     """The blocks at whose end a buffer made in `home` is still to be used."""
-    using = {op.parent_block() for op in used_by}
-    alive: set[Block] = set()
-    changed = True
-    while changed:
-        size = len(alive)
-        for block in region.blocks:
-            following = successors(block)
-            if any(n is not home and (n in using or n in alive) for n in following):
-                alive.add(block)
-        changed = len(alive) != size
-    return _reachable(home) & alive
+    using = {block for op in used_by if (block := op.parent_block()) is not None}
 
+    def before(block: Block) -> Sequence[Block]:
+        return () if block is home else block.predecessors()
 
-def _reachable(start: Block) -> set[Block]:
-    reached, waiting = {start}, [start]
-    while waiting:
-        for block in successors(waiting.pop()):
-            if block not in reached:
-                reached.add(block)
-                waiting.append(block)
-    return reached
+    alive = flow.reached((end for block in using for end in before(block)), before)
+    return set(flow.reached([home], successors)).intersection(alive)
 
 
 def _end(op: Operation, number: Mapping[Operation, int]) -> int:

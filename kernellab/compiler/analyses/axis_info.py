@@ -9,21 +9,19 @@ made of; for any other operation nothing is claimed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import builtin
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from kernellab.compiler.analyses.records import AxisInfo, PointerFacts
 from kernellab.compiler.modules import (
     OpenedModules,
-    arguments_toward,
     attribute,
     element_bytes,
-    functions,
     kind,
     pointee,
     pointers_of,
@@ -31,7 +29,8 @@ from kernellab.compiler.modules import (
     underlying_argument,
 )
 from kernellab.errors import SourcePosition
-from kernellab.ir.operations import Atomic, PointerAccess, has, trait_of
+from kernellab.ir import flow, mlir, tt, ttg
+from kernellab.ir.operations import Atomic, PointerAccess, RegionsOfElements, has, trait_of
 from kernellab.ir.types import BlockedEncoding, SliceEncoding, element_type, shape
 
 if TYPE_CHECKING:
@@ -97,12 +96,12 @@ def _constant(value: SSAValue, number: int) -> _Facts:
 
 _Rule = Callable[[Operation, list[_Facts]], _Facts]
 """From an operation and what is known of its operands to what is known of its result."""
-_RULES: dict[str, _Rule] = {}
+_RULES: dict[type[Operation], _Rule] = {}
 
 
-def _rule(*names: str) -> Callable[[_Rule], _Rule]:
+def _rule(*operations: type[Operation]) -> Callable[[_Rule], _Rule]:
     def register(rule: _Rule) -> _Rule:
-        _RULES.update(dict.fromkeys(names, rule))
+        _RULES.update(dict.fromkeys(operations, rule))
         return rule
 
     return register
@@ -114,32 +113,27 @@ def _number(op: Operation, name: str) -> int:
     return value.value.data
 
 
-@_rule("arith.constant")
+@_rule(mlir.ConstantOp)
 def _of_constant(op: Operation, _: list[_Facts]) -> _Facts:
-    written, result = attribute(op, "value"), op.results[0]
-    if isinstance(written, builtin.IntegerAttr):
-        return _constant(result, written.value.data)
-    if isinstance(written, builtin.DenseIntOrFPElementsAttr) and written.is_splat():
-        number = written.get_values()[0]
-        if isinstance(number, int):
-            return _constant(result, number)
-    return _nothing(result)
+    assert isinstance(op, mlir.ConstantOp)
+    number, result = op.integer, op.results[0]
+    return _nothing(result) if number is None else _constant(result, number)
 
 
-@_rule("tt.make_range")
+@_rule(tt.MakeRangeOp)
 def _of_range(op: Operation, _: list[_Facts]) -> _Facts:
     start, end = _number(op, "start"), _number(op, "end")
     return _Facts((end - start,), (power_of_two_in(start),), (1,))
 
 
-@_rule("tt.splat")
+@_rule(tt.SplatOp)
 def _of_splat(op: Operation, given: list[_Facts]) -> _Facts:
     result, (scalar,) = op.results[0], given
     rank = _rank(result)
     return _Facts((1,) * rank, scalar.divisibility * rank, _sizes(result), scalar.value)
 
 
-@_rule("tt.expand_dims")
+@_rule(tt.ExpandDimsOp)
 def _of_expand(op: Operation, given: list[_Facts]) -> _Facts:
     (tile,), axis = given, _number(op, "axis")
     along = zip(tile.contiguity, tile.divisibility)
@@ -158,7 +152,7 @@ def _of_expand(op: Operation, given: list[_Facts]) -> _Facts:
     )
 
 
-@_rule("tt.broadcast")
+@_rule(tt.BroadcastOp)
 def _of_broadcast(op: Operation, given: list[_Facts]) -> _Facts:
     (tile,), before, after = given, _sizes(op.operands[0]), _sizes(op.results[0])
     return replace(
@@ -168,7 +162,7 @@ def _of_broadcast(op: Operation, given: list[_Facts]) -> _Facts:
     )
 
 
-@_rule("tt.trans")
+@_rule(tt.TransOp)
 def _of_transposition(op: Operation, given: list[_Facts]) -> _Facts:
     order = attribute(op, "order")
     assert isinstance(order, builtin.DenseArrayBase)
@@ -183,31 +177,31 @@ def _of_transposition(op: Operation, given: list[_Facts]) -> _Facts:
 
 
 @_rule(
-    "arith.extsi",
-    "arith.extui",
-    "arith.trunci",
-    "arith.index_cast",
-    "arith.bitcast",
-    "ttg.convert_layout",
-    "tt.unsplat",
+    mlir.ExtSIOp,
+    mlir.ExtUIOp,
+    mlir.TruncIOp,
+    mlir.IndexCastOp,
+    mlir.BitcastOp,
+    ttg.ConvertLayoutOp,
+    tt.UnsplatOp,
 )
 def _of_same_values(_: Operation, given: list[_Facts]) -> _Facts:
     return given[0]
 
 
-@_rule("arith.addi", "tt.addptr", "arith.subi")
+@_rule(mlir.AddIOp, tt.AddPtrOp, mlir.SubIOp)
 def _of_sum(op: Operation, given: list[_Facts]) -> _Facts:
     left, right = given
     step = 1
-    if kind(op) == "tt.addptr":
+    if isinstance(op, tt.AddPtrOp):
         step = element_bytes(op.operands[0])
     contiguity = [gcd(a, b) for a, b in zip(left.contiguity, right.constancy)]
-    if kind(op) != "arith.subi":
+    if not isinstance(op, mlir.SubIOp):
         other = [gcd(a, b) for a, b in zip(left.constancy, right.contiguity)]
         contiguity = [max(a, b) for a, b in zip(contiguity, other)]
     value = None
-    if left.value is not None and right.value is not None and kind(op) != "tt.addptr":
-        value = left.value + (right.value if kind(op) == "arith.addi" else -right.value)
+    if left.value is not None and right.value is not None and not isinstance(op, tt.AddPtrOp):
+        value = left.value + (-right.value if isinstance(op, mlir.SubIOp) else right.value)
     return _Facts(
         tuple(contiguity),
         tuple(
@@ -218,7 +212,7 @@ def _of_sum(op: Operation, given: list[_Facts]) -> _Facts:
     )
 
 
-@_rule("arith.muli")
+@_rule(mlir.MulIOp)
 def _of_product(_: Operation, given: list[_Facts]) -> _Facts:
     left, right = given
 
@@ -244,7 +238,7 @@ def _of_product(_: Operation, given: list[_Facts]) -> _Facts:
     )
 
 
-@_rule("arith.shli")
+@_rule(mlir.ShLIOp)
 def _of_shift(op: Operation, given: list[_Facts]) -> _Facts:
     left, right = given
     if right.value is None or not 0 <= right.value < 32:
@@ -255,7 +249,7 @@ def _of_shift(op: Operation, given: list[_Facts]) -> _Facts:
     return _of_product(op, [left, times])
 
 
-@_rule("arith.divsi", "arith.divui")
+@_rule(mlir.DivSIOp, mlir.DivUIOp)
 def _of_quotient(op: Operation, given: list[_Facts]) -> _Facts:
     left, right = given
     if right.value == 1:
@@ -275,7 +269,7 @@ def _of_quotient(op: Operation, given: list[_Facts]) -> _Facts:
     )
 
 
-@_rule("arith.remsi", "arith.remui")
+@_rule(mlir.RemSIOp, mlir.RemUIOp)
 def _of_remainder(op: Operation, given: list[_Facts]) -> _Facts:
     left, right = given
     contiguity = [1] * len(left.contiguity)
@@ -289,7 +283,7 @@ def _of_remainder(op: Operation, given: list[_Facts]) -> _Facts:
     )
 
 
-@_rule("arith.cmpi")
+@_rule(mlir.CmpIOp)
 def _of_comparison(op: Operation, given: list[_Facts]) -> _Facts:
     left, right = given
     constancy = list(_gcds(left.constancy, right.constancy))
@@ -312,13 +306,13 @@ _GREATER = (3, 4, 7, 8)
 """sle, sgt, ule, ugt: the same with the sides changed."""
 
 
-@_rule("arith.andi", "arith.ori", "arith.xori")
+@_rule(mlir.AndIOp, mlir.OrIOp, mlir.XOrIOp)
 def _of_bits(op: Operation, given: list[_Facts]) -> _Facts:
     left, right = given
     return replace(_nothing(op.results[0]), constancy=_gcds(left.constancy, right.constancy))
 
 
-@_rule("arith.minsi", "arith.maxsi", "arith.minui", "arith.maxui")
+@_rule(mlir.MinSIOp, mlir.MaxSIOp, mlir.MinUIOp, mlir.MaxUIOp)
 def _of_extremum(op: Operation, given: list[_Facts]) -> _Facts:
     left, right = given
     return replace(
@@ -328,7 +322,7 @@ def _of_extremum(op: Operation, given: list[_Facts]) -> _Facts:
     )
 
 
-@_rule("arith.select")
+@_rule(mlir.SelectOp)
 def _of_selection(op: Operation, given: list[_Facts]) -> _Facts:
     condition, left, right = given
     same = (
@@ -351,101 +345,60 @@ def _of_selection(op: Operation, given: list[_Facts]) -> _Facts:
 
 
 def _solve(module: Operation) -> dict[SSAValue, _Facts]:
-    """Facts of every value; loops are gone through until nothing changes any more."""
-    facts = _parameters(module)
-    changed = True
-    while changed:
-        changed = False
-        for op in module.walk():
-            for block in [block for region in op.regions for block in region.blocks]:
-                changed |= _enter(block, facts)
-            for result, new in zip(op.results, _results(op, facts)):
-                if new != facts.get(result):
-                    facts[result] = new
-                    changed = True
-    return facts
+    """Facts of every value that has any."""
+    return flow.analyze(module.walk(), _AxisDomain(_parameters(module)))
+
+
+@dataclass(frozen=True)
+class _AxisDomain:
+    """Facts of values, by the rules of the operations that compute them."""
+
+    entry: Mapping[SSAValue, _Facts]
+
+    def transfer(
+        self, op: Operation, states: Mapping[SSAValue, _Facts]
+    ) -> Iterator[tuple[SSAValue, _Facts]]:
+        if isinstance(op, mlir.ForOp):
+            if op.lower in states and op.step in states:
+                yield op.block.args[0], _counter(states[op.lower], states[op.step])
+        elif (rule := _RULES.get(type(op))) is not None:
+            if all(operand in states for operand in op.operands):
+                facts = rule(op, [states[operand] for operand in op.operands])
+                yield op.results[0], _with_hints(op, facts)
+        elif flow.computes(op):
+            yield from ((result, _with_hints(op, _nothing(result))) for result in op.results)
+
+    def join(self, left: _Facts, right: _Facts) -> _Facts:
+        return left.join(right)
+
+
+def _counter(start: _Facts, step: _Facts) -> _Facts:
+    """A loop's counter: start plus a multiple of the step."""
+    return _Facts((1,), (gcd(start.divisibility[0], step.divisibility[0]),), (1,))
 
 
 _HINTS = ("tt.contiguity", "tt.divisibility", "tt.constancy")
 
 
 def _parameters(module: Operation) -> dict[SSAValue, _Facts]:
-    """What the specialization promises of the parameters."""
+    """What the specialization promises of the parameters; nothing of an element of a tile."""
     facts: dict[SSAValue, _Facts] = {}
-    for function in functions(module):
-        promised = attribute(function, "arg_attrs")
-        written = promised.data if isinstance(promised, builtin.ArrayAttr) else ()
-        for argument, promises in zip(function.regions[0].blocks[0].args, written):
-            divisor = (
-                promises.data.get("tt.divisibility")
-                if isinstance(promises, builtin.DictionaryAttr)
-                else None
-            )
-            number = divisor.value.data if isinstance(divisor, builtin.IntegerAttr) else 1
-            facts[argument] = _Facts((1,), (number,), (1,))
+    for op in module.walk():
+        if isinstance(op, tt.FuncOp) or has(op, RegionsOfElements):
+            facts |= {argument: _nothing(argument) for argument in flow.arguments_inside(op)}
+        if isinstance(op, tt.FuncOp) and isinstance(op.arg_attrs, builtin.ArrayAttr):
+            for argument, promises in zip(op.body.blocks[0].args, op.arg_attrs):
+                facts[argument] = _Facts((1,), (_promised_divisor(promises),), (1,))
     return facts
 
 
-def _enter(block: Block, facts: dict[SSAValue, _Facts]) -> bool:
-    """Join what each way into a block hands to its arguments."""
-    changed = False
-    parent = block.parent_op()
-    incoming = [list(handed) for _, handed in arguments_toward(block)]
-    if parent is not None and kind(parent) in ("scf.for", "scf.while"):
-        end = parent.regions[-1].blocks[0].last_op
-        if end is not None and kind(end) == "scf.yield" and block is parent.regions[0].blocks[0]:
-            counter = list(block.args[:1]) if kind(parent) == "scf.for" else []
-            incoming.append([*counter, *end.operands])
-    for handed in incoming:
-        for argument, value in zip(block.args, handed):
-            entering = facts.get(value)
-            if entering is None or argument is value:
-                continue
-            if parent is not None and kind(parent) == "scf.for" and argument is block.args[0]:
-                entering = _counter(parent, facts)
-            joined = facts[argument].join(entering) if argument in facts else entering
-            if joined != facts.get(argument):
-                facts[argument] = joined
-                changed = True
-    return changed
-
-
-def _counter(loop: Operation, facts: Mapping[SSAValue, _Facts]) -> _Facts:
-    """A loop's counter: start plus a multiple of the step."""
-    start, step = (facts.get(loop.operands[at]) for at in (0, 2))
-    divisor = gcd(start.divisibility[0], step.divisibility[0]) if start and step else 1
-    return _Facts((1,), (divisor,), (1,))
-
-
-def _results(op: Operation, facts: Mapping[SSAValue, _Facts]) -> list[_Facts]:
-    if kind(op) in ("scf.for", "scf.if", "scf.while"):
-        return _results_of_control(op, facts)
-    rule = _RULES.get(kind(op))
-    given = [facts.get(operand) for operand in op.operands]
-    if rule is None or any(known is None for known in given):
-        results = [_nothing(result) for result in op.results]
-    else:
-        results = [rule(op, [known for known in given if known is not None])]
-    return [_with_hints(op, result) for result in results]
-
-
-def _results_of_control(op: Operation, facts: Mapping[SSAValue, _Facts]) -> list[_Facts]:
-    """A loop gives what it was given or what its body yields; an if what either side yields."""
-    sources: list[Sequence[SSAValue]] = [op.operands[3:]] if kind(op) == "scf.for" else []
-    for region in op.regions:
-        end = region.blocks[0].last_op if region.blocks else None
-        if end is not None:
-            sources.append(end.operands[1:] if kind(end) == "scf.condition" else end.operands)
-    if kind(op) == "scf.while":
-        sources = sources[:1]
-    joined_facts = []
-    for place, result in enumerate(op.results):
-        known = [facts[values[place]] for values in sources if values[place] in facts]
-        joined = known[0] if known else _nothing(result)
-        for other in known[1:]:
-            joined = joined.join(other)
-        joined_facts.append(joined)
-    return joined_facts
+def _promised_divisor(promises: Attribute) -> int:
+    divisor = (
+        promises.data.get("tt.divisibility")
+        if isinstance(promises, builtin.DictionaryAttr)
+        else None
+    )
+    return divisor.value.data if isinstance(divisor, builtin.IntegerAttr) else 1
 
 
 def _with_hints(op: Operation, facts: _Facts) -> _Facts:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from xdsl.ir import Block, Operation, Region
 
 from kernellab.compiler.analyses.allocations import (
+    ALLOCATIONS,
     Views,
     allocates,
     unique_names,
@@ -35,6 +36,7 @@ from kernellab.compiler.modules import (
     users_line,
 )
 from kernellab.errors import SourcePosition
+from kernellab.ir import mlir, tt, ttg
 from kernellab.ir.operations import DescriptorAccess, PointerAccess, SharedRead, SharedWrite, has
 from kernellab.ir.syntax import read_module
 from kernellab.records import PassRun
@@ -43,8 +45,8 @@ from kernellab.triton_api.analyses import with_barriers
 if TYPE_CHECKING:
     from kernellab.compiler.compilations import Compilation
 
-_WHOLE_PROGRAM = frozenset({"ttg.barrier", "gpu.barrier", "ttg.local_barrier"})
-"""What a barrier of a whole program is called in TTGIR, over the versions of Triton."""
+_WHOLE_PROGRAM = (ttg.BarrierOp, mlir.BarrierOp, ttg.LocalBarrierOp)
+"""Barriers of a whole program in TTGIR, over the versions of Triton."""
 
 _WAITS = frozenset(
     {"ttg.async_wait", "amdg.async_wait", "amdgpu.async_wait", "ttng.async_tma_store_wait"}
@@ -147,7 +149,7 @@ def _barriers_of(
     for op in ops:
         there_before = cursor < len(original) and original[cursor] == kind(op)
         cursor += there_before
-        if kind(op) in _WHOLE_PROGRAM:
+        if isinstance(op, _WHOLE_PROGRAM):
             yield op, not there_before
 
 
@@ -181,7 +183,7 @@ def _bytes_of(allocating: list[Operation], memory: SharedMemory) -> _Bytes:
 def _roots(module: Operation) -> Iterator[Region]:
     """The regions that may contain barriers; each has separate control flow."""
     for op in module.walk():
-        if kind(op) == "tt.func" or kind(op).startswith("ttg.warp_specialize"):
+        if isinstance(op, tt.FuncOp | ttg.WarpSpecializeOp | ttg.WarpSpecializePartitionsOp):
             yield from op.regions
 
 
@@ -214,7 +216,7 @@ def _solve(region: Region, known: _Module) -> None:
 
 
 def _step(state: _State, op: Operation, views: Views) -> _State:
-    if kind(op) in _WHOLE_PROGRAM:
+    if isinstance(op, _WHOLE_PROGRAM):
         return _State(_NOTHING, state.in_flight)
     if kind(op) in _WAITS:
         return _State(state.pending | state.in_flight, state.in_flight)
@@ -226,7 +228,7 @@ def _step(state: _State, op: Operation, views: Views) -> _State:
 
 
 def _step_back(points: _Points, op: Operation, views: Views) -> _Points:
-    if kind(op) in _WHOLE_PROGRAM:
+    if isinstance(op, _WHOLE_PROGRAM):
         return _NOTHING
     return points | frozenset(_accesses(op, views, scratch="write"))
 
@@ -238,7 +240,7 @@ def _accesses(op: Operation, views: Views, scratch: Effect) -> Iterator[_Point]:
     what comes before meets its write, what follows its read.
     """
     if allocates(op):
-        if not kind(op).endswith("_alloc"):
+        if not isinstance(op, ALLOCATIONS):
             yield _Point(op, scratch, op)
         elif op.operands:
             yield _Point(op, "write", op)

@@ -27,11 +27,12 @@ from kernellab.compiler.modules import (
     integer,
     kind,
     lines_of_operations,
-    loops_around,
     numbered,
     position_of,
 )
 from kernellab.compiler.records import Instruction
+from kernellab.ir import tt, ttg
+from kernellab.ir.flow import loops_around
 from kernellab.ir.types import MemDescType
 from kernellab.records.layouts import Bases, Layout, Numbers, RegisterLayout
 from kernellab.triton_api.analyses import allocated_bytes
@@ -142,11 +143,10 @@ Opcodes = Callable[[str, int], Mapping[str, int]]
 """What the machine code has for the how manieth operation of a name,
 in the order of the text, from 0."""
 
-_CONVERSION = "ttg.convert_layout"
-_INTO_SHARED = ("ttg.local_alloc", "ttg.local_store")
-_FROM_SHARED = ("ttg.local_load",)
-_ALONG_AN_AXIS = ("tt.reduce", "tt.scan")
-_BY_INDEX = ("tt.gather", "tt.histogram")
+_INTO_SHARED = (ttg.LocalAllocOp, ttg.LocalStoreOp)
+_THROUGH_SHARED = (*_INTO_SHARED, ttg.LocalLoadOp)
+_ALONG_AN_AXIS = (tt.ReduceOp, tt.ScanOp)
+_BY_INDEX = (tt.GatherOp, tt.HistogramOp)
 
 
 @dataclass(frozen=True)
@@ -196,9 +196,9 @@ def _places(ops: Iterable[Operation]) -> dict[Operation, int]:
 
 
 def _moves(op: Operation) -> bool:
-    if kind(op) == "ttg.local_alloc":
+    if isinstance(op, ttg.LocalAllocOp):
         return bool(op.operands)
-    return kind(op) in (_CONVERSION, *_INTO_SHARED, *_FROM_SHARED, *_ALONG_AN_AXIS, *_BY_INDEX)
+    return isinstance(op, (ttg.ConvertLayoutOp, *_THROUGH_SHARED, *_ALONG_AN_AXIS, *_BY_INDEX))
 
 
 class _Explanation:
@@ -217,8 +217,8 @@ class _Explanation:
         self._layouts = layouts
         self._query = query
         self._source = op.operands[0]
-        self._destination = op.operands[1] if kind(op) == "ttg.local_store" else op.results[0]
-        in_memory = kind(op) in (*_INTO_SHARED, *_FROM_SHARED)
+        self._destination = op.memory if isinstance(op, ttg.LocalStoreOp) else op.results[0]
+        in_memory = isinstance(op, _THROUGH_SHARED)
         self._scratch = 0 if in_memory else query.measure(alone(op, module))
 
     def conversion(self, number: int, opcodes: Mapping[str, int]) -> Conversion:
@@ -252,12 +252,11 @@ class _Explanation:
         )
 
     def _means(self) -> Means:
-        name = kind(self._op)
-        if self._scratch or name in (*_INTO_SHARED, *_FROM_SHARED):
+        if self._scratch or isinstance(self._op, _THROUGH_SHARED):
             return "shared memory"
-        if name == _CONVERSION:
+        if isinstance(self._op, ttg.ConvertLayoutOp):
             return self._means_of_conversion()
-        if name in _ALONG_AN_AXIS:
+        if isinstance(self._op, _ALONG_AN_AXIS):
             along = self._along_axis()
             return "warp shuffles" if along and along.bits("lane") else "registers"
         return "warp shuffles"
@@ -287,27 +286,27 @@ class _Explanation:
         or its layout is not known.
         """
         layout, axis = self._registers(self._source), integer(self._op, "axis")
-        if kind(self._op) not in _ALONG_AN_AXIS or layout is None or axis is None:
+        if not isinstance(self._op, _ALONG_AN_AXIS) or layout is None or axis is None:
             return None
         sizes = [_element_bytes(operand.type) for operand in self._op.operands]
-        scans = kind(self._op) == "tt.scan"
+        scans = isinstance(self._op, tt.ScanOp)
         return AlongAxis(layout, axis, sizes, scans, scans and bool(integer(self._op, "reverse")))
 
     def _shared_bytes(self, means: Means) -> int:
         """The tile, where all of it goes through shared memory;
         the scratch space of whatever keeps partial results there.
         """
-        name = kind(self._op)
         if means != "shared memory":
             return 0
-        if name in (_CONVERSION, *_INTO_SHARED):
+        if isinstance(self._op, (ttg.ConvertLayoutOp, *_INTO_SHARED)):
             return _tile_bytes(self._source.type)
-        return _tile_bytes(self._op.results[0].type) if name in _FROM_SHARED else self._scratch
+        loads = isinstance(self._op, ttg.LocalLoadOp)
+        return _tile_bytes(self._op.results[0].type) if loads else self._scratch
 
     def _shuffled_bytes(self, means: Means, opcodes: Mapping[str, int]) -> tuple[int, bool]:
         """What lanes hand on, and whether that is counted."""
         layout = self._registers(self._source)
-        if layout is None or kind(self._op) in (*_INTO_SHARED, *_FROM_SHARED):
+        if layout is None or isinstance(self._op, _THROUGH_SHARED):
             return 0, True
         counted = counted_bytes(opcodes, layout)
         return settled(counted, self._estimated_shuffles(means), bool(loops_around(self._op)))
@@ -317,7 +316,7 @@ class _Explanation:
         layouts of registers.
         """
         source, destination = self._registers(self._source), self._registers(self._destination)
-        if kind(self._op) != _CONVERSION or source is None or destination is None:
+        if not isinstance(self._op, ttg.ConvertLayoutOp) or source is None or destination is None:
             return None
         if means == "shared memory":
             return 0
@@ -334,7 +333,7 @@ class _Explanation:
             return 0
         width = round_up_to_words(_element_bytes(self._source.type))
         source, destination = self._registers(self._source), self._registers(self._destination)
-        if kind(self._op) == _CONVERSION and source and destination:
+        if isinstance(self._op, ttg.ConvertLayoutOp) and source and destination:
             return width * elements_moved(source, destination)
         return width * math.prod(_shape(self._op.results[0].type))
 

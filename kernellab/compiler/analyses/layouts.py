@@ -18,7 +18,6 @@ from kernellab.compiler.analyses.axis_info import blocked_run, power_of_two_up_t
 from kernellab.compiler.analyses.tile_layouts import Layouts, TileLayout
 from kernellab.compiler.modules import (
     OpenedModules,
-    arguments_toward,
     blocks_of,
     element_bytes,
     integer,
@@ -29,7 +28,7 @@ from kernellab.compiler.modules import (
     position_of,
 )
 from kernellab.errors import ArgumentError, LayoutError, nearest, suggestion
-from kernellab.ir import tt, ttg
+from kernellab.ir import flow, mlir, tt, ttg, ttng
 from kernellab.ir.locations import locate
 from kernellab.ir.operations import Atomic, DotLike, PointerAccess, has, touches_memory
 from kernellab.ir.types import MemDescType, element_type
@@ -44,14 +43,12 @@ if TYPE_CHECKING:
 # settle one.
 
 
-_LOOPS = ("scf.for", "scf.while")
-_ENDS = ("scf.yield", "scf.condition", "ttg.warp_yield", "ttg.warp_return", "cf.br", "cf.cond_br")
-_PLUMBING = (*_LOOPS, *_ENDS, "scf.if", "ttg.warp_specialize", "ttg.warp_specialize.partitions")
-"""Operations that hand values to blocks and out of them, and look at none."""
-_FREE = ("arith.constant", "tt.make_range", "tt.splat", "tt.expand_dims", "tt.broadcast")
+_FREE = (mlir.ConstantOp, tt.MakeRangeOp, tt.SplatOp, tt.ExpandDimsOp, tt.BroadcastOp)
 """Operations that make any layout alike, or follow from another."""
-_REARRANGING = ("tt.reduce", "tt.scan", "tt.gather", "tt.histogram", "tt.reshape")
+_REARRANGING = (tt.ReduceOp, tt.ScanOp, tt.GatherOp, tt.HistogramOp, tt.ReshapeOp)
 """Operations that bring elements to other places."""
+_VIEWS = (ttg.MemDescView, ttg.MemDescIndexOp)
+"""Operations that make another view of the same bytes."""
 
 
 @cache
@@ -81,7 +78,7 @@ class Flow:
         self._heirs: dict[SSAValue, list[SSAValue]] = {}
         for value in _tiles(module):
             sources = _sources(value)
-            if not (isinstance(value, OpResult) and kind(value.op) in _FREE):
+            if not (isinstance(value.owner, _FREE)):
                 self._sources[value] = sources
             for source in sources:
                 self._heirs.setdefault(source, []).append(value)
@@ -90,30 +87,20 @@ class Flow:
         """The operations that settle a value's layout, backwards;
         free ones only where nothing else does.
         """
-        ends = [end for end in _reached(value, self._sources) if not self._sources.get(end)]
+        reached = flow.reached([value], lambda value: self._sources.get(value, ()))
+        ends = [end for end in reached if not self._sources.get(end)]
         made = [end.op for end in ends if isinstance(end, OpResult)]
-        return [op for op in made if kind(op) not in _FREE] or made
+        return [op for op in made if not isinstance(op, _FREE)] or made
 
     def users(self, value: SSAValue) -> list[Operation]:
         """The operations that need a value's layout, forwards."""
         return [
             use.operation
-            for reached in _reached(value, self._heirs)
+            for reached in flow.reached([value], lambda value: self._heirs.get(value, ()))
             for use in reached.uses
-            if kind(use.operation) not in _PLUMBING
+            if not isinstance(use.operation, flow.CONTROL)
             and not set(use.operation.results).intersection(self._heirs.get(reached, ()))
         ]
-
-
-def _reached(start: SSAValue, onward: Mapping[SSAValue, Iterable[SSAValue]]) -> list[SSAValue]:
-    """All values that follow from a value, itself first."""
-    reached, waiting = {start: None}, [start]
-    while waiting:
-        for next_value in onward.get(waiting.pop(), ()):
-            if next_value not in reached:
-                reached[next_value] = None
-                waiting.append(next_value)
-    return list(reached)
 
 
 def _tiles(module: Operation) -> Iterator[SSAValue]:
@@ -125,18 +112,14 @@ def _tiles(module: Operation) -> Iterator[SSAValue]:
 
 def _sources(value: SSAValue) -> Sequence[SSAValue]:
     """The values whose layout a value has because it is handed on to it."""
-    if isinstance(value, BlockArgument):
-        return entering(value)
-    assert isinstance(value, OpResult)
+    if handed := flow.sources(value):
+        return handed
+    if not isinstance(value, OpResult) or not flow.computes(value.op):
+        return ()
     op = value.op
-    if kind(op) in _PLUMBING:
-        return leaving(value)
-    if waited := _waited_for(value):
-        return waited
     if isinstance(value.type, MemDescType):
-        # Other views of the same bytes.
-        return [op.operands[0]] if kind(op).startswith("ttg.memdesc_") else ()
-    if kind(op) == "tt.expand_dims":  # its operand has a slice of its layout
+        return [op.operands[0]] if isinstance(op, _VIEWS) else ()
+    if isinstance(op, tt.ExpandDimsOp):  # its operand has a slice of its layout
         return op.operands
     if _settles(op):
         return ()
@@ -147,54 +130,12 @@ def _settles(op: Operation) -> bool:
     """Whether an operation determines a layout, even where its operands and results have
     the same layout.
     """
-    return touches_memory(op) or has(op, DotLike) or kind(op) in _REARRANGING
+    return touches_memory(op) or has(op, DotLike) or isinstance(op, _REARRANGING)
 
 
 def _same_encoding(left: Attribute, right: Attribute) -> bool:
     mine, theirs = tile_type(left), tile_type(right)
     return mine is not None and theirs is not None and mine.encoding == theirs.encoding
-
-
-# Through blocks
-
-
-def entering(argument: BlockArgument) -> list[SSAValue]:
-    """What each way into a block hands to one of its arguments;
-    to a loop's also what comes round.
-    """
-    place = argument.index
-    loop = argument.block.parent_op()
-    if (
-        loop is not None
-        and kind(loop) == "scf.while"
-        and argument.block.parent is not loop.regions[0]
-    ):
-        return _ended(loop, 0, place + 1)
-    handed = [
-        values[place] for _, values in arguments_toward(argument.block) if place < len(values)
-    ]
-    if loop is None or kind(loop) not in _LOOPS:
-        return handed
-    return handed + _ended(loop, -1, place - (1 if kind(loop) == "scf.for" else 0))
-
-
-def leaving(result: OpResult) -> list[SSAValue]:
-    """What the regions of an operation hand to one of its results."""
-    op = result.op
-    if kind(op) == "scf.while":
-        return _ended(op, 0, result.index + 1)
-    return [
-        value for region in range(len(op.regions)) for value in _ended(op, region, result.index)
-    ]
-
-
-def _ended(op: Operation, region: int, place: int) -> list[SSAValue]:
-    """What the end of a region hands on at a place, if it does."""
-    blocks = op.regions[region].blocks
-    end = blocks[-1].last_op if blocks else None
-    if end is None or kind(end) not in _ENDS or not 0 <= place < len(end.operands):
-        return []
-    return [end.operands[place]]
 
 
 # Names
@@ -211,32 +152,16 @@ def value_name(value: SSAValue) -> str:
 
 
 def _handed(value: SSAValue) -> list[SSAValue]:
-    """What a block's argument, or one of an operation's several results,
-    was before it was handed on, one and two steps back.
+    """What a value was before it was handed on, also before a wait.
+
+    The variables of a loop that a pass has made anew have the location of the whole loop: for a
+    result of a loop what comes round counts, then what goes in.
     """
-    if isinstance(value, BlockArgument):
-        before = entering(value)
-    else:
-        assert isinstance(value, OpResult)
-        before = [*leaving(value), *_waited_for(value)]
-        if kind(value.op) == "scf.for":
-            before.append(value.op.operands[value.index + 3])
-    return [
-        *before,
-        *(
-            operand
-            for source in before
-            if isinstance(source, OpResult)
-            for operand in _waited_for(source)
-        ),
-    ]
-
-
-def _waited_for(result: OpResult) -> list[SSAValue]:
-    """The operand that a wait hands on, one for one, as this result."""
-    op = result.op
-    one_for_one = kind(op).endswith("_wait") and len(op.results) == len(op.operands)
-    return [op.operands[result.index]] if one_for_one else []
+    before = flow.sources(value)
+    if isinstance(value.owner, flow.LOOPS):
+        before = [source for variable in before for source in reversed(flow.sources(variable))]
+    waits = [source for source in before if isinstance(source.owner, ttng.WarpGroupDotWaitOp)]
+    return [*before, *(source for wait in waits for source in flow.sources(wait))]
 
 
 def _own_name(value: SSAValue) -> str:
@@ -305,12 +230,8 @@ def _values(module: builtin.ModuleOp) -> Iterator[tuple[SSAValue, Operation, int
     in the order of the text.
     """
     for op, number in numbered(module).items():
-        for result in op.results:
-            yield result, op, number
-        for region in op.regions:
-            for block in region.blocks:
-                for argument in block.args:
-                    yield argument, op, number
+        for value in (*op.results, *flow.arguments_inside(op)):
+            yield value, op, number
 
 
 def _tile(value: SSAValue, op: Operation, number: int, layout: Layout | LayoutError) -> TileLayout:

@@ -4,7 +4,7 @@ loops.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -30,57 +30,18 @@ from kernellab.compiler.modules import (
     position_of,
     symbol,
 )
+from kernellab.ir import mlir, tt
 from kernellab.ir.locations import argument_name, locate
-from kernellab.ir.operations import DotLike, GlobalAccess, global_effect, has, trait_of
+from kernellab.ir.operations import DotLike, GlobalAccess, global_effect, has, parents, trait_of
 from kernellab.ir.types import PointerType, TensorDescType, bit_width, element_type, shape
 
-_FLOAT_OPERATIONS = frozenset(
-    {
-        *(
-            f"arith.{name}"
-            for name in (
-                "addf",
-                "subf",
-                "mulf",
-                "divf",
-                "remf",
-                "negf",
-                "maximumf",
-                "minimumf",
-                "maxnumf",
-                "minnumf",
-            )
-        ),
-        *(
-            f"math.{name}"
-            for name in (
-                "absf",
-                "ceil",
-                "floor",
-                "cos",
-                "sin",
-                "tan",
-                "tanh",
-                "exp",
-                "exp2",
-                "expm1",
-                "log",
-                "log2",
-                "log10",
-                "log1p",
-                "sqrt",
-                "rsqrt",
-                "erf",
-                "powf",
-                "atan2",
-            )
-        ),
-        "tt.precise_sqrt",
-        "tt.precise_divf",
-        "tt.approx_divf",
-        "tt.clampf",
-    }
-)
+_FLOAT_OPERATIONS = (
+    mlir.AddFOp, mlir.SubFOp, mlir.MulFOp, mlir.DivFOp, mlir.RemFOp, mlir.NegFOp, mlir.MaximumFOp,
+    mlir.MinimumFOp, mlir.MaxNumFOp, mlir.MinNumFOp, mlir.AbsFOp, mlir.CeilOp, mlir.FloorOp,
+    mlir.CosOp, mlir.SinOp, mlir.TanOp, mlir.TanhOp, mlir.ExpOp, mlir.Exp2Op, mlir.ExpM1Op,
+    mlir.LogOp, mlir.Log2Op, mlir.Log10Op, mlir.Log1pOp, mlir.SqrtOp, mlir.RsqrtOp, mlir.ErfOp,
+    mlir.PowFOp, mlir.Atan2Op, tt.PreciseSqrtOp, tt.PreciseDivFOp, tt.ApproxDivFOp, tt.ClampFOp,
+)  # fmt: skip
 """Each counts as one floating-point operation per element, a division and an exponential as much
 as an addition."""
 
@@ -100,7 +61,9 @@ def work(module: Operation, read_from: str) -> Work:
     return Work(tuple(_items(kernel, _Repeats(), by_name)), read_from)
 
 
-def _items(op: Operation, repeats: _Repeats, by_name: dict[str, Operation]) -> Iterator[WorkItem]:
+def _items(
+    op: Operation, repeats: _Repeats, by_name: Mapping[str, Operation]
+) -> Iterator[WorkItem]:
     for region in op.regions:
         for block in region.blocks:
             for inner in block.ops:
@@ -108,33 +71,33 @@ def _items(op: Operation, repeats: _Repeats, by_name: dict[str, Operation]) -> I
 
 
 def _items_of(
-    op: Operation, repeats: _Repeats, by_name: dict[str, Operation]
+    op: Operation, repeats: _Repeats, by_name: Mapping[str, Operation]
 ) -> Iterator[WorkItem]:
     counted = count(op)
     if counted is not None:
         what, each = counted
         yield WorkItem(kind(op), what, each, repeats.times, repeats.unknown, position_of(op))  # type: ignore[arg-type]
-    elif kind(op) == "scf.for":
+    elif isinstance(op, mlir.ForOp):
         yield from _items(op, _repeated(op, repeats), by_name)
-    elif kind(op) == "scf.while":
+    elif isinstance(op, mlir.WhileOp):
         place = position_of(op)
         name = f"iterations of the loop on line {place.line}" if place else "iterations of a loop"
         yield from _items(op, replace(repeats, unknown=(*repeats.unknown, name)), by_name)
-    elif kind(op) == "tt.call" and symbol(op, "callee") in by_name:
+    elif isinstance(op, tt.CallOp) and symbol(op, "callee") in by_name:
         yield from _items(by_name[symbol(op, "callee")], repeats, by_name)
     else:
         yield from _items(op, repeats, by_name)
 
 
-def _repeated(loop: Operation, repeats: _Repeats) -> _Repeats:
+def _repeated(loop: mlir.ForOp, repeats: _Repeats) -> _Repeats:
     """The repeats inside a loop; its trip count is ceil((end - start) / step)."""
-    start, end, step = (constant(value) for value in loop.operands[:3])
+    start, end, step = map(constant, (loop.lower, loop.upper, loop.step))
     if start is not None and end is not None and step:
         return replace(repeats, times=repeats.times * max(-((start - end) // step), 0))
-    length = format_integer(loop.operands[1])
+    length = format_integer(loop.upper)
     if start != 0:
-        length = f"({length} - {format_integer(loop.operands[0])})"
-    name = length if step == 1 else f"ceil({length} / {format_integer(loop.operands[2])})"
+        length = f"({length} - {format_integer(loop.lower)})"
+    name = length if step == 1 else f"ceil({length} / {format_integer(loop.step)})"
     return replace(repeats, unknown=(*repeats.unknown, name))
 
 
@@ -145,21 +108,15 @@ def count(op: Operation) -> tuple[str, int] | None:
     """Kind and count per execution; None for an operation that does no such work itself."""
     if has(op, DotLike):
         return "matrix", 2 * prod(shape(op.results[0].type)) * _depth(op)
-    if kind(op) in ("tt.reduce", "tt.scan"):
-        combines = sum(1 for inner in op.walk() if kind(inner) in _FLOAT_OPERATIONS)
+    if isinstance(op, tt.ReduceOp | tt.ScanOp):
+        combines = sum(1 for inner in op.walk() if isinstance(inner, _FLOAT_OPERATIONS))
         sizes = shape(op.operands[0].type)
-        kept = prod(sizes) // sizes[_axis(op)]
+        kept = prod(sizes) // sizes[op.axis.value.data]
         return "arithmetic", combines * (prod(sizes) - kept)
-    if kind(op) in _FLOAT_OPERATIONS or kind(op) == "math.fma":
-        return "arithmetic", prod(shape(op.results[0].type)) * (2 if kind(op) == "math.fma" else 1)
+    if isinstance(op, (*_FLOAT_OPERATIONS, mlir.FmaOp)):
+        return "arithmetic", prod(shape(op.results[0].type)) * (1 + isinstance(op, mlir.FmaOp))
     effect, access = global_effect(op), trait_of(op, GlobalAccess)
     return None if effect is None or access is None else (effect, _bytes_moved(op, access))
-
-
-def _axis(op: Operation) -> int:
-    value = attribute(op, "axis")
-    assert isinstance(value, builtin.IntegerAttr)
-    return value.value.data
 
 
 def _depth(op: Operation) -> int:
@@ -201,21 +158,16 @@ def size_in_bytes(type: Attribute) -> int:
 
 def constant(value: SSAValue) -> int | None:
     """The value of an integer constant, or None."""
-    owner = value.owner
-    if isinstance(owner, Operation) and kind(owner) == "arith.constant":
-        written = attribute(owner, "value")
-        if isinstance(written, builtin.IntegerAttr):
-            return written.value.data
-    return None
+    return value.owner.integer if isinstance(value.owner, mlir.ConstantOp) else None
 
 
-_SIGNS = {
-    "arith.addi": "+",
-    "arith.subi": "-",
-    "arith.muli": "*",
-    "arith.divsi": "//",
-    "arith.divui": "//",
-    "arith.remsi": "%",
+_SIGNS: Mapping[type[Operation], str] = {
+    mlir.AddIOp: "+",
+    mlir.SubIOp: "-",
+    mlir.MulIOp: "*",
+    mlir.DivSIOp: "//",
+    mlir.DivUIOp: "//",
+    mlir.RemSIOp: "%",
 }
 _LONGEST = 60
 
@@ -231,12 +183,12 @@ def format_integer(value: SSAValue) -> str:
         return argument_name(value) or f"argument {value.index}"
     owner = value.owner
     assert isinstance(owner, Operation)
-    if kind(owner) in _SIGNS:
+    if type(owner) in _SIGNS:
         left, right = (format_integer(operand) for operand in owner.operands)
-        text = f"({left} {_SIGNS[kind(owner)]} {right})"
+        text = f"({left} {_SIGNS[type(owner)]} {right})"
         if len(text) <= _LONGEST:
             return text
-    if kind(owner) in ("arith.extsi", "arith.trunci"):
+    if isinstance(owner, mlir.ExtSIOp | mlir.TruncIOp):
         return format_integer(owner.operands[0])
     place = position_of(owner)
     name = locate(owner.location).name or kind(owner).partition(".")[2]
@@ -262,7 +214,7 @@ def _function(op: Operation) -> Function:
         name=symbol(op, "sym_name"),
         is_kernel=symbol(op, "sym_visibility") == "public",
         noinline=_is_true(op, "noinline"),
-        calls=tuple(symbol(inner, "callee") for inner in inside if kind(inner) == "tt.call"),
+        calls=tuple(symbol(inner, "callee") for inner in inside if isinstance(inner, tt.CallOp)),
         operations=len(inside),
         position=position_of(op),
     )
@@ -303,10 +255,7 @@ def _loop(loop: Operation) -> ScheduledLoop:
 
 def _loop_of(op: Operation) -> Operation | None:
     """The innermost scheduled loop around an operation."""
-    current = op.parent_op()
-    while current is not None and integer(current, LAST_STAGE) is None:
-        current = current.parent_op()
-    return current
+    return next((loop for loop in parents(op) if integer(loop, LAST_STAGE) is not None), None)
 
 
 def pipeline_stages_of(opened: OpenedModules) -> PipelineStages:

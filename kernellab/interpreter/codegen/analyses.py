@@ -1,31 +1,23 @@
 """What is found out about the IR before code is made of it.
 
-How values travel, which of them differ between programs, what pointers lead to, and where programs
-wait for each other.
+Which values differ between programs, what pointers lead to, and where programs wait for each other.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy
 from xdsl.dialects import builtin
 from xdsl.dialects.builtin import CallSiteLoc, IntegerAttr, LocationAttr, ModuleOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
-from xdsl.irdl import (
-    IRDLOperation,
-    irdl_op_definition,
-    region_def,
-    traits_def,
-    var_operand_def,
-    var_result_def,
-)
 from xdsl.rewriter import InsertPoint, Rewriter
-from xdsl.traits import RecursiveMemoryEffect
 
-from kernellab.ir import mlir, tt, ttg
+from kernellab.ir import flow, mlir, tt, ttg
+from kernellab.ir.flow import yielded
 from kernellab.ir.operations import (
     Atomic,
     DotLike,
@@ -39,24 +31,13 @@ from kernellab.ir.operations import (
     VariesByProgram,
     global_effect,
     has,
-    in_region_of_elements,
+    parents,
     trait_of,
 )
 from kernellab.ir.types import PointerType, dtype, element_type, is_pointer, shape
 
 # Functions that are still called: those under `@triton.jit(noinline=True)`, and helpers with a
 # return in the middle that Triton could not inline into a loop or a combine function.
-
-
-@irdl_op_definition
-class InlinedCallOp(IRDLOperation):
-    """A call, with the body of the called function in place; its `tt.return`s give the results."""
-
-    name = "kernellab.inlined_call"
-    traits = traits_def(RecursiveMemoryEffect())
-    arguments = var_operand_def()
-    body = region_def()
-    final = var_result_def()
 
 
 def inline_calls(function: tt.FuncOp) -> None:
@@ -100,12 +81,12 @@ def _take_out(region: Region, is_debug_record: Callable[[Operation], object | No
     for op in list(region.walk()):
         if is_debug_record(op) is not None:
             Rewriter.erase_op(op)
-    calls = [op for op in region.walk() if isinstance(op, InlinedCallOp)]
+    calls = [op for op in region.walk() if isinstance(op, tt.InlinedCallOp)]
     for call in reversed(calls):
         _dissolve(call)
 
 
-def _dissolve(call: InlinedCallOp) -> None:
+def _dissolve(call: tt.InlinedCallOp) -> None:
     """Put the operations of a body without jumps in place of the call."""
     first = call.body.blocks.first
     assert first is not None
@@ -160,57 +141,10 @@ def _inlined(
     results: Sequence[Attribute],
     body: Region,
     location: LocationAttr,
-) -> InlinedCallOp:
-    return InlinedCallOp.create(
+) -> tt.InlinedCallOp:
+    return tt.InlinedCallOp.create(
         operands=arguments, result_types=results, regions=[body], location=location
     )
-
-
-# How values travel through loops, branches and jumps: what analyses of a kernel follow.
-
-
-def handed_on(op: Operation) -> Iterator[tuple[SSAValue, SSAValue]]:
-    """(value, where it arrives) for what `op` hands on unchanged:
-    around a loop, out of a branch, to a block, to a group of warps, into a call and back.
-    """
-    match op:
-        case mlir.ForOp():
-            carried = op.block.args[1:]
-            yield from zip(op.initial, carried)
-            yield from zip(yielded(op.block), carried)
-            yield from zip(carried, op.results)
-        case mlir.IfOp():
-            for region in op.regions:
-                if region.blocks:
-                    yield from zip(yielded(region.block), op.results)
-        case mlir.WhileOp():
-            before, after = op.before.block, op.after.block
-            yield from zip(op.initial, before.args)
-            yield from zip(yielded(before)[1:], after.args)
-            yield from zip(yielded(after), before.args)
-            yield from zip(after.args, op.results)
-        case mlir.BranchOp():
-            yield from zip(op.arguments, op.successor.args)
-        case mlir.ConditionalBranchOp():
-            yield from zip(op.true_arguments, op.true_successor.args)
-            yield from zip(op.false_arguments, op.false_successor.args)
-        case ttg.WarpSpecializeOp():
-            for partition in op.partitions:
-                yield from zip(op.captured, partition.block.args)
-            yield from zip(yielded(op.default.block), op.results)
-        case InlinedCallOp():
-            first = op.body.blocks.first
-            assert first is not None
-            yield from zip(op.arguments, first.args)
-            for block in op.body.blocks:
-                if isinstance(block.last_op, tt.ReturnOp):
-                    yield from zip(block.last_op.values, op.results)
-
-
-def yielded(block: Block) -> tuple[SSAValue, ...]:
-    """The operands of a block's terminator."""
-    assert block.last_op is not None
-    return tuple(block.last_op.operands)
 
 
 # Which values differ from program to program.
@@ -239,17 +173,24 @@ def varying_elements(function: tt.FuncOp) -> set[SSAValue]:
 
 
 def _varying(operations: list[Operation]) -> set[SSAValue]:
-    varying: set[SSAValue] = set()
-    known = -1
-    while known < len(varying):
-        known = len(varying)
-        for op in operations:
-            varying.update(_varying_because_of(op, varying))
-            varying.update(target for source, target in handed_on(op) if source in varying)
-    return varying
+    return set(flow.analyze(operations, _Varies()))
 
 
-def _varying_because_of(op: Operation, varying: set[SSAValue]) -> Iterator[SSAValue]:
+class _Varies:
+    """True for a value that varies; there is no other state."""
+
+    entry: Mapping[SSAValue, bool] = MappingProxyType({})
+
+    def transfer(
+        self, op: Operation, states: Mapping[SSAValue, bool]
+    ) -> Iterator[tuple[SSAValue, bool]]:
+        return ((value, True) for value in _varying_because_of(op, states))
+
+    def join(self, left: bool, right: bool) -> bool:
+        return left or right
+
+
+def _varying_because_of(op: Operation, varying: Container[SSAValue]) -> Iterator[SSAValue]:
     """The values that vary because of `op` itself:
     of its operands, or of the way that programs take.
     """
@@ -262,18 +203,17 @@ def _varying_because_of(op: Operation, varying: set[SSAValue]) -> Iterator[SSAVa
                 yield from op.results
         case mlir.WhileOp():
             if yielded(op.before.block)[0] in varying:
-                yield from (*op.before.block.args, *op.after.block.args)
+                yield from flow.arguments_inside(op)
         case mlir.BranchOp() | mlir.ConditionalBranchOp():
             # Programs may take different ways to a block, so what it is given varies.
             for block in op.successors:
                 yield from block.args
-        case InlinedCallOp():
+        case tt.InlinedCallOp():
             if len(op.body.blocks) > 1:
                 yield from op.results
         case _ if has(op, RegionsOfElements):
             # Their regions run with an element in each program's place.
-            for region in op.regions:
-                yield from region.block.args
+            yield from flow.arguments_inside(op)
             if _any(op.operands, varying):
                 yield from op.results
         case _:
@@ -288,7 +228,7 @@ def _differs_by_itself(op: Operation) -> bool:
     return has(op, VariesByProgram) or global_effect(op) == "atomic"
 
 
-def _any(values: Iterable[SSAValue], varying: set[SSAValue]) -> bool:
+def _any(values: Iterable[SSAValue], varying: Container[SSAValue]) -> bool:
     return any(value in varying for value in values)
 
 
@@ -319,51 +259,45 @@ def underlying_objects(
         addresses: for each argument whether it is an address itself; none is by default.
         points_into: what is known of the results of calls.
     """
-    entry = function.body.blocks.first
-    assert entry is not None
-    objects: dict[SSAValue, UnderlyingObject] = {a: a for a in entry.args if is_pointer(a.type)}
-    objects |= {a: ADDRESS for a, is_address in zip(entry.args, addresses) if is_address}
+    arguments = function.body.blocks[0].args
+    entry: dict[SSAValue, UnderlyingObject] = {a: a for a in arguments if is_pointer(a.type)}
+    entry |= {a: ADDRESS for a, is_address in zip(arguments, addresses) if is_address}
     operations = list(function.walk())
-    changed = True
-    while changed:
-        changed = False
-        for op in operations:
-            for pointer, underlying in _arriving(op, objects, points_into):
-                if pointer not in objects:
-                    objects[pointer], changed = underlying, True
-                elif objects[pointer] not in (underlying, ADDRESS):
-                    objects[pointer], changed = ADDRESS, True
-    return dict.fromkeys(_pointers_in(operations), ADDRESS) | objects
+    unknown = dict.fromkeys(_pointers_in(operations), ADDRESS)
+    return unknown | flow.analyze(operations, _PointsInto(entry, points_into))
 
 
 def _pointers_in(operations: Iterable[Operation]) -> Iterator[SSAValue]:
     for op in operations:
-        arguments = (
-            value for region in op.regions for block in region.blocks for value in block.args
-        )
-        yield from (value for value in (*op.results, *arguments) if is_pointer(value.type))
+        values = (*op.results, *flow.arguments_inside(op))
+        yield from (value for value in values if is_pointer(value.type))
 
 
-def _arriving(
-    op: Operation, objects: dict[SSAValue, UnderlyingObject], points_into: PointsInto | None
-) -> Iterator[tuple[SSAValue, UnderlyingObject]]:
-    """(pointer, underlying object) for each pointer that `op` makes or hands on,
-    as far as its sources are known.
-    """
-    for source, target in handed_on(op):
-        if source in objects:
-            yield target, objects[source]
-    known = points_into(op) if points_into is not None and isinstance(op, tt.CallOp) else None
-    for number, result in enumerate(op.results):
-        if is_pointer(result.type):
+@dataclass(frozen=True)
+class _PointsInto:
+    """The underlying object of each pointer, as far as its sources are known."""
+
+    entry: Mapping[SSAValue, UnderlyingObject]
+    of_call: PointsInto | None
+
+    def transfer(
+        self, op: Operation, states: Mapping[SSAValue, UnderlyingObject]
+    ) -> Iterator[tuple[SSAValue, UnderlyingObject]]:
+        known = self.of_call(op) if self.of_call and isinstance(op, tt.CallOp) else None
+        for number, result in enumerate(op.results):
+            if not is_pointer(result.type):
+                continue
             made_from = _made_from(op)
             if known is not None and (argument := known[number]) is not None:
                 made_from = (op.operands[argument],)
             for origin in made_from:
                 if origin is ADDRESS:
                     yield result, ADDRESS
-                elif origin in objects:
-                    yield result, objects[origin]
+                elif origin in states:
+                    yield result, states[origin]
+
+    def join(self, left: UnderlyingObject, right: UnderlyingObject) -> UnderlyingObject:
+        return left if left is right else ADDRESS
 
 
 def _made_from(op: Operation) -> tuple[SSAValue | None, ...]:
@@ -380,7 +314,7 @@ def _made_from(op: Operation) -> tuple[SSAValue | None, ...]:
             return (op.operand,) if same else (ADDRESS,)
         case mlir.PoisonOp():
             return ()  # it may point anywhere, so also where the pointers that it meets do
-        case mlir.ForOp() | mlir.IfOp() | mlir.WhileOp() | InlinedCallOp():
+        case mlir.ForOp() | mlir.IfOp() | mlir.WhileOp() | tt.InlinedCallOp():
             return ()
         case _:
             return (ADDRESS,)
@@ -483,10 +417,10 @@ def is_volatile(op: Operation) -> bool:
 
 def _is_nested(op: Operation) -> bool:
     """Return whether an operation is in a function of elements, or in a group of warps."""
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, ttg.WarpSpecializeOp):
-        parent = parent.parent_op()
-    return parent is not None or in_region_of_elements(op)
+    return any(
+        isinstance(parent, ttg.WarpSpecializeOp) or has(parent, RegionsOfElements)
+        for parent in parents(op)
+    )
 
 
 # Which kernels' programs wait for each other: for a lock, a flag, a ticket, a barrier across the
@@ -529,32 +463,47 @@ def _loads_the_same_place(op: Operation, loop: mlir.WhileOp) -> bool:
 
 def _deciding(loop: mlir.WhileOp) -> Iterator[Operation]:
     """The operations of the loop that its condition depends on."""
-    arriving = list(handed_on(loop))
-    seen: set[SSAValue] = set()
-    pending = [yielded(loop.before.block)[0]]
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        pending += [source for source, target in arriving if target is value]
-        if isinstance(value, OpResult) and loop.is_ancestor(value.op):
-            for op in value.op.walk():
-                yield op
-                pending += op.operands
+    for value in deciding_values(loop):
+        yield from inside_of(value, loop)
+
+
+def deciding_values(loop: mlir.WhileOp) -> Iterator[SSAValue]:
+    """The values that the condition of a loop is made of, in any iteration; those from outside,
+    and what the loop begins with, included.
+    """
+
+    def step(value: SSAValue) -> Iterable[SSAValue]:
+        if isinstance(value, BlockArgument):
+            return flow.sources(value) if value.block.parent_op() is loop else ()
+        return taken_inside(value, loop)
+
+    return flow.reached([yielded(loop.before.block)[0]], step)
+
+
+def taken_inside(value: SSAValue, loop: Operation) -> Iterator[SSAValue]:
+    """The operands of the operations that make a value inside a loop."""
+    return (operand for op in inside_of(value, loop) for operand in op.operands)
+
+
+def inside_of(value: SSAValue, loop: Operation) -> Iterator[Operation]:
+    """The operation inside a loop that makes a value, and those in its regions."""
+    if isinstance(value, OpResult) and loop.is_ancestor(value.op):
+        yield from value.op.walk()
 
 
 def _is_loop_invariant(value: SSAValue, loop: mlir.WhileOp) -> bool:
     """True for a value from outside the loop, and for one computed from such values alone."""
+    sources = flow.reached([value], lambda source: taken_inside(source, loop))
+    return not any(_changes_in(source, loop) for source in sources)
+
+
+def _changes_in(value: SSAValue, loop: mlir.WhileOp) -> bool:
+    """True for an argument of a block in the loop, and for what the loop reads or branches for."""
     if isinstance(value, BlockArgument):
         owner = value.block.parent_op()
-        return owner is None or not loop.is_ancestor(owner)
-    assert isinstance(value, OpResult)
-    if not loop.is_ancestor(value.op):
-        return True
-    if value.op.regions or has(value.op, GlobalRead):
-        return False
-    return all(_is_loop_invariant(operand, loop) for operand in value.op.operands)
+        return owner is not None and loop.is_ancestor(owner)
+    made = next(inside_of(value, loop), None)
+    return made is not None and (bool(made.regions) or has(made, GlobalRead))
 
 
 # How large a kernel's tiles are, which bounds the shared memory that it may need.

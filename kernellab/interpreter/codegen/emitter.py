@@ -28,7 +28,6 @@ from kernellab.interpreter.codegen.analyses import (
     underlying_objects,
     varying_values,
     widen_offsets,
-    yielded,
 )
 from kernellab.interpreter.codegen.code_writer import CodeWriter, function_definition
 from kernellab.interpreter.codegen.expressions import (
@@ -43,6 +42,7 @@ from kernellab.interpreter.codegen.expressions import (
 )
 from kernellab.interpreter.codegen.indices import kept_values
 from kernellab.ir import mlir, tt
+from kernellab.ir.flow import yielded
 from kernellab.ir.locations import Location, locate
 from kernellab.ir.operations import in_region_of_elements, operation_name, stays_where_it_is
 from kernellab.ir.types import dtype, is_pointer, shape

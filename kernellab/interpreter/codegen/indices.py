@@ -16,8 +16,8 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab import triton_api
 from kernellab.errors import SourcePosition, source_lines
-from kernellab.interpreter.codegen.analyses import handed_on, yielded
-from kernellab.ir import mlir, tt, ttg
+from kernellab.ir import flow, mlir, tt, ttg
+from kernellab.ir.flow import yielded
 from kernellab.ir.locations import Location, argument_name, locate
 from kernellab.ir.operations import (
     DescriptorAccess,
@@ -28,6 +28,7 @@ from kernellab.ir.operations import (
     PointerAccess,
     RegionsOfElements,
     has,
+    parents,
     trait_of,
 )
 from kernellab.ir.types import is_pointer, shape
@@ -59,7 +60,7 @@ def variable_of(value: SSAValue, depth: int | None = None) -> str | None:
     if len(names) == len(op.results):
         return names[-1 - value.index]
     if op.regions and not has(op, RegionsOfElements):
-        carried = {variable_of(source) for source, target in handed_on(op) if target is value}
+        carried = set(map(variable_of, flow.sources(value)))
         known = carried - {None}
         return known.pop() if len(known) == 1 else None
     return location.name if len(op.results) == 1 else None
@@ -95,9 +96,7 @@ class Part:
     @property
     def is_argument(self) -> bool:
         """True for a parameter of the kernel."""
-        return isinstance(self.value, BlockArgument) and isinstance(
-            self.value.block.parent_op(), tt.FuncOp
-        )
+        return flow.is_parameter(self.value)
 
     def read(
         self, variables: Mapping[SSAValue, str], frame: Mapping[str, Any], program: int
@@ -495,10 +494,8 @@ class _Splitter:
         while isinstance(value.owner, tt.SplatOp | tt.BroadcastOp | mlir.ExtSIOp):
             value = value.owner.operands[0]
         is_constant = isinstance(value.owner, mlir.ConstantOp)
-        is_argument = isinstance(value, BlockArgument) and isinstance(
-            value.block.parent_op(), tt.FuncOp
-        )
-        return self.at(value, (0,) * len(shape(value.type))) if is_constant or is_argument else None
+        is_known = is_constant or flow.is_parameter(value)
+        return self.at(value, (0,) * len(shape(value.type))) if is_known else None
 
 
 def _is_of_tile(op: mlir.AddIOp) -> bool:
@@ -680,11 +677,7 @@ Form = Literal["pointers", "block pointer", "descriptor"]
 
 def function_of(op: Operation) -> Operation:
     """Return the function that contains an operation."""
-    while not isinstance(op, tt.FuncOp):
-        parent = op.parent_op()
-        assert parent is not None, "every operation of a kernel is in a function"
-        op = parent
-    return op
+    return next(outer for outer in (op, *parents(op)) if isinstance(outer, tt.FuncOp))
 
 
 def form_of(op: Operation) -> Form:

@@ -31,7 +31,7 @@ from kernellab.interpreter.codegen.indices import (
 )
 from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.ir import mlir, tt
+from kernellab.ir import flow, mlir, tt
 from kernellab.ir.locations import argument_name, locate
 from kernellab.ir.operations import Elementwise, KeepsElements, PointerAccess, has, trait_of
 from kernellab.ir.types import element_type
@@ -81,7 +81,7 @@ class LaneValues:
     def _computed(self, value: OpResult, lane: Lane, depth: int) -> int | None:
         op = value.op
         if isinstance(op, mlir.ConstantOp):
-            return constant_of(op)
+            return op.integer
         if not (type(op) in _COMPUTED or _keeps_the_number(op)):
             return None
         lanes = [(operand, lane_of(op, operand, lane)) for operand in op.operands]
@@ -98,18 +98,6 @@ def _keeps_the_number(op: Operation) -> bool:
             return True
         case _:
             return has(op, KeepsElements)
-
-
-def constant_of(op: mlir.ConstantOp) -> int | None:
-    """The integer that all elements of a constant are; None where it is none."""
-    match op.value:
-        case builtin.IntegerAttr() as one:
-            return int(one.value.data)
-        case builtin.DenseIntOrFPElementsAttr() as many if many.is_splat():
-            first: object = many.get_values()[0]
-            return first if isinstance(first, int) else None
-        case _:
-            return None
 
 
 # Integer arithmetic that wraps on the way to an address.
@@ -410,7 +398,7 @@ class _Words:
     def _value(self, value: SSAValue, user: Operation | None = None) -> str | None:
         owner = value.owner
         if isinstance(owner, mlir.ConstantOp):
-            number = constant_of(owner)
+            number = owner.integer
             return None if number is None else self._constant(number, user)
         if isinstance(owner, tt.SplatOp | tt.BroadcastOp | tt.ExpandDimsOp | mlir.ExtSIOp):
             return own_variable(value) or self._value(owner.operands[0], user)
@@ -533,7 +521,7 @@ _SIGNS = {mlir.AddIOp: "+", mlir.SubIOp: "-", mlir.MulIOp: "*"}
 
 
 def _is_zero(value: SSAValue) -> bool:
-    return isinstance(value.owner, mlir.ConstantOp) and constant_of(value.owner) == 0
+    return isinstance(value.owner, mlir.ConstantOp) and value.owner.integer == 0
 
 
 def _is_atom(text: str) -> bool:
@@ -560,11 +548,12 @@ def _comparisons(mask: SSAValue, lane: Lane, values: LaneValues) -> Iterator[_Co
             yield _Comparison(owner.operands[0], owner.operands[1], predicate, text, (left, right))
 
 
-def _inside(value: SSAValue, depth: int = 0) -> set[SSAValue]:
+def _inside(value: SSAValue) -> set[SSAValue]:
     """The values that one is computed from, itself included."""
-    owner = value.owner
-    sources = {value}
-    if depth < 20 and isinstance(owner, Operation) and has(owner, Elementwise, KeepsElements):
-        for operand in owner.operands:
-            sources |= _inside(operand, depth + 1)
-    return sources
+
+    def step(value: SSAValue) -> Sequence[SSAValue]:
+        if isinstance(value, OpResult) and has(value.op, Elementwise, KeepsElements):
+            return value.op.operands
+        return ()
+
+    return set(flow.reached([value], step))

@@ -12,7 +12,6 @@ from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from kernellab.interpreter.affine import AffineTile
-from kernellab.interpreter.codegen.analyses import InlinedCallOp, yielded
 from kernellab.interpreter.codegen.emitter import Emitter, lowers
 from kernellab.interpreter.codegen.expressions import (
     Combined,
@@ -33,6 +32,7 @@ from kernellab.interpreter.lowering.common import (
     variables,
 )
 from kernellab.ir import mlir, tt
+from kernellab.ir.flow import yielded
 from kernellab.ir.operations import BinaryOperation, ElementwiseUnary, FloatBinaryOperation
 from kernellab.ir.types import dtype, is_pointer, shape
 
@@ -477,8 +477,8 @@ def conditional_jump(op: mlir.ConditionalBranchOp, emit: Emitter) -> None:
 # Calls: the called function's body runs in place of the call.
 
 
-@lowers(InlinedCallOp, pure=False)
-def call(op: InlinedCallOp, emit: Emitter) -> Results:
+@lowers(tt.InlinedCallOp, pure=False)
+def call(op: tt.InlinedCallOp, emit: Emitter) -> Results:
     first = op.body.blocks.first
     assert first is not None
     for argument, value in zip(first.args, op.arguments):
@@ -497,7 +497,7 @@ def call_of_function(op: tt.CallOp, emit: Emitter) -> Results:
 def end_of_function(op: tt.ReturnOp, emit: Emitter) -> None:
     """A call's results, in the programs that return here; a kernel has none."""
     parent = op.parent_op()
-    if isinstance(parent, InlinedCallOp):
+    if isinstance(parent, tt.InlinedCallOp):
         merge(parent.results, op.values, emit)
     else:
         emit.leave(op.values)

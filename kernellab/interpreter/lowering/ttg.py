@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from xdsl.ir import Operation
 
-from kernellab.interpreter.codegen.analyses import yielded
 from kernellab.interpreter.codegen.emitter import Emitter, lowers
 from kernellab.interpreter.codegen.expressions import (
     Expression,
@@ -23,6 +22,7 @@ from kernellab.interpreter.codegen.expressions import (
 )
 from kernellab.interpreter.lowering.common import TOKEN, allocated, store_shared, where
 from kernellab.ir import ttg, ttng
+from kernellab.ir.flow import yielded
 
 # Layouts
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, cast
 
 import numpy
 from xdsl.dialects import builtin
-from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, Operation
 
 from kernellab.common.progress import UNTOUCHED, ProgressBar
-from kernellab.compiler.analyses.layouts import WarpAccess, WarpAccesses, entering, leaving
+from kernellab.compiler.analyses.layouts import WarpAccess, WarpAccesses
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.compare import subject_of
 from kernellab.compiler.modules import kind, pointee, pointers_of, position_of, underlying_argument
@@ -34,7 +34,6 @@ from kernellab.interpreter.execution.program import (
 )
 from kernellab.interpreter.memory.observers import DESCRIPTOR_BYTES, AccessObserver, ObservedAccess
 from kernellab.ir import mlir, tt, ttng
-from kernellab.ir.locations import argument_name
 from kernellab.ir.operations import (
     DescriptorAccess,
     Effect,
@@ -42,6 +41,7 @@ from kernellab.ir.operations import (
     SharedWrite,
     global_effect,
     has,
+    parents,
 )
 from kernellab.ir.types import TensorDescType, bit_width, shape
 from kernellab.launch.argument_copies import copied
@@ -657,10 +657,8 @@ def _action(op: Operation) -> Action:
 
 def _waits(op: Operation) -> bool:
     """Whether an operation is in a loop that waits for other programs, or is one."""
-    loop = op.parent_op()
-    while loop is not None and not (isinstance(loop, mlir.WhileOp) and is_spin_loop(loop)):
-        loop = loop.parent_op()
-    return loop is not None or isinstance(op, tt.AtomicPollOp)
+    loops = (loop for loop in parents(op) if isinstance(loop, mlir.WhileOp))
+    return isinstance(op, tt.AtomicPollOp) or any(map(is_spin_loop, loops))
 
 
 class _Described(NamedTuple):
@@ -684,31 +682,7 @@ def _by_engine(op: Operation) -> _Described:
         return _Described(underlying_argument(op.global_address), (DESCRIPTOR_BYTES,), builtin.i8)
     descriptor = op.operands[0]
     block = cast(TensorDescType, descriptor.type).block
-    return _Described(_argument_behind(descriptor), block.get_shape(), block.get_element_type())
-
-
-def _argument_behind(descriptor: SSAValue) -> str:
-    """The parameter that a descriptor is, or is of; "" where none is found."""
-    seen: set[SSAValue] = set()
-    while descriptor not in seen:
-        seen.add(descriptor)
-        match descriptor:
-            case OpResult(op=ttng.ReinterpretTensorDescriptorOp(pointer=pointer)):
-                makers = [use.operation for use in pointer.uses]
-                made = [maker for maker in makers if isinstance(maker, ttng.TensormapCreateOp)]
-                return underlying_argument(made[0].global_address) if made else ""
-            case BlockArgument() if isinstance(descriptor.block.parent_op(), tt.FuncOp):
-                return argument_name(descriptor) or ""
-            case BlockArgument():
-                before = entering(descriptor)
-            case OpResult():
-                before = leaving(descriptor)
-            case _:
-                before = []
-        if not before:
-            return ""
-        descriptor = before[0]
-    return ""
+    return _Described(underlying_argument(descriptor), block.get_shape(), block.get_element_type())
 
 
 def _bytes(sectors: Sequence[SectorSet]) -> int:

@@ -21,17 +21,16 @@ from kernellab.compiler.modules import (
     integer,
     kind,
     lines_of_operations,
-    loops_around,
-    parents,
     position_of,
     underlying_argument,
 )
 from kernellab.compiler.passes import LoweredText
-from kernellab.interpreter.codegen.analyses import InlinedCallOp
 from kernellab.interpreter.ptx import KINDS, Immediate, Instruction, Vector
 from kernellab.interpreter.ptx_threads import Function, Statement, ThreadAccess, Threads, functions
-from kernellab.ir import tt, ttg
+from kernellab.ir import flow, tt, ttg
+from kernellab.ir.flow import loops_around
 from kernellab.ir.locations import locate
+from kernellab.ir.operations import parents
 from kernellab.ir.types import element_type, is_pointer, shape
 from kernellab.profiling.accesses.records import Phase, SharedAccess, SharedKind
 from kernellab.records.layouts import Numbers
@@ -48,7 +47,7 @@ def occurrences(module: builtin.ModuleOp) -> Mapping[Operation, int]:
     seen: Counter[str] = Counter()
     numbers = {}
     for op in module.walk():
-        if any(isinstance(parent, InlinedCallOp) for parent in parents(op)):
+        if any(isinstance(parent, tt.InlinedCallOp) for parent in parents(op)):
             continue  # A copy of code that has a separate function.
         seen[kind(op)] += 1
         numbers[op] = seen[kind(op)]
@@ -425,13 +424,12 @@ def _accessing(at: Operation | None) -> Operation | None:
     LLVM moves loads to where their values are used: then it is one that made the values,
     the nearest. None where LLVM has taken the line from what it moved.
     """
-    waiting = [] if at is None else [at]
-    for op in waiting:
-        if kind(op).startswith((*_MAY_SHARE, *_AROUND)):
-            return op
-        made = (operand.op for operand in op.operands if isinstance(operand, OpResult))
-        waiting += [value for value in made if value not in waiting]
-    return None
+
+    def makers(op: Operation) -> Iterator[Operation]:
+        return (operand.op for operand in op.operands if isinstance(operand, OpResult))
+
+    nearest = flow.reached([] if at is None else [at], makers)
+    return next((op for op in nearest if kind(op).startswith((*_MAY_SHARE, *_AROUND))), None)
 
 
 def _cost(
@@ -499,7 +497,7 @@ _ACTIONS = {
     "tt.func": "start of the kernel",
     "tt.return": "end of the kernel",
 }
-_TILE_AND_BUFFER = ("ttg.local_store", "ttg.async_copy_global_to_local")
+_TILE_AND_BUFFER = (ttg.LocalStoreOp, ttg.AsyncCopyGlobalToLocalOp)
 """Operations whose second operand is the buffer that the first, or what it points to, goes to."""
 
 
@@ -572,7 +570,7 @@ def _name(op: Operation) -> str:
 
 def _sides(op: Operation) -> tuple[SSAValue | None, SSAValue | None]:
     """The tile that an operation takes, and what becomes of it."""
-    given = op.operands[1] if kind(op) in _TILE_AND_BUFFER else next(iter(op.results), None)
+    given = op.operands[1] if isinstance(op, _TILE_AND_BUFFER) else next(iter(op.results), None)
     return next(iter(op.operands), None), given
 
 

@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 
 from kernellab.compiler.gpus import Gpu
 from kernellab.compiler.modules import attribute, kind
+from kernellab.ir import mlir, tt, ttng
 from kernellab.ir.types import (
     AmdMfmaEncoding,
     AmdWmmaEncoding,
@@ -50,7 +51,7 @@ _WEIGHTS: Mapping[str, float] = {
     "arith.remf": 30.0,
     "tt.addptr": 0.5,
 }
-DIVISIONS = ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.ceildivsi")
+DIVISIONS = (mlir.DivSIOp, mlir.DivUIOp, mlir.RemSIOp, mlir.RemUIOp, mlir.CeilDivSIOp)
 _DIVISION = {32: 14.0, 64: 90.0}
 """Instructions of a division of integers by a number that is not known."""
 _BY_CONSTANT = 5.0
@@ -64,8 +65,8 @@ LONG_STEPS = {"arith.muli": 4.0, "arith.addi": 2.0, "arith.subi": 2.0, "arith.cm
 def division_weight(op: Operation, scalars: Scalars) -> float:
     """Of a division of integers, by what it divides by."""
     by = scalars.number(op.operands[1])
-    made = maker(op.operands[1], "tt.splat", "tt.broadcast")
-    constant = made is not None and kind(made) == "arith.constant"
+    made = maker(op.operands[1], tt.SplatOp, tt.BroadcastOp)
+    constant = isinstance(made, mlir.ConstantOp)
     if constant and by and by & (by - 1) == 0:
         return 1.0
     wide = bit_width(element_type(op.results[0].type)) > 32
@@ -75,7 +76,7 @@ def division_weight(op: Operation, scalars: Scalars) -> float:
 def weight(op: Operation, scalars: Scalars, gpu: Gpu) -> float:
     """Issue slots for one element."""
     name = kind(op)
-    if name in DIVISIONS:
+    if isinstance(op, DIVISIONS):
         return division_weight(op, scalars)
     weight_of_name = _WEIGHTS.get(name, 1.0)
     if is_double(op):
@@ -111,10 +112,9 @@ def generation(op: Operation) -> str:
     """The matrix instruction of a product: "wgmma", "mma", "tcgen05", "mfma", "wmma"; "" for one by
     multiply-adds.
     """
-    name = kind(op)
-    if name.startswith("ttng.warp_group_dot"):
+    if isinstance(op, ttng.WarpGroupDotOp):
         return "wgmma"
-    if name.startswith("ttng.tc_gen5"):
+    if isinstance(op, ttng.Tcgen5MmaOp | ttng.Tcgen5MmaScaledOp):
         return "tcgen05"
     encoding = getattr(op.results[0].type, "encoding", None) if op.results else None
     if isinstance(encoding, NvidiaMmaEncoding):

@@ -17,16 +17,12 @@ from kernellab.compiler.analyses.records import PointerFacts
 from kernellab.compiler.analyses.tile_layouts import Conversion
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.gpus import Gpu
-from kernellab.compiler.modules import (
-    OpenedModules,
-    kind,
-    loops_around,
-    position_of,
-    users_line,
-)
+from kernellab.compiler.modules import OpenedModules, position_of, users_line
 from kernellab.compiler.records import Occupancy, Resources
 from kernellab.compiler.source_map import module_frames
 from kernellab.errors import KernelLabError, SourcePosition
+from kernellab.ir import amd, flow, tt, ttg, ttng
+from kernellab.ir.flow import loops_around
 from kernellab.ir.operations import DotLike, Elementwise, has, in_region_of_elements
 from kernellab.ir.types import bit_width, element_type, shape
 from kernellab.profiling.accesses.records import Accesses
@@ -67,7 +63,7 @@ ASSUMED_WAVES = 4
 
 def loops_of(module: builtin.ModuleOp) -> list[Operation]:
     """Every loop, the outer ones first."""
-    return [op for op in module.walk() if kind(op) in ("scf.for", "scf.while")]
+    return [op for op in module.walk() if isinstance(op, flow.LOOPS)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,9 +125,9 @@ class Evidence:
         """The operations of the kernel, but for those that combine single elements."""
         return [op for op in self.module.walk() if not in_region_of_elements(op)]
 
-    def of_kind(self, *names: str) -> Iterator[Operation]:
-        """The operations of some names, in the order of the text."""
-        return (op for op in self.operations if kind(op) in names)
+    def of_class(self, *classes: type[Operation]) -> Iterator[Operation]:
+        """The operations of some classes, in the order of the text."""
+        return (op for op in self.operations if isinstance(op, classes))
 
     @cached_property
     def layouts(self) -> Mapping[Attribute, RegisterLayout]:
@@ -150,7 +146,7 @@ class Evidence:
     @cached_property
     def conversions(self) -> tuple[Conversion, ...]:
         """Where tiles change their layout; nothing where no operation could."""
-        if not any(True for _ in self.of_kind("ttg.convert_layout", "tt.reduce", "tt.scan")):
+        if not any(True for _ in self.of_class(ttg.ConvertLayoutOp, tt.ReduceOp, tt.ScanOp)):
             return ()
         try:
             return tuple(self.compilation.conversions())
@@ -336,7 +332,7 @@ class Evidence:
 
     def slots_of(self, op: Operation) -> float:
         """Issue slots of an elementwise operation, once executed, in all warps."""
-        if not op.results or not has(op, Elementwise) or kind(op) == "ttg.convert_layout":
+        if not op.results or not has(op, Elementwise) or isinstance(op, ttg.ConvertLayoutOp):
             return 0.0
         weight = cost_model.weight(op, self.scalars, self.gpu)
         if not shape(op.results[0].type):
@@ -349,7 +345,7 @@ class Evidence:
         elementwise = sum(self.slots_of(op) * self.times(op) for op in self.operations)
         along = sum(
             self.registers(op.operands[0]) * self.warps * self.times(op)
-            for op in self.of_kind("tt.reduce", "tt.scan")
+            for op in self.of_class(tt.ReduceOp, tt.ScanOp)
         )
         requests = sum(2 * access.requests * access.times for access in self.accesses)
         shuffled = sum(
@@ -452,14 +448,14 @@ class Evidence:
             * max(bit_width(element_type(op.results[0].type)) // 8, 1)
             / 128
             * self.times(op)
-            for op in self.of_kind("ttg.local_load")
+            for op in self.of_class(ttg.LocalLoadOp)
             if op.results
         )
 
     def is_asynchronous(self, loop: Operation) -> bool:
         """Whether a loop waits for copies that earlier iterations began."""
         return any(
-            kind(op) in ("ttg.async_wait", "ttng.wait_barrier", "amdg.async_wait")
+            isinstance(op, ttg.AsyncWaitOp | ttng.WaitBarrierOp | amd.AsyncWaitOp)
             for op in loop.walk()
         )
 

@@ -8,25 +8,25 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
 
 import numpy
 from xdsl.dialects import builtin
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from kernellab.compiler.analyses.layouts import NO_ONE, WarpAccess, WarpAccesses, entering, leaving
+from kernellab.compiler.analyses.layouts import NO_ONE, WarpAccess, WarpAccesses
 from kernellab.compiler.modules import (
     OpenedModules,
     attribute,
     element_bytes,
     integer,
     kind,
-    loops_around,
     pointers_of,
     position_of,
     underlying_argument,
 )
 from kernellab.errors import LayoutError, SourcePosition
+from kernellab.ir import flow, mlir, tt, ttg
+from kernellab.ir.flow import loops_around
 from kernellab.ir.locations import argument_name
 from kernellab.ir.operations import (
     DescriptorAccess,
@@ -38,41 +38,33 @@ from kernellab.ir.operations import (
     trait_of,
 )
 from kernellab.ir.operations import GlobalAccess as GlobalAccessTrait
-from kernellab.ir.types import TensorDescType, bit_width, element_type, shape
+from kernellab.ir.types import TensorDescType, bit_width, element_type, is_pointer, shape
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.accesses.shared_memory import occurrences
 
 # What values are made of, followed backward through a module.
 
 
-def made_of(value: SSAValue) -> Iterable[SSAValue]:
-    """Return the operands of the operation that makes a value, or what a block's argument takes."""
-    if isinstance(value, BlockArgument):
-        return entering(value)
-    return value.op.operands if isinstance(value, OpResult) else ()
+def backward(values: Iterable[SSAValue]) -> Iterator[SSAValue]:
+    """Yield some values and all that they are made of; a loop's counter is made of its start and
+    its step.
+    """
+
+    def step(value: SSAValue) -> Iterable[SSAValue]:
+        loop = value.owner.parent_op() if isinstance(value, BlockArgument) else None
+        if isinstance(loop, mlir.ForOp) and value is loop.block.args[0]:
+            return loop.lower, loop.step
+        return flow.made_of(value)
+
+    return flow.reached(values, step)
 
 
-def reached(
-    values: Iterable[SSAValue], before: Callable[[SSAValue], Iterable[SSAValue]] = made_of
-) -> Iterator[SSAValue]:
-    """Yield some values and all that they are made of, each once, as `before` follows one."""
-    waiting = list(values)
-    seen = set(waiting)
-    while waiting:
-        value = waiting.pop()
-        yield value
-        for each in before(value):
-            if each not in seen:
-                seen.add(each)
-                waiting.append(each)
-
-
-def maker(value: SSAValue, *through: str) -> Operation | None:
-    """Return the operation that makes a value, seen through operations of some kinds; None where
+def maker(value: SSAValue, *through: type[Operation]) -> Operation | None:
+    """Return the operation that makes a value, seen through operations of some classes; None where
     the value is a block's argument.
     """
     made = value.owner
-    while isinstance(made, Operation) and kind(made) in through and made.operands:
+    while isinstance(made, through) and made.operands:
         made = made.operands[0].owner
     return made if isinstance(made, Operation) else None
 
@@ -87,28 +79,29 @@ Steps = tuple[int | None, ...]
 """By how many elements a value changes along each dimension of its tile; None where no one can say
 before it runs."""
 
-_ARITHMETIC: Mapping[str, Callable[[int, int], int | None]] = {
-    "arith.addi": lambda a, b: a + b,
-    "arith.subi": lambda a, b: a - b,
-    "arith.muli": lambda a, b: a * b,
-    "arith.divsi": lambda a, b: int(a / b) if b else None,
-    "arith.divui": lambda a, b: a // b if b else None,
-    "arith.remsi": lambda a, b: a - b * int(a / b) if b else None,
-    "arith.remui": lambda a, b: a % b if b else None,
-    "arith.ceildivsi": lambda a, b: -(-a // b) if b else None,
-    "arith.minsi": min,
-    "arith.minui": min,
-    "arith.maxsi": max,
-    "arith.maxui": max,
-    "arith.shli": lambda a, b: a << b if 0 <= b < 64 else None,
-    "arith.shrsi": lambda a, b: a >> b if 0 <= b < 64 else None,
-    "arith.shrui": lambda a, b: a >> b if 0 <= b < 64 else None,
-    "arith.andi": lambda a, b: a & b,
-    "arith.ori": lambda a, b: a | b,
+_ARITHMETIC: Mapping[type[Operation], Callable[[int, int], int | None]] = {
+    mlir.AddIOp: lambda a, b: a + b,
+    tt.AddPtrOp: lambda a, b: a + b,
+    mlir.SubIOp: lambda a, b: a - b,
+    mlir.MulIOp: lambda a, b: a * b,
+    mlir.DivSIOp: lambda a, b: int(a / b) if b else None,
+    mlir.DivUIOp: lambda a, b: a // b if b else None,
+    mlir.RemSIOp: lambda a, b: a - b * int(a / b) if b else None,
+    mlir.RemUIOp: lambda a, b: a % b if b else None,
+    mlir.CeilDivSIOp: lambda a, b: -(-a // b) if b else None,
+    mlir.MinSIOp: min,
+    mlir.MinUIOp: min,
+    mlir.MaxSIOp: max,
+    mlir.MaxUIOp: max,
+    mlir.ShLIOp: lambda a, b: a << b if 0 <= b < 64 else None,
+    mlir.ShRSIOp: lambda a, b: a >> b if 0 <= b < 64 else None,
+    mlir.ShRUIOp: lambda a, b: a >> b if 0 <= b < 64 else None,
+    mlir.AndIOp: lambda a, b: a & b,
+    mlir.OrIOp: lambda a, b: a | b,
 }
 _SAME = (
-    "arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "tt.splat", "tt.unsplat",
-    "tt.broadcast", "tt.expand_dims", "ttg.convert_layout", "tt.reshape", "arith.bitcast",
+    mlir.ExtSIOp, mlir.ExtUIOp, mlir.TruncIOp, mlir.IndexCastOp, tt.SplatOp, tt.UnsplatOp,
+    tt.BroadcastOp, tt.ExpandDimsOp, ttg.ConvertLayoutOp, tt.ReshapeOp, mlir.BitcastOp,
 )  # fmt: skip
 _COMPARED: Mapping[int, Callable[[int, int], bool]] = {
     0: lambda a, b: a == b,
@@ -130,13 +123,20 @@ class Scalars:
     Args:
         arguments: integers among the launch's arguments, by the kernel's names.
         grid: its three sizes; None where it is not known.
+        program: the program whose first element of each tile is asked for, in the first iteration
+            of each loop, pointers counted from their tensor's start; None for the program in the
+            grid's middle, in the middle of each loop.
     """
 
     def __init__(
-        self, arguments: Mapping[str, int], grid: tuple[int, int, int] | None = None
+        self,
+        arguments: Mapping[str, int],
+        grid: tuple[int, int, int] | None = None,
+        program: tuple[int, int, int] | None = None,
     ) -> None:
         self._arguments = arguments
         self._grid = grid
+        self._program = program
         self._numbers: dict[SSAValue, int | None] = {}
         self._steps: dict[SSAValue, Steps] = {}
 
@@ -151,54 +151,67 @@ class Scalars:
     def _number(self, value: SSAValue, depth: int) -> int | None:
         if isinstance(value, BlockArgument):
             return self._of_argument(value, depth)
-        if not isinstance(value, OpResult):
-            return None
-        op = value.op
-        name = kind(op)
-        if name == "arith.constant":
-            return _constant(op)
-        if name == "tt.get_program_id":
-            return None if self._grid is None else (self._grid[integer(op, "axis") or 0] - 1) // 2
-        if name == "tt.get_num_programs":
-            return None if self._grid is None else self._grid[integer(op, "axis") or 0]
-        if name in _SAME and op.operands:
-            return self.number(op.operands[0], depth)
-        if name in _ARITHMETIC and len(op.operands) == 2:
-            left, right = (self.number(operand, depth) for operand in op.operands)
-            return None if left is None or right is None else _ARITHMETIC[name](left, right)
-        if name == "arith.cmpi":
-            return self._comparison(op, depth)
-        if name == "arith.select":
-            chosen = self.number(op.operands[0], depth)
-            return None if chosen is None else self.number(op.operands[1 if chosen else 2], depth)
-        return None
+        match value.owner:
+            case mlir.ConstantOp() as op:
+                return op.integer
+            case tt.MakeRangeOp() as op:
+                return None if self._program is None else op.start.value.data
+            case tt.GridOperation() as op:
+                return self._of_grid(op)
+            case mlir.CmpIOp() as op:
+                return self._comparison(op, depth)
+            case mlir.SelectOp() as op:
+                chosen = self.number(op.condition, depth)
+                taken = op.true_value if chosen else op.false_value
+                return None if chosen is None else self.number(taken, depth)
+            case Operation() as op if isinstance(op, _SAME):
+                return self.number(op.operands[0], depth)
+            case Operation() as op if type(op) in _ARITHMETIC:
+                left, right = (self.number(operand, depth) for operand in op.operands)
+                if left is None or right is None:
+                    return None
+                return _ARITHMETIC[type(op)](left, right)
+            case _:
+                return None
 
-    def _comparison(self, op: Operation, depth: int) -> int | None:
-        compared = _COMPARED.get(integer(op, "predicate") or 0)
+    def _of_grid(self, op: tt.GridOperation) -> int | None:
+        axis = op.axis.value.data
+        if isinstance(op, tt.GetProgramIdOp) and self._program is not None:
+            return self._program[axis]
+        if self._grid is None:
+            return None
+        middle = isinstance(op, tt.GetProgramIdOp)
+        return (self._grid[axis] - 1) // 2 if middle else self._grid[axis]
+
+    def _comparison(self, op: mlir.CmpIOp, depth: int) -> int | None:
+        compared = _COMPARED.get(op.predicate.value.data)
         left, right = (self.number(operand, depth) for operand in op.operands)
         if compared is None or left is None or right is None:
             return None
         return int(compared(left, right))
 
     def _of_argument(self, value: BlockArgument, depth: int) -> int | None:
-        parent = value.block.parent_op()
-        if parent is None or kind(parent) == "tt.func":
-            return self._arguments.get(argument_name(value) or "")
-        if kind(parent) == "scf.for" and value.index == 0:
-            start, step = (self.number(parent.operands[at], depth) for at in (0, 2))
-            turns = self.turns(parent)
-            if start is None or step is None or turns is None:
+        match value.block.parent_op():
+            case tt.FuncOp():
+                if self._program is not None and is_pointer(value.type):
+                    return 0
+                return self._arguments.get(argument_name(value) or "")
+            case mlir.ForOp() as loop if value.index > 0:
+                return self.number(loop.initial[value.index - 1], depth)
+            case mlir.ForOp() as loop:
+                start, step = self.number(loop.lower, depth), self.number(loop.step, depth)
+                turns = 0 if self._program is not None else self.turns(loop)
+                if start is None or step is None or turns is None:
+                    return None
+                return start + step * (turns // 2)
+            case _:
                 return None
-            return start + step * (turns // 2)
-        if kind(parent) == "scf.for" and value.index + 2 < len(parent.operands):
-            return self.number(parent.operands[value.index + 2], depth)
-        return None
 
     def turns(self, loop: Operation) -> int | None:
         """How many iterations a loop takes; None where no one knows."""
-        if kind(loop) != "scf.for" or len(loop.operands) < 3:
+        if not isinstance(loop, mlir.ForOp):
             return None
-        start, end, step = (self.number(operand) for operand in loop.operands[:3])
+        start, end, step = map(self.number, (loop.lower, loop.upper, loop.step))
         if start is None or end is None or not step:
             return None
         return max(-((start - end) // step), 0)
@@ -220,38 +233,22 @@ class Scalars:
         rank = len(shape(value.type))
         if rank == 0:
             return ()
-        if isinstance(value, BlockArgument):
-            handed = entering(value)
+        if isinstance(value, BlockArgument) or isinstance(value.owner, mlir.ForOp):
+            handed = flow.sources(value)
             return self.steps(handed[0], depth) if handed else None
-        if not isinstance(value, OpResult):
-            return None
-        op = value.op
-        name = kind(op)
-        rule = _STEP_RULES.get(name)
+        op = value.owner
+        assert isinstance(op, Operation)
+        rule = _STEP_RULES.get(type(op))
         if rule is not None:
             return rule(self, op, depth)
-        if self.number(value) is not None:
-            return (0,) * rank
-        if name == "scf.for" and value.index + 3 < len(op.operands):
-            return self.steps(op.operands[value.index + 3], depth)
-        return None
-
-
-def _constant(op: Operation) -> int | None:
-    written = attribute(op, "value")
-    if isinstance(written, builtin.IntegerAttr):
-        return int(written.value.data)
-    if isinstance(written, builtin.DenseIntOrFPElementsAttr) and written.is_splat():
-        number: Any = written.get_values()[0]
-        return number if isinstance(number, int) else None
-    return None
+        return (0,) * rank if self.number(value) is not None else None
 
 
 _StepRule = Callable[[Scalars, Operation, int], "Steps | None"]
 
 
 def _of_sum(scalars: Scalars, op: Operation, depth: int) -> Steps:
-    sign = -1 if kind(op) == "arith.subi" else 1
+    sign = -1 if isinstance(op, mlir.SubIOp) else 1
     left, right = (scalars.steps(operand, depth) for operand in op.operands)
     return tuple(
         None if a is None or b is None else a + sign * b for a, b in zip(left, right, strict=False)
@@ -329,28 +326,28 @@ def _of_choice(scalars: Scalars, op: Operation, depth: int) -> Steps:
     )
 
 
-_STEP_RULES: Mapping[str, _StepRule] = {
-    "tt.make_range": lambda _scalars, _op, _depth: (1,),
-    "tt.splat": lambda _scalars, op, _depth: (0,) * len(shape(op.results[0].type)),
-    "arith.addi": _of_sum,
-    "arith.subi": _of_sum,
-    "tt.addptr": _of_sum,
-    "arith.muli": _of_product,
-    "arith.shli": _of_shift,
-    "arith.divsi": _of_quotient,
-    "arith.divui": _of_quotient,
-    "arith.minsi": _of_choice,
-    "arith.maxsi": _of_choice,
-    "arith.minui": _of_choice,
-    "arith.maxui": _of_choice,
-    "arith.select": _of_choice,
-    "tt.expand_dims": _of_expansion,
-    "tt.broadcast": _of_broadcast,
-    "tt.trans": _of_transposition,
+_STEP_RULES: Mapping[type[Operation], _StepRule] = {
+    tt.MakeRangeOp: lambda _scalars, _op, _depth: (1,),
+    tt.SplatOp: lambda _scalars, op, _depth: (0,) * len(shape(op.results[0].type)),
+    mlir.AddIOp: _of_sum,
+    mlir.SubIOp: _of_sum,
+    tt.AddPtrOp: _of_sum,
+    mlir.MulIOp: _of_product,
+    mlir.ShLIOp: _of_shift,
+    mlir.DivSIOp: _of_quotient,
+    mlir.DivUIOp: _of_quotient,
+    mlir.MinSIOp: _of_choice,
+    mlir.MaxSIOp: _of_choice,
+    mlir.MinUIOp: _of_choice,
+    mlir.MaxUIOp: _of_choice,
+    mlir.SelectOp: _of_choice,
+    tt.ExpandDimsOp: _of_expansion,
+    tt.BroadcastOp: _of_broadcast,
+    tt.TransOp: _of_transposition,
     **dict.fromkeys(
         (
-            "arith.remsi", "arith.remui", "arith.extsi", "arith.extui", "arith.trunci",
-            "arith.index_cast", "ttg.convert_layout", "tt.bitcast", "arith.bitcast",
+            mlir.RemSIOp, mlir.RemUIOp, mlir.ExtSIOp, mlir.ExtUIOp, mlir.TruncIOp,
+            mlir.IndexCastOp, ttg.ConvertLayoutOp, tt.BitcastOp, mlir.BitcastOp,
         ),
         # A remainder keeps the steps of a tile that does not wrap.
         lambda scalars, op, depth: scalars.steps(op.operands[0], depth),
@@ -602,45 +599,13 @@ def _by_offsets(op: Operation, access: PointerAccess, times: float) -> Traffic:
 _SAMPLES = 64
 
 
-class _Origins(Scalars):
-    """The first elements of tiles in one program."""
-
-    def __init__(
-        self,
-        arguments: Mapping[str, int],
-        grid: tuple[int, int, int],
-        program: tuple[int, int, int],
-    ) -> None:
-        super().__init__(arguments, grid)
-        self._program = program
-
-    def _number(self, value: SSAValue, depth: int) -> int | None:
-        if isinstance(value, OpResult):
-            op = value.op
-            if kind(op) == "tt.make_range":
-                return integer(op, "start") or 0
-            if kind(op) == "tt.get_program_id":
-                return self._program[integer(op, "axis") or 0]
-            if kind(op) == "tt.addptr":
-                base, offset = (self.number(operand, depth) for operand in op.operands)
-                return None if base is None or offset is None else base + offset
-        elif isinstance(value, BlockArgument):
-            parent = value.block.parent_op()
-            is_pointer = "tt.ptr" in str(value.type)
-            if is_pointer and (parent is None or kind(parent) == "tt.func"):
-                return 0
-            if parent is not None and kind(parent) == "scf.for" and value.index == 0:
-                return self.number(parent.operands[0], depth)
-        return super()._number(value, depth)
-
-
 def with_repeats(
     accesses: list[Traffic], arguments: Mapping[str, int], grid: tuple[int, int, int] | None
 ) -> list[Traffic]:
     """Each access with how many programs start at the same element, of a sample of programs."""
     if grid is None or prod(grid) < 2:
         return accesses
-    origins = [_Origins(arguments, grid, program) for program in _sample(grid)]
+    origins = [Scalars(arguments, grid, program) for program in _sample(grid)]
     return [
         access
         if access.is_counted
@@ -663,7 +628,7 @@ def _sample(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
         )
 
 
-def _repeats(access: Traffic, origins: list[_Origins], grid: tuple[int, int, int]) -> float:
+def _repeats(access: Traffic, origins: list[Scalars], grid: tuple[int, int, int]) -> float:
     pointers = pointers_of(access.op)
     axes = _axes(pointers)
     if axes is None:
@@ -683,23 +648,17 @@ def _axes(value: SSAValue) -> set[int] | None:
     among what it is made of.
     """
     axes: set[int] = set()
-    for each in reached([value], _with_results_of_loops):
-        if not isinstance(each, OpResult):
-            continue
-        if kind(each.op) == "tt.get_program_id":
-            axes.add(integer(each.op, "axis") or 0)
-        if global_effect(each.op) is not None:
+
+    def step(value: SSAValue) -> Iterator[SSAValue]:
+        yield from flow.made_of(value)
+        yield from flow.deciders(value)
+
+    for each in flow.reached([value], step):
+        if isinstance(each.owner, tt.GetProgramIdOp):
+            axes.add(each.owner.axis.value.data)
+        if isinstance(each, OpResult) and global_effect(each.op) is not None:
             return None
     return axes
-
-
-def _with_results_of_loops(value: SSAValue) -> list[SSAValue]:
-    """What a value is made of, the bounds of loops and what leaves them included."""
-    if isinstance(value, OpResult):
-        return [*made_of(value), *leaving(value)]
-    loop = value.block.parent_op() if isinstance(value, BlockArgument) else None
-    is_for = loop is not None and kind(loop) == "scf.for"
-    return [*made_of(value), *(loop.operands[:3] if loop is not None and is_for else ())]
 
 
 def is_fixed(op: Operation, loop: Operation) -> bool:
@@ -711,10 +670,10 @@ def is_fixed(op: Operation, loop: Operation) -> bool:
 
     def before(value: SSAValue) -> Iterable[SSAValue]:
         is_inside = isinstance(value, OpResult) and loop in loops_around(value.op)
-        return made_of(value) if is_inside else ()
+        return flow.made_of(value) if is_inside else ()
 
     values = [*access.indices_of(op), *([] if mask is None else [mask])]
-    return not any(_changes(value, loop) for value in reached(values, before))
+    return not any(_changes(value, loop) for value in flow.reached(values, before))
 
 
 def _changes(value: SSAValue, loop: Operation) -> bool:

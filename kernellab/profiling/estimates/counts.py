@@ -20,7 +20,7 @@ from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.gpus import usual_gpu
 from kernellab.compiler.machine_code.instructions import padding_of
-from kernellab.compiler.modules import kind, pointers_of, underlying_argument
+from kernellab.compiler.modules import pointers_of, underlying_argument
 from kernellab.compiler.passes import LoweredText
 from kernellab.compiler.records import Instruction
 from kernellab.interpreter import numerics
@@ -29,6 +29,7 @@ from kernellab.interpreter.execution.launcher import launch_sampled
 from kernellab.interpreter.execution.program import ProgramCode, program_of_module
 from kernellab.interpreter.memory.global_memory import Memory
 from kernellab.interpreter.memory.observers import AccessObserver
+from kernellab.ir import ttng
 from kernellab.ir.operations import DotLike, GlobalWrite, PointerAccess, has
 from kernellab.ir.operations import GlobalAccess as AccessesGlobal
 from kernellab.ir.types import bit_width, element_type, shape
@@ -336,7 +337,7 @@ def count(
     resident = max(1, compilation.occupancy().blocks)
     # The SASS of tcgen05 (UTCHMMA) names no sizes: those of the TTGIR are taken.
     for op in code.module.walk():
-        if kind(op).startswith("ttng.tc_gen5") and has(op, DotLike):
+        if isinstance(op, ttng.Tcgen5MmaOp | ttng.Tcgen5MmaScaledOp):
             name = f"{bit_width(element_type(op.operands[0].type))} group"
             entered = 1.0 if op.parent is None else sample.entries.get(op.parent, 1.0)
             macs[name] += entered * multiply_adds(op)

@@ -14,9 +14,10 @@ from typing import Literal
 from xdsl.ir import Block, Operation
 
 from kernellab.compiler.machine_code.instructions import category_of
-from kernellab.compiler.modules import kind, loops_around, parents
 from kernellab.compiler.records import Instruction
-from kernellab.ir.operations import DotLike, has
+from kernellab.ir import flow, mlir
+from kernellab.ir.flow import loops_around
+from kernellab.ir.operations import DotLike, has, parents
 
 # Which unit of an NVIDIA multiprocessor executes an instruction, and how much of a matmul one
 # instruction is.
@@ -240,7 +241,7 @@ class Executions:
         part = 1.0
         inside = op
         for parent in parents(op):
-            if kind(parent) == "scf.if" and len(loops_around(parent)) <= own:
+            if isinstance(parent, mlir.IfOp) and len(loops_around(parent)) <= own:
                 block = inside.parent
                 outside = self._ran.entered(parent)
                 entered = self._ran.entries.get(block, 0.0) if block is not None else outside
@@ -288,7 +289,7 @@ class Executions:
             op = self.operation(number)
             if op is None:
                 continue
-            nest = loops_around(op)[::-1] + ([op] if kind(op) in ("scf.for", "scf.while") else [])
+            nest = loops_around(op)[::-1] + ([op] if isinstance(op, flow.LOOPS) else [])
             if nest:
                 seen[nest[-1]] += 1
         return seen.most_common(1)[0][0] if seen else None

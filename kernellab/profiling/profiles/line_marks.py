@@ -18,7 +18,7 @@ from kernellab.compiler.machine_code.resources import has_limits, occupancy, res
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.records import Resources
 from kernellab.errors import UnsupportedOperation
-from kernellab.ir import mlir, tt, ttg
+from kernellab.ir import flow, mlir, tt, ttg
 from kernellab.ir.locations import locate
 from kernellab.ir.operations import operation_name
 from kernellab.ir.syntax import read_module, write_module
@@ -184,8 +184,7 @@ _LOOP = "loop"
 _BRANCH = "branch"
 _END = "end"
 _PROGRAM = "program"
-_LOOPS = (mlir.ForOp, mlir.WhileOp)
-_ENTERED = (*_LOOPS, mlir.IfOp, ttg.WarpSpecializeOp, ttg.WarpSpecializePartitionsOp)
+_ENTERED = (*flow.LOOPS, mlir.IfOp, ttg.WarpSpecializeOp, ttg.WarpSpecializePartitionsOp)
 """Operations whose regions have separate marks; the others' belong to their operation."""
 
 
@@ -326,7 +325,8 @@ def _groups(block: Block, detail: Detail) -> list[_Group]:
     """The operations of a block as groups of one line and one thing that they are there for."""
     inside = [op for op in block.ops if op is not block.last_op and makes_code(op)]
     if detail == "program":
-        is_first = block is _function_of(block).body.blocks[0]
+        function = block.parent_op()
+        is_first = isinstance(function, tt.FuncOp) and block is function.body.blocks[0]
         return [_Group(inside, None, _PROGRAM)] if inside and is_first else []
     groups: list[_Group] = []
     is_open = False
@@ -361,45 +361,34 @@ def _belongs(op: Operation, group: _Group, detail: Detail) -> bool:
 
 def _kind_of(op: Operation, detail: Detail) -> str:
     if _is_entered(op):
-        return _LOOP if isinstance(op, _LOOPS) else _BRANCH
+        return _LOOP if isinstance(op, flow.LOOPS) else _BRANCH
     kind = kind_of(op)
     return LIGHT if kind == COMPUTE and detail != "lines" else kind
 
 
 def _kind_of_end(block: Block) -> str:
     around = block.parent_op()
-    if isinstance(around, _LOOPS):
+    if isinstance(around, flow.LOOPS):
         return _LOOP
     return _END if isinstance(around, tt.FuncOp) else _BRANCH
 
 
 def _is_entered(op: Operation) -> bool:
     """Whether there are marks inside: in loops, and where there is something to be seen."""
-    if isinstance(op, _LOOPS):
+    if isinstance(op, flow.LOOPS):
         return True
     if not isinstance(op, _ENTERED):
         return False
     return any(
-        kind_of(nested) != LIGHT or isinstance(nested, _LOOPS)
+        kind_of(nested) != LIGHT or isinstance(nested, flow.LOOPS)
         for nested in op.walk()
         if nested is not op
     )
 
 
-def _function_of(block: Block) -> tt.FuncOp:
-    op = block.parent_op()
-    while not isinstance(op, tt.FuncOp):
-        assert op is not None, "code is in a function"
-        op = op.parent_op()
-    return op
-
-
 def _loop_around(op: Operation) -> Operation | None:
     """The innermost loop around an operation."""
-    around = op.parent_op()
-    while around is not None and not isinstance(around, _LOOPS):
-        around = around.parent_op()
-    return around
+    return next(iter(flow.loops_around(op)), None)
 
 
 def _parts(groups: Sequence[_Group], detail: Detail) -> list[str]:
@@ -407,14 +396,15 @@ def _parts(groups: Sequence[_Group], detail: Detail) -> list[str]:
     outer = [
         number
         for number, group in enumerate(groups)
-        if isinstance(group.operations[-1], _LOOPS) or _loop_around(group.operations[0]) is not None
+        if isinstance(group.operations[-1], flow.LOOPS)
+        or _loop_around(group.operations[0]) is not None
     ]
     if not outer or detail == "program":
         return [""] * len(groups)
     parts = []
     for number, group in enumerate(groups):
         loop = _loop_around(group.operations[0])
-        if detail == "loops" and isinstance(group.operations[-1], _LOOPS):
+        if detail == "loops" and isinstance(group.operations[-1], flow.LOOPS):
             loop = group.operations[-1]
         if loop is not None:
             parts.append(f"loop of line {line_of(loop)}")

@@ -8,7 +8,9 @@ from math import prod
 from xdsl.ir import Operation, SSAValue
 
 from kernellab.common.text import counted, joined_sizes
-from kernellab.compiler.modules import integer, kind, parents, position_of
+from kernellab.compiler.modules import integer, kind, position_of
+from kernellab.ir import mlir, tt, ttg
+from kernellab.ir.operations import KeepsElements, has, parents
 from kernellab.ir.tt import INPUT_PRECISIONS
 from kernellab.ir.types import bit_width, element_type, shape
 from kernellab.profiling.diagnosis import cost_model
@@ -59,7 +61,7 @@ def double_arithmetic(evidence: Evidence) -> Iterator[CostFinding]:
     worst, slots, count = _worst(evidence, part)
     if worst is None:
         return
-    made = evidence.of_kind("arith.extf", "arith.sitofp")
+    made = evidence.of_class(mlir.ExtFOp, mlir.SIToFPOp)
     began = next((op for op in made if str(element_type(op.results[0].type)) == "f64"), worst)
     yield finding(
         "fp64-arithmetic",
@@ -79,7 +81,7 @@ def integer_division(evidence: Evidence) -> Iterator[CostFinding]:
     least = 2.0
 
     def part(op: Operation) -> float:
-        if kind(op) not in cost_model.DIVISIONS or not shape(op.results[0].type):
+        if not isinstance(op, cost_model.DIVISIONS) or not shape(op.results[0].type):
             return 0.0
         weight = cost_model.division_weight(op, evidence.scalars)
         return 1 - 1 / weight if weight > least else 0.0
@@ -110,7 +112,7 @@ def float_division(evidence: Evidence) -> Iterator[CostFinding]:
     """Divisions of a tile by one number, or in a loop by what does not change in it."""
 
     def part(op: Operation) -> float:
-        if kind(op) not in ("arith.divf", "tt.precise_divf") or not shape(op.results[0].type):
+        if not isinstance(op, mlir.DivFOp | tt.PreciseDivFOp) or not shape(op.results[0].type):
             return 0.0
         loop = evidence.loop_of(op)
         return 1 - 1 / 8 if loop is not None and _is_outside(op.operands[1], loop.op) else 0.0
@@ -133,7 +135,7 @@ def _is_outside(value: SSAValue, loop: Operation) -> bool:
     """Whether a value is made in front of a loop, or of one number that is."""
     made = value.owner
     while isinstance(made, Operation) and loop in parents(made):
-        if kind(made) not in ("tt.splat", "tt.broadcast", "tt.expand_dims", "ttg.convert_layout"):
+        if not has(made, KeepsElements):
             return False
         made = made.operands[0].owner
     return made is not loop.regions[0].blocks[0]
@@ -231,7 +233,7 @@ def _why_scalar(op: Operation, element: str, evidence: Evidence) -> tuple[str, s
 @rule("no-tensor-cores")
 def sum_of_products(evidence: Evidence) -> Iterator[CostFinding]:
     """A matmul written as the sum of a broadcast product."""
-    for op in evidence.of_kind("tt.reduce"):
+    for op in evidence.of_class(tt.ReduceOp):
         source = op.operands[0]
         if (
             len(op.operands) != 1
@@ -275,17 +277,17 @@ def sum_of_products(evidence: Evidence) -> Iterator[CostFinding]:
 def _is_broadcast_product(value: SSAValue) -> bool:
     """Whether a tile is the product of two that were broadcast along different dimensions."""
     op = value.owner
-    if not isinstance(op, Operation) or kind(op) != "arith.mulf":
+    if not isinstance(op, mlir.MulFOp):
         return False
     missing = [_broadcast_along(operand) for operand in op.operands]
     return bool(missing[0] and missing[1] and missing[0] != missing[1])
 
 
 def _broadcast_along(value: SSAValue) -> tuple[int, ...]:
-    made = maker(value, "ttg.convert_layout", "arith.extf", "arith.truncf")
-    if made is None or kind(made) != "tt.broadcast":
+    made = maker(value, ttg.ConvertLayoutOp, mlir.ExtFOp, mlir.TruncFOp)
+    if not isinstance(made, tt.BroadcastOp):
         return ()
-    before, after = shape(made.operands[0].type), shape(made.results[0].type)
+    before, after = shape(made.operand.type), shape(made.result.type)
     return tuple(d for d, (a, b) in enumerate(zip(before, after)) if a != b)
 
 
@@ -375,12 +377,12 @@ def _widened_from(value: SSAValue) -> str:
     none.
     """
     made = maker(
-        value, "ttg.convert_layout", "ttg.local_alloc", "ttg.local_load", "tt.trans",
-        "ttg.memdesc_trans", "tt.reshape",
+        value, ttg.ConvertLayoutOp, ttg.LocalAllocOp, ttg.LocalLoadOp, tt.TransOp,
+        ttg.MemDescTransOp, tt.ReshapeOp,
     )  # fmt: skip
-    if made is None or kind(made) != "arith.extf":
+    if not isinstance(made, mlir.ExtFOp):
         return ""
-    before = str(element_type(made.operands[0].type))
+    before = str(element_type(made.operand.type))
     return before if before in ("f16", "bf16") else ""
 
 

@@ -8,7 +8,7 @@ from math import prod
 
 from kernellab.common.text import counted, joined_sizes
 from kernellab.compiler.analyses.tile_layouts import Conversion
-from kernellab.compiler.modules import kind
+from kernellab.ir import flow, mlir, ttg
 from kernellab.ir.operations import DotLike, has
 from kernellab.profiling.diagnosis import cost_model
 from kernellab.profiling.diagnosis.cost_model import work_of
@@ -63,7 +63,7 @@ def not_pipelined(evidence: Evidence) -> Iterator[CostFinding]:
 def _is_ahead(load: Traffic) -> bool:
     """Whether what is loaded is first used in a later iteration."""
     users = [use.operation for result in load.op.results for use in result.uses]
-    return bool(users) and all(kind(user) in ("scf.yield", "ttg.local_store") for user in users)
+    return bool(users) and all(isinstance(user, mlir.YieldOp | ttg.LocalStoreOp) for user in users)
 
 
 def _why_not(
@@ -74,7 +74,7 @@ def _why_not(
             "one load's address is loaded by another",
             "Load the indices of the next iteration ahead, or all of them in front of the loop.",
         )
-    if kind(loop.op) == "scf.while":
+    if isinstance(loop.op, mlir.WhileOp):
         return (
             "a while loop is not pipelined",
             "Write it as a for loop over range(...) whose length is known when it begins.",
@@ -86,7 +86,7 @@ def _why_not(
         )
     if evidence.compilation.target.arch == "75":
         return ("sm_75 has no asynchronous copies", "Load the next iteration's tiles by hand.")
-    if any(kind(op) in ("scf.for", "scf.while") for op in loop.op.walk() if op is not loop.op):
+    if any(isinstance(op, flow.LOOPS) for op in loop.op.walk() if op is not loop.op):
         return "", ""  # the inner loop is the one that counts
     narrow = [load for load in loads if load.width * load.element_bytes < _LEAST_ASYNC]
     if products and narrow:

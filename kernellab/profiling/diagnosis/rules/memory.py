@@ -7,10 +7,11 @@ from dataclasses import replace
 from math import prod
 
 from xdsl.dialects import builtin
-from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import BlockArgument, OpResult, SSAValue
 
 from kernellab.common.text import joined_sizes
-from kernellab.compiler.modules import attribute, kind, pointers_of
+from kernellab.compiler.modules import pointers_of
+from kernellab.ir import flow, tt, ttg
 from kernellab.ir.locations import argument_name
 from kernellab.ir.operations import GlobalAccess, SharedWrite, global_effect, has, trait_of
 from kernellab.ir.types import shape
@@ -19,7 +20,7 @@ from kernellab.profiling.diagnosis.cost_model import work_of
 from kernellab.profiling.diagnosis.evidence import Evidence
 from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
-from kernellab.profiling.diagnosis.traffic import LINE, SECTOR, Traffic, reached
+from kernellab.profiling.diagnosis.traffic import LINE, SECTOR, Traffic, backward
 
 # Accesses to global memory that move more than they use, or a little at a time.
 
@@ -120,8 +121,8 @@ def _is_loaded(value: SSAValue) -> bool:
     """Whether a loaded value is among what an address is made of."""
     return any(
         isinstance(each, OpResult)
-        and (global_effect(each.op) is not None or kind(each.op) == "ttg.local_load")
-        for each in reached([value])
+        and (global_effect(each.op) is not None or isinstance(each.op, ttg.LocalLoadOp))
+        for each in backward([value])
     )
 
 
@@ -223,17 +224,15 @@ def _why_narrow(evidence: Evidence, access: Traffic, possible: int) -> tuple[str
 def _unaligned(value: SSAValue) -> list[str]:
     """The parameters in an address or a mask of which no divisibility is known."""
     names: dict[str, None] = {}
-    for each in reached([value]):
-        function = each.block.parent_op() if isinstance(each, BlockArgument) else None
-        if function is not None and kind(function) == "tt.func":
-            assert isinstance(each, BlockArgument)
-            if not _is_promised(function, each.index):
-                names[argument_name(each) or f"argument {each.index}"] = None
+    for each in backward([value]):
+        if flow.is_parameter(each) and not _is_promised(each):
+            names[argument_name(each) or f"argument {each.index}"] = None
     return list(names)
 
 
-def _is_promised(function: Operation, place: int) -> bool:
-    promises = attribute(function, "arg_attrs")
+def _is_promised(parameter: BlockArgument) -> bool:
+    function, place = parameter.block.parent_op(), parameter.index
+    promises = function.arg_attrs if isinstance(function, tt.FuncOp) else None
     if not isinstance(promises, builtin.ArrayAttr) or place >= len(promises.data):
         return False
     promise = promises.data[place]

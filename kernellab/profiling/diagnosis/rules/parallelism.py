@@ -9,6 +9,7 @@ from kernellab.common.text import counted, time_text
 from kernellab.compiler.modules import position_of
 from kernellab.compiler.targets import has_copy_engine, has_tensor_memory
 from kernellab.errors import SourcePosition
+from kernellab.ir import tt, ttg
 from kernellab.ir.types import shape
 from kernellab.profiling.diagnosis import cost_model
 from kernellab.profiling.diagnosis.cost_model import LOAD_LATENCY
@@ -83,7 +84,7 @@ def tail_wave(evidence: Evidence) -> Iterator[CostFinding]:
 
 def _line(evidence: Evidence) -> SourcePosition | None:
     """The line where the kernel reads its program id."""
-    positions = (position_of(op) for op in evidence.of_kind("tt.get_program_id"))
+    positions = (position_of(op) for op in evidence.of_class(tt.GetProgramIdOp))
     return next((position for position in positions if position is not None), None)
 
 
@@ -437,7 +438,7 @@ def specialization_unused(evidence: Evidence) -> Iterator[CostFinding]:
     """A loop on Blackwell whose warps all do everything."""
     if not has_tensor_memory(evidence.compilation.target):
         return
-    if any(True for _ in evidence.of_kind("ttg.warp_specialize")):
+    if any(True for _ in evidence.of_class(ttg.WarpSpecializeOp)):
         return
     for op in evidence.dots:
         loop = evidence.loop_of(op)
