@@ -327,7 +327,9 @@ class ReportGraph:
 
     @functools.cached_property
     def launches(self) -> pandas.DataFrame:
-        """What is launched, in order: name, is_generated, operations, moved_bytes, flops."""
+        """What is launched, in order: name, is_generated, operations, moved_bytes, flops, and what
+        a kernel of the user's has mutated.
+        """
         import pandas
 
         return pandas.DataFrame([vars(launch) for launch in self.lowered.launches])

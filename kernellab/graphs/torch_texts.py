@@ -9,7 +9,7 @@ import hashlib
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, cast
@@ -24,6 +24,7 @@ from kernellab.records.graphs import (
     KernelCode,
     Level,
     Recompilation,
+    kernel_names,
 )
 
 # Read the entries of a log that torch wrote with `TORCH_TRACE`.
@@ -665,7 +666,8 @@ def kernels_in(code: str, origins: Mapping[str, tuple[str, ...]]) -> tuple[Kerne
         name = kernel["name"]
         nodes = origins.get(name) or fragments.get(name, ())
         kernels.append(KernelCode(name, source, (), (), nodes))
-    return tuple(kernels)
+    names = kernel_names({kernel.name: kernel.function for kernel in kernels})
+    return tuple(replace(kernel, name=names[kernel.name]) for kernel in kernels)
 
 
 def _text_at(code: str, start: int, raw: str) -> str | None:
@@ -717,11 +719,15 @@ def target_in(code: str) -> str:
 
 def launches_in(code: str, kernels: tuple[KernelCode, ...]) -> tuple[GraphLaunch, ...]:
     """Return the calls of the code, in order. It does not say how many bytes each moves."""
-    known = {kernel.name for kernel in kernels}
-    return tuple(GraphLaunch(name, name in known, (), None, None) for name in _called(code, known))
+    variables = [kernel["name"] for kernel in islice(_KERNEL.finditer(code), len(kernels))]
+    known = {name: kernel.name for name, kernel in zip(variables, kernels, strict=True)}
+    return tuple(
+        GraphLaunch(known.get(name, name), name in known, (), None, None)
+        for name in _called(code, known)
+    )
 
 
-def _called(code: str, known: set[str]) -> Iterator[str]:
+def _called(code: str, known: Collection[str]) -> Iterator[str]:
     is_call = False
     for line in code.splitlines():
         if line.lstrip().startswith("def "):

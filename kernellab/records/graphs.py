@@ -7,6 +7,7 @@ report that is made of them.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -176,12 +177,31 @@ class Fusion:
     saved_bytes: int
 
 
+_FUNCTION = re.compile(r"^@triton_heuristics\..*?^def (?P<name>\w+)\(", re.S | re.M)
+
+
+def kernel_names(functions: Mapping[str, str]) -> dict[str, str]:
+    """Name the kernels of a graph: after their functions, but after their variables in the code
+    that launches them where several have functions of one name. A user's kernel has a module for
+    each set of its constants.
+
+    Args:
+        functions: variable -> name of the function.
+    """
+    shared = Counter(functions.values())
+    return {
+        variable: function if shared[function] == 1 else variable
+        for variable, function in functions.items()
+    }
+
+
 @dataclass(frozen=True)
 class KernelCode:
-    """A kernel as Inductor writes it: in Triton, or for a CPU, in logs, in C++.
+    """A kernel as Inductor writes it: in Triton, or for a CPU, in logs, in C++; or a kernel of the
+    user's, in the module that Inductor writes for it.
 
     Attributes:
-        name: of the function.
+        name: see `kernel_names`.
         source: the whole module: imports, decorators, the function.
         operations: what it computes where it is launched first, by the scheduler's names.
         buffers: names of the loop buffers, of all its launches.
@@ -203,6 +223,12 @@ class KernelCode:
         """Whether it is a Triton kernel."""
         return "@triton.jit" in self.source
 
+    @property
+    def function(self) -> str:
+        """The name of the function in `source`."""
+        found = _FUNCTION.search(self.source)
+        return found["name"] if found else self.name
+
 
 @dataclass(frozen=True)
 class GraphLaunch:
@@ -210,10 +236,12 @@ class GraphLaunch:
 
     Attributes:
         name: the kernel's, or what torch calls: "extern_kernels.mm".
-        is_generated: whether it is a kernel of Inductor's.
+        is_generated: whether it is a kernel of the graph's: Inductor's, or the user's own.
         operations: what it computes.
         moved_bytes: read and written; Inductor's count; None where a log does not say.
         flops: Inductor's count; None where it has none.
+        mutated: of a kernel of the user's: parameter -> node of the post-grad graph to whose value
+            the kernel writes.
     """
 
     name: str
@@ -221,6 +249,7 @@ class GraphLaunch:
     operations: tuple[str, ...]
     moved_bytes: int | None
     flops: int | None
+    mutated: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

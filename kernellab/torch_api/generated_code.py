@@ -43,8 +43,8 @@ def watched(
 
     Args:
         wrapper: as Inductor writes it.
-        kernels: name -> the source that stands in for Inductor's.
-        parameters: kernel -> names of its parameters, in order.
+        kernels: variable of a kernel -> the source that stands in for Inductor's.
+        parameters: variable of a kernel -> names of its parameters, in order.
     """
     tree = ast.parse(wrapper)
     _Sources(kernels).visit(tree)
@@ -57,7 +57,9 @@ def watched(
 
 
 def launched(statement: ast.stmt) -> tuple[str, tuple[str, ...]] | None:
-    """Kernel and names of its arguments, of a statement that launches one ("" for a number)."""
+    """A kernel's variable and names of its arguments, of a statement that launches it ("" for a
+    number).
+    """
     match statement:
         case ast.Expr(
             ast.Call(func=ast.Attribute(value=ast.Name(kernel), attr="run"), args=arguments)
@@ -74,11 +76,10 @@ class _Sources(ast.NodeTransformer):
     def __init__(self, kernels: Mapping[str, str]) -> None:
         self._kernels = kernels
 
-    def visit_Call(self, node: ast.Call) -> ast.Call:
-        if ast.unparse(node.func) == "async_compile.triton":
-            match node.args:
-                case [ast.Constant(str(name)), ast.Constant(), *_] if name in self._kernels:
-                    node.args[1] = ast.Constant(self._kernels[name])
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
+        match node:
+            case ast.Assign([ast.Name(kernel)], ast.Call() as call) if kernel in self._kernels:
+                call.args[1] = ast.Constant(self._kernels[kernel])
         return node
 
 

@@ -69,6 +69,11 @@ def graph_card(report: GraphReport) -> Card:
                 _shortened(_call_rows(report)),
             ),
             Table(
+                "Written by your own kernels",
+                ("kernel", "parameter", "tensor", "lines of the model"),
+                _shortened(_mutation_rows(report)),
+            ),
+            Table(
                 "Not fused",
                 ("pair", "bytes it would save", "because"),
                 _shortened(_unfused_rows(report)),
@@ -140,6 +145,20 @@ def _call_rows(report: GraphReport) -> list[tuple[str, ...]]:
             lines = graph.positions(launch.name) if launch.is_generated else ()
             where = ", ".join(str(position.line) for position in lines)
             rows.append((launch.name, _number(launch.moved_bytes), _number(launch.flops), where))
+    return rows
+
+
+def _mutation_rows(report: GraphReport) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for graph in report.graphs:
+        lines = {
+            node.name: str(node.position.line)
+            for node in graph.post_grad.nodes
+            if node.position is not None
+        }
+        for launch in graph.lowered.launches:
+            for parameter, node in launch.mutated.items():
+                rows.append((launch.name, parameter, node, lines.get(node, "")))
     return rows
 
 
