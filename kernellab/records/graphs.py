@@ -343,19 +343,43 @@ class CapturedFrame:
 
 @dataclass(frozen=True)
 class GraphBreak:
-    """Where Dynamo stopped capturing, and went on in another graph.
+    """Where Dynamo stopped capturing.
 
     Attributes:
         reason: Dynamo's, in a line.
-        explanation: its words, whole.
+        explanation: Dynamo's, in full sentences.
         hints: what Dynamo says to change.
         position: the user's line.
+        text: all that Dynamo says, with the user's stack.
+        frame: "0/0", Dynamo's number of the frame and of its compilation; "" where unknown.
+        resumes: whether Dynamo goes on in another graph after the line; otherwise Python runs the
+            rest of the function, or all of it.
+        uncompiled: where Dynamo does not go on, the lines of the function's statements from there
+            on that no graph has; () also where the function's source is unknown.
     """
 
     reason: str
     explanation: str
     hints: tuple[str, ...]
     position: SourcePosition | None
+    text: str = ""
+    frame: str = ""
+    resumes: bool = True
+    uncompiled: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        where = f"{self.position}: " if self.position is not None else ""
+        return f"{where}{self.reason}: {self.explanation} {self.rest}".rstrip()
+
+    @property
+    def rest(self) -> str:
+        """What runs without a graph afterwards; "" where Dynamo goes on."""
+        if self.resumes:
+            return ""
+        if not self.uncompiled:
+            return "The rest of the function runs without a graph."
+        word = "line" if len(self.uncompiled) == 1 else "lines"
+        return f"No graph has {word} {', '.join(map(str, self.uncompiled))}."
 
 
 @dataclass(frozen=True)
@@ -378,12 +402,44 @@ class Guard:
 
 
 @dataclass(frozen=True)
+class GuardFailure:
+    """A guard that did not hold.
+
+    Attributes:
+        frame: "0/0", of the code that it guards.
+        condition: the guard, or how it failed, in Dynamo's words.
+        position: the line of the user's that made Dynamo add the guard; None where Dynamo does not
+            say.
+    """
+
+    frame: str
+    condition: str
+    position: SourcePosition | None
+
+    def __str__(self) -> str:
+        where = f" ({self.position})" if self.position is not None else ""
+        return f"{self.frame}: {self.condition}{where}" if self.frame else self.condition
+
+
+@dataclass(frozen=True)
 class Recompilation:
-    """A frame that was compiled again: its function, and which guard did not hold."""
+    """A frame that was compiled again.
+
+    Attributes:
+        frame: "0/1", Dynamo's number of the frame and of its new compilation.
+        function: the name of its function; "" where unknown.
+        reason: the guards of all earlier compilations that did not hold, in a line.
+        failures: the same, one by one.
+    """
 
     frame: str
     function: str
     reason: str
+    failures: tuple[GuardFailure, ...] = ()
+
+    def __str__(self) -> str:
+        failures = "; ".join(map(str, self.failures)) or self.reason
+        return f"{self.function or 'a function'} ({self.frame}): {failures or 'not recorded'}"
 
 
 @dataclass(frozen=True)

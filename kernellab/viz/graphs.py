@@ -58,7 +58,9 @@ def graph_card(report: GraphReport) -> Card:
                     (
                         str(graph_break.position or ""),
                         _line(made.sources, graph_break.position),
-                        graph_break.reason,
+                        f"{graph_break.reason}. {graph_break.rest}"
+                        if graph_break.rest
+                        else graph_break.reason,
                     )
                     for graph_break in made.breaks[:_MOST_ROWS]
                 ],
@@ -99,7 +101,7 @@ def _notes(report: GraphReport) -> Iterator[str]:
         )
     if any(call.moved_bytes is not None for graph in made.lowered for call in graph.launches):
         yield "Bytes and FLOPs are Inductor's own counts."
-    yield from (f"Compiled again: {recompilation.reason}" for recompilation in made.recompilations)
+    yield from (f"Compiled again: {recompilation}" for recompilation in made.recompilations)
     for graph_break in made.breaks:
         yield from (f"{graph_break.position}: {hint}" for hint in graph_break.hints[:1])
     count = sum(len(graph.lowered.candidates) for graph in report.graphs)
