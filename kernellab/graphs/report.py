@@ -328,12 +328,15 @@ class ReportGraph:
 
     @functools.cached_property
     def launches(self) -> pandas.DataFrame:
-        """What is launched, in order: name, is_generated, operations, moved_bytes, flops, and what
-        a kernel of the user's has mutated.
+        """What is launched, in order: name, is_generated, operations, moved_bytes, flops; and, if
+        kernels of the user's are launched, what they have mutated.
         """
         import pandas
 
-        return pandas.DataFrame([vars(launch) for launch in self.lowered.launches])
+        table = pandas.DataFrame([vars(launch) for launch in self.lowered.launches])
+        if not any(launch.mutated for launch in self.lowered.launches):
+            return table.drop(columns="mutated", errors="ignore")
+        return table
 
     @property
     def error(self) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -219,8 +220,8 @@ def callable_in(
 
     check_cache_folder()
     with _gpu_is_cpu(), replaced(_async_compile.AsyncCompile, triton=compiled):
-        module = _codecache.PyCodeCache.load(wrapper)
-    vars(module).update(names or {})
+        module = _codecache.PyCodeCache.load(_ASSERTED.sub(_RESTRIDED, wrapper))
+    vars(module).update({"kernellab_restrided": _restrided, **(names or {})})
     module.empty_strided_cuda = lambda size, stride, dtype: torch.empty_strided(
         size, stride, dtype=dtype
     )
@@ -232,6 +233,26 @@ def callable_in(
             return call(args)
 
     return run
+
+
+_ASSERTED = re.compile(
+    r"^(?P<indent> +)assert_size_stride\((?P<name>buf\d+), (?P<facts>\([^)]*\), \([^)]*\)).*\)$",
+    re.M,
+)
+"""An assertion of Inductor's that an operation of torch's gave a result the strides that it gives on
+a GPU. On the CPU it may give others, such as for the weights of a channels-last convolution.
+"""
+_RESTRIDED = r"\g<indent>\g<name> = kernellab_restrided(\g<name>, \g<facts>)"
+
+
+def _restrided(
+    tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...]
+) -> torch.Tensor:
+    """The tensor with these strides. Its sizes must be right."""
+    if tensor.stride() != stride:
+        assert tensor.size() == size, f"expected {size}, got {tuple(tensor.size())}"
+        return torch.empty_strided(size, stride, dtype=tensor.dtype).copy_(tensor)
+    return tensor
 
 
 class _NoGuard:
