@@ -205,8 +205,8 @@ def capture_of(captured: Captured, name: str, gpu: Gpu, seconds: float) -> Graph
         frames=tuple(captured.frames),
         lowered=tuple(captured.lowered),
         breaks=tuple(
-            replace(found, uncompiled=_uncompiled(found, functions, captured.frames))
-            for found in breaks_in(captured.events)
+            replace(graph_break, uncompiled=_uncompiled(graph_break, functions, captured.frames))
+            for graph_break in breaks_in(captured.events)
         ),
         guards=guards_in(captured.events, recompilations),
         recompilations=recompilations,
@@ -217,15 +217,17 @@ def capture_of(captured: Captured, name: str, gpu: Gpu, seconds: float) -> Graph
 
 
 def _uncompiled(
-    found: GraphBreak, functions: Mapping[str, tuple[str, int]], frames: Sequence[CapturedFrame]
+    graph_break: GraphBreak,
+    functions: Mapping[str, tuple[str, int]],
+    frames: Sequence[CapturedFrame],
 ) -> tuple[int, ...]:
     """Return the lines of the statements that Python runs after a break at which Dynamo gives up a
     function, or the rest of it, without those that a graph has.
     """
-    position = found.position
-    if found.resumes or position is None or found.frame not in functions:
+    position = graph_break.position
+    if graph_break.resumes or position is None or graph_break.frame not in functions:
         return ()
-    name, start = functions[found.frame]
+    name, start = functions[graph_break.frame]
     places = (node.position for frame in frames for node in frame.fx.nodes)
     compiled = {place.line for place in places if place and place.file == position.file}
     if not name.startswith(_RESUMED):

@@ -544,8 +544,8 @@ class _OfGraph:
                         parameter = written[given.index(name)] if written else ""
                         kept = value.detach().clone()
                         place = node.name
-                        found = _FarBuffer(place, node, kept, computed, kernel, parameter, [*last])
-                        far.append(found)
+                        buffer = _FarBuffer(place, node, kept, computed, kernel, parameter, [*last])
+                        far.append(buffer)
                 value.copy_(run.values[node.name])
 
         callable_in(text, launching, {SEEN: note})([*given_inputs])

@@ -279,11 +279,16 @@ def breaks_in(events: Iterable[Event]) -> tuple[GraphBreak, ...]:
     pointers = {(frame, place): words for frame, (place, words) in _artifacts(events, POINTER)}
     breaks: dict[tuple[Any, ...], GraphBreak] = {}
     for frame, text in _artifacts(events, "dynamo_graph_break_reason"):
-        found = replace(_break(str(text)), frame=frame)
-        words = pointers.get((frame, found.position))
-        if words is not None and "unsupported operand type(s)" in found.reason:
-            found = replace(found, reason=words, explanation=_OF_POINTERS, hints=(_NO_POINTERS,))
-        breaks.setdefault((found.reason, found.explanation, found.hints, found.position), found)
+        graph_break = replace(_break(str(text)), frame=frame)
+        words = pointers.get((frame, graph_break.position))
+        if words is not None and "unsupported operand type(s)" in graph_break.reason:
+            graph_break = replace(
+                graph_break, reason=words, explanation=_OF_POINTERS, hints=(_NO_POINTERS,)
+            )
+        breaks.setdefault(
+            (graph_break.reason, graph_break.explanation, graph_break.hints, graph_break.position),
+            graph_break,
+        )
     return tuple(breaks.values())
 
 

@@ -226,8 +226,8 @@ class KernelCode:
     @property
     def function(self) -> str:
         """The name of the function in `source`."""
-        found = _FUNCTION.search(self.source)
-        return found["name"] if found else self.name
+        function = _FUNCTION.search(self.source)
+        return function["name"] if function else self.name
 
 
 @dataclass(frozen=True)

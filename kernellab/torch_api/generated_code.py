@@ -239,8 +239,8 @@ _ASSERTED = re.compile(
     r"^(?P<indent> +)assert_size_stride\((?P<name>buf\d+), (?P<facts>\([^)]*\), \([^)]*\)).*\)$",
     re.M,
 )
-"""An assertion of Inductor's that an operation of torch's gave a result the strides that it gives on
-a GPU. On the CPU it may give others, such as for the weights of a channels-last convolution.
+"""An assertion of Inductor's that a result of an operation of torch's has the strides that it has
+on a GPU. On the CPU it may have others, such as weights' gradients of a channels-last convolution.
 """
 _RESTRIDED = r"\g<indent>\g<name> = kernellab_restrided(\g<name>, \g<facts>)"
 
