@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -14,10 +14,16 @@ from kernellab.common.text import shown
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import ArgumentError, OptionError, suggestion
 from kernellab.errors.sources import SourcePosition, source_lines
-from kernellab.graphs.torch_texts import breaks_in, guards_in, recompilations_in
+from kernellab.graphs.torch_texts import (
+    breaks_in,
+    functions_in,
+    guards_in,
+    recompilations_in,
+    statements_from,
+)
 from kernellab.launch.torch_cuda import DeviceProperties
 from kernellab.records import Target
-from kernellab.records.graphs import GraphCapture, Level
+from kernellab.records.graphs import CapturedFrame, GraphBreak, GraphCapture, Level
 
 if TYPE_CHECKING:
     import pandas
@@ -187,7 +193,9 @@ def capture_of(captured: Captured, name: str, gpu: Gpu, seconds: float) -> Graph
     """
     import torch
 
-    names = {code.frame.strip("[]"): code.function for code in captured.bytecode}
+    functions = functions_in(captured.events)
+    names = {frame: name for frame, (name, _) in functions.items()}
+    names |= {code.frame.strip("[]"): code.function for code in captured.bytecode}
     recompilations = recompilations_in(captured.events, names)
     return GraphCapture(
         name=name,
@@ -196,13 +204,39 @@ def capture_of(captured: Captured, name: str, gpu: Gpu, seconds: float) -> Graph
         torch_version=str(torch.__version__),
         frames=tuple(captured.frames),
         lowered=tuple(captured.lowered),
-        breaks=breaks_in(captured.events),
+        breaks=tuple(
+            replace(graph_break, uncompiled=_uncompiled(graph_break, functions, captured.frames))
+            for graph_break in breaks_in(captured.events)
+        ),
         guards=guards_in(captured.events, recompilations),
         recompilations=recompilations,
         bytecode=tuple(captured.bytecode),
         error=_why(captured),
         seconds=seconds,
     )
+
+
+def _uncompiled(
+    graph_break: GraphBreak,
+    functions: Mapping[str, tuple[str, int]],
+    frames: Sequence[CapturedFrame],
+) -> tuple[int, ...]:
+    """Return the lines of the statements that Python runs after a break at which Dynamo gives up a
+    function, or the rest of it, without those that a graph has.
+    """
+    position = graph_break.position
+    if graph_break.resumes or position is None or graph_break.frame not in functions:
+        return ()
+    name, start = functions[graph_break.frame]
+    places = (node.position for frame in frames for node in frame.fx.nodes)
+    compiled = {place.line for place in places if place and place.file == position.file}
+    if not name.startswith(_RESUMED):
+        start = max((line for line in compiled if line < position.line), default=0)
+    lines = statements_from("".join(source_lines(position.file)), position.line, start)
+    return tuple(line for line in lines if line not in compiled)
+
+
+_RESUMED = "torch_dynamo_resume_in"
 
 
 def nothing_captured(name: str, gpu: Gpu, error: str) -> GraphCapture:

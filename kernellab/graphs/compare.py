@@ -30,6 +30,7 @@ from kernellab.torch_api.fx_graphs import (
     node_of,
     operation_named,
     target_name,
+    tensors_of_launch,
     tensors_restored,
 )
 from kernellab.torch_api.generated_code import (
@@ -41,6 +42,8 @@ from kernellab.torch_api.generated_code import (
     values_marked,
     watched,
 )
+from kernellab.torch_api.inductor import users_arguments
+from kernellab.torch_api.lowering import Mutation
 from kernellab.torch_api.virtual_gpu import CPU, DEVICE, is_seed, without_gpu, written_out
 
 # Run a graph node by node, each on the expected values of its inputs, and measure differences.
@@ -113,8 +116,8 @@ class NodeRun(torch.fx.Interpreter):
         *,
         dithered: bool = False,
     ) -> None:
-        """Prepare to run. Afterwards `computed` has each node's result, and `values` has the
-        tensors that its users received.
+        """Prepare to run. Afterwards `computed` has each node's result, and what a kernel of the
+        user's wrote, by "node.parameter"; `values` has the tensors that a node's users received.
 
         Args:
             module: a graph on the CPU.
@@ -129,6 +132,10 @@ class NodeRun(torch.fx.Interpreter):
     def run_node(self, n: torch.fx.Node) -> Any:
         """Run one node."""
         result = super().run_node(n)
+        for parameter, argument in tensors_of_launch(n):
+            value = self.env[argument]
+            if isinstance(value, torch.Tensor):
+                self.computed[f"{n.name}.{parameter}"] = value.detach().clone()
         if n.op == "output" or not isinstance(result, torch.Tensor):
             return result
         if n.op != "placeholder":
@@ -484,11 +491,17 @@ class _OfGraph:
         lowering = self._made.lowering
         nodes = {node.name: node for node in module.graph.nodes}
         codes = {
-            code.name: replace(code, source=kernels.get(code.name, code.source))
-            for code in lowering.kernels
+            variable: replace(code, source=kernels.get(code.name, code.source))
+            for variable, code in zip(lowering.names, lowering.kernels, strict=True)
         }
-        parameters = {name: _parameters_of(code.source, name) for name, code in codes.items()}
-        text, statements, names = watched(lowering.wrapper, kernels, parameters)
+        sources = {variable: code.source for variable, code in codes.items()}
+        users = {mutation.kernel for mutation in lowering.mutations}
+        parameters = {
+            variable: _parameters_of(code)
+            for variable, code in codes.items()
+            if variable not in users
+        }
+        text, statements, names = watched(lowering.wrapper, sources, parameters)
         stored = {lowering.values[name] for name in names if name in lowering.values}
         run = NodeRun(module, functools.partial(self._right_in, stored))
         inputs, given_inputs = _copied(args), _copied(args)
@@ -496,9 +509,25 @@ class _OfGraph:
         far: list[_FarBuffer] = []
         last: list[Any] = []
 
+        mutations = iter(lowering.mutations)
+
         def launching(kernel: Any, given: Sequence[Any]) -> None:
             last[:] = _copied(given)
             launch(kernel, given)
+            arguments = users_arguments(kernel, given)
+            if arguments is not None:
+                note_mutated(next(mutations), arguments)
+
+        def note_mutated(mutation: Mutation, given: Mapping[str, Any]) -> None:
+            for parameter in mutation.mutated:
+                place, node = f"{mutation.node}.{parameter}", nodes[mutation.node]
+                value, right = given[parameter], run.computed[place]
+                self.counts["kernel"] += 1
+                if distance(value, right) is not None:
+                    kept = value.detach().clone()
+                    made_in = mutation.kernel, parameter
+                    far.append(_FarBuffer(place, node, kept, right, *made_in, [*last]))
+                value.copy_(right)
 
         def note(number: int, values: Mapping[str, Any]) -> None:
             for name, value in values.items():
@@ -511,9 +540,13 @@ class _OfGraph:
                 if not _is_drawn(node):
                     self.counts["kernel"] += 1
                     if distance(value, computed) is not None:
-                        called = launched(statements[number])
+                        kernel, given = launched(statements[number]) or ("", ())
+                        written = parameters.get(kernel, ())
+                        parameter = written[given.index(name)] if written else ""
                         kept = value.detach().clone()
-                        far.append(_FarBuffer(name, node, kept, computed, called, [*last]))
+                        place = node.name
+                        buffer = _FarBuffer(place, node, kept, computed, kernel, parameter, [*last])
+                        far.append(buffer)
                 value.copy_(run.values[node.name])
 
         callable_in(text, launching, {SEEN: note})([*given_inputs])
@@ -521,10 +554,10 @@ class _OfGraph:
             value, right = given_inputs[place], inputs[place]
             self.counts["kernel"] += 1
             if not _is_drawn(source) and distance(value, right) is not None:
-                far.append(_FarBuffer("", source, value, right, None, []))
+                far.append(_FarBuffer(source.name, source, value, right, None, "", []))
         noise = perturbations(module, _copied(args), run, stored) if far else {}
         for buffer in far:
-            excess = distance(buffer.value, buffer.right, noise.get(buffer.node.name, 0.0))
+            excess = distance(buffer.value, buffer.right, noise.get(buffer.place, 0.0))
             if excess is not None:
                 self._note_buffer(excess, buffer, codes)
 
@@ -539,17 +572,15 @@ class _OfGraph:
     def _note_buffer(
         self, excess: Distance, far: _FarBuffer, codes: Mapping[str, KernelCode]
     ) -> None:
-        name, names = far.called or ("", ())
-        code = codes.get(name)
-        if code is None:
-            made_in = None if far.buffer else self._kernel_with(far.node.name)
+        if far.kernel is None:
+            made_in = self._kernel_with(far.node.name)
             self._note_node(excess, "kernel", far.node, far.right, made_in)
             return
-        parameter = _parameters_of(code.source, name)[names.index(far.buffer)]
-        line, text = _storing_line(code.source, name, parameter)
+        code = codes.get(far.kernel)
+        line, text = _storing_line(code, far.parameter) if code is not None else (None, "")
         self._note_node(excess, "kernel", far.node, far.right, code, line, text)
-        if self.launch is None:
-            self.launch = WrongLaunch(code, tuple(far.arguments), {parameter: far.right})
+        if code is not None and self.launch is None:
+            self.launch = WrongLaunch(code, tuple(far.arguments), {far.parameter: far.right})
 
     def _note_node(
         self,
@@ -601,15 +632,21 @@ class _OfGraph:
 
 @dataclass(frozen=True, eq=False)
 class _FarBuffer:
-    """A buffer with a wrong value, and the statement that computed it. An input that was written to
-    has the name "", and no statement.
+    """A buffer with a wrong value.
+
+    Attributes:
+        place: what has the value in `NodeRun.computed`.
+        kernel: the variable of the kernel that computed it; "" for an operation of torch's; None of
+            an input that was written to, where it is not known.
+        parameter: of the kernel; its arguments are those of the launch.
     """
 
-    buffer: str
+    place: str
     node: torch.fx.Node
     value: torch.Tensor
     right: torch.Tensor
-    called: tuple[str, tuple[str, ...]] | None
+    kernel: str | None
+    parameter: str
     arguments: list[Any]
 
 
@@ -625,16 +662,16 @@ def _stores_to_inputs(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.N
             yield node.args[1], places[node.args[0]]
 
 
-def _parameters_of(source: str, kernel: str) -> tuple[str, ...]:
+def _parameters_of(kernel: KernelCode) -> tuple[str, ...]:
     """Return the names of a kernel's parameters."""
-    return tuple(argument.arg for argument in _function(source, kernel).args.args)
+    return tuple(argument.arg for argument in _function(kernel).args.args)
 
 
-def _storing_line(source: str, kernel: str, parameter: str) -> tuple[int | None, str]:
+def _storing_line(kernel: KernelCode, parameter: str) -> tuple[int | None, str]:
     """Return number, from 1, and text of the last line that stores to a parameter, or None, ""."""
     lines = [
         node.lineno
-        for node in ast.walk(_function(source, kernel))
+        for node in ast.walk(_function(kernel))
         if isinstance(node, ast.Call)
         and ast.unparse(node.func).startswith(("tl.store", "tl.atomic", "tl.device"))
         and node.args
@@ -644,12 +681,12 @@ def _storing_line(source: str, kernel: str, parameter: str) -> tuple[int | None,
     ]
     if not lines:
         return None, ""
-    return max(lines), source.splitlines()[max(lines) - 1]
+    return max(lines), kernel.source.splitlines()[max(lines) - 1]
 
 
-def _function(source: str, kernel: str) -> ast.FunctionDef:
+def _function(kernel: KernelCode) -> ast.FunctionDef:
     return next(
         node
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.FunctionDef) and node.name == kernel
+        for node in ast.walk(ast.parse(kernel.source))
+        if isinstance(node, ast.FunctionDef) and node.name == kernel.function
     )

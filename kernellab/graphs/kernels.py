@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class GeneratedKernel:
-    """A kernel that Inductor wrote: in Triton, or in C++ in the log of a run on a CPU.
+    """A kernel that Inductor wrote: in Triton, or in C++ in the log of a run on a CPU; or a kernel
+    of the user's, in the module that Inductor wrote for it.
 
     Attributes:
         code: the record of the kernel.
@@ -45,7 +46,9 @@ class GeneratedKernel:
 
     @property
     def name(self) -> str:
-        """The function's name."""
+        """The function's name, or that of its variable in the code that launches it, where the
+        graph has several kernels of that function.
+        """
         return self.code.name
 
     @property
@@ -91,7 +94,7 @@ class GeneratedKernel:
             )
         from kernellab.torch_api.generated_code import kernel_in
 
-        return kernel_in(self.source, self.name)
+        return kernel_in(self.source, self.code.function)
 
     def check_runs_unasked(self) -> None:
         """Raise ArgumentError if a question is needed before the module runs: a view has none."""

@@ -232,8 +232,9 @@ class Rows(RowSequence[T]):
 
     _rows = "records"
 
-    def __init__(self, rows: Sequence[T]) -> None:
+    def __init__(self, rows: Sequence[T], *, is_recorded: bool = True) -> None:
         self.records = tuple(rows)
+        self._is_recorded = is_recorded
 
     def table(self) -> pandas.DataFrame:
         """One row a record."""
@@ -242,7 +243,7 @@ class Rows(RowSequence[T]):
         return pandas.DataFrame([vars(row) for row in self])
 
     def __repr__(self) -> str:
-        return "\n".join(map(repr, self)) or "none"
+        return "\n".join(map(str, self)) or ("none" if self._is_recorded else "not recorded")
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,10 +321,15 @@ class ReportGraph:
 
     @functools.cached_property
     def launches(self) -> pandas.DataFrame:
-        """What is launched, in order: name, is_generated, operations, moved_bytes, flops."""
+        """What is launched, in order: name, is_generated, operations, moved_bytes, flops; and, if
+        kernels of the user's are launched, what they have mutated.
+        """
         import pandas
 
-        return pandas.DataFrame([vars(launch) for launch in self.lowered.launches])
+        table = pandas.DataFrame([vars(launch) for launch in self.lowered.launches])
+        if not any(launch.mutated for launch in self.lowered.launches):
+            return table.drop(columns="mutated", errors="ignore")
+        return table
 
     @property
     def error(self) -> str:
@@ -394,24 +400,33 @@ class GraphReport(PrintsAsCard):
         return tuple(kernel for graph in self.graphs for kernel in graph.kernels)
 
     @property
+    def _has_dynamo(self) -> bool:
+        """Whether what Dynamo said was recorded: a folder of Inductor's does not have it, nor does
+        a capture that failed.
+        """
+        made = self.capture
+        has_something = bool(made.frames or made.breaks or made.bytecode)
+        return has_something or not (made.lowered or made.error)
+
+    @property
     def breaks(self) -> Rows[GraphBreak]:
-        """Where Dynamo stopped and went on in another graph: reason, line, what to change."""
-        return Rows(self.capture.breaks)
+        """Where Dynamo stopped: reason, line, what to change, which lines no graph has."""
+        return Rows(self.capture.breaks, is_recorded=self._has_dynamo)
 
     @property
     def guards(self) -> Rows[Guard]:
         """The conditions under which the code holds."""
-        return Rows(self.capture.guards)
+        return Rows(self.capture.guards, is_recorded=self._has_dynamo)
 
     @property
     def recompilations(self) -> Rows[Recompilation]:
         """What was compiled again, and why."""
-        return Rows(self.capture.recompilations)
+        return Rows(self.capture.recompilations, is_recorded=self._has_dynamo)
 
     @property
     def bytecode(self) -> Rows[Bytecode]:
         """Each function's bytecode, before and after Dynamo; resume functions too."""
-        return Rows(self.capture.bytecode)
+        return Rows(self.capture.bytecode, is_recorded=bool(self.capture.bytecode))
 
     @property
     def error(self) -> str:

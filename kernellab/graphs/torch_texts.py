@@ -9,7 +9,7 @@ import hashlib
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, cast
@@ -21,9 +21,11 @@ from kernellab.records.graphs import (
     GraphLaunch,
     GraphNode,
     Guard,
+    GuardFailure,
     KernelCode,
     Level,
     Recompilation,
+    kernel_names,
 )
 
 # Read the entries of a log that torch wrote with `TORCH_TRACE`.
@@ -215,15 +217,19 @@ _BREAK_PLACE = re.compile(r"Graph break in user code at (?P<file>.+):(?P<line>\d
 _REASON = re.compile(r"^(?P<reason>.+?)(?:\n\n|\n {2}\w|\Z)", re.S | re.M)
 _HEADLINE = re.compile(
     r"^(?:Graph break in user code at .*\n)?(?:Graph Break Reason: )?"
-    r"(?:(?:Encountered graph break when|Failed to handle graph break)[^\n]*:\s*\n+)*"
+    r"(?:(?:Encountered graph break (?:when|that)|Failed to handle graph break)[^\n]*:\s*\n+)*"
 )
 """What comes before the actual cause: where, and on which instruction, Dynamo stopped."""
+_SKIPS = re.compile(r"skipping the (?:rest of the )?function", re.I)
+"""In what comes before the cause, where Dynamo does not go on in another graph."""
 _HINT = re.compile(r"^[ \t]*Hint: (?P<hint>.+?)(?=\n\s*Hint:|\n\n|\Z)", re.S | re.M)
 _EXPLANATION = re.compile(
     r"^[ \t]*Explanation: (?P<text>.+?)(?=\n\s*Hint:|\n\n\s*Developer|\Z)", re.S | re.M
 )
 _RAISED = re.compile(r"^\s*Developer debug context: raised exception (?P<exception>.+)$", re.M)
 _GUARD = re.compile(r"^(?:\| )*\+- (?P<kind>[A-Z][A-Z0-9_]+): (?P<condition>.*)$")
+_LOCAL = re.compile(r"L\['(?P<name>\w+)'\]")
+"""A local variable in a guard, which a failure calls by its name."""
 _MANAGER = re.compile(r"source=(?P<source>[^,\n]+)")
 
 
@@ -242,6 +248,7 @@ def _artifacts(events: Iterable[Event], name: str) -> Iterator[tuple[str, Any]]:
 
 
 _ARTIFACTS = ("dynamo_graph_break_reason", "recompile_reasons")
+_KINDS = ("dynamo_cpp_guards_str", "compilation_metrics")
 
 
 def is_reported(event: Event) -> bool:
@@ -249,13 +256,50 @@ def is_reported(event: Event) -> bool:
     metadata, _ = event
     artifact = metadata.get("artifact")
     name = artifact.get("name") if isinstance(artifact, dict) else None
-    return name in _ARTIFACTS or "dynamo_cpp_guards_str" in metadata
+    return name in _ARTIFACTS or not metadata.keys().isdisjoint(_KINDS)
+
+
+def functions_in(events: Iterable[Event]) -> dict[str, tuple[str, int]]:
+    """Return frame -> name and first line of its function, of frames whose compilation ended."""
+    functions = {}
+    for metadata, _ in events:
+        match metadata.get("compilation_metrics"):
+            case {"co_name": str(name), "co_firstlineno": int(line)}:
+                functions[frame_of(metadata)] = name, line
+    return functions
+
+
+POINTER = "kernellab_pointer"
+"""Name of the artifact for an operation on the address of a tensor: the user's line as payload."""
 
 
 def breaks_in(events: Iterable[Event]) -> tuple[GraphBreak, ...]:
     """Return the distinct graph breaks, in order."""
-    reasons = [_break(str(text)) for _, text in _artifacts(events, "dynamo_graph_break_reason")]
-    return tuple(dict.fromkeys(reasons))
+    events = list(events)
+    pointers = {(frame, place): words for frame, (place, words) in _artifacts(events, POINTER)}
+    breaks: dict[tuple[Any, ...], GraphBreak] = {}
+    for frame, text in _artifacts(events, "dynamo_graph_break_reason"):
+        graph_break = replace(_break(str(text)), frame=frame)
+        words = pointers.get((frame, graph_break.position))
+        if words is not None and "unsupported operand type(s)" in graph_break.reason:
+            graph_break = replace(
+                graph_break, reason=words, explanation=_OF_POINTERS, hints=(_NO_POINTERS,)
+            )
+        breaks.setdefault(
+            (graph_break.reason, graph_break.explanation, graph_break.hints, graph_break.position),
+            graph_break,
+        )
+    return tuple(breaks.values())
+
+
+_OF_POINTERS = (
+    "Dynamo traces with tensors that have no memory, so that it has no number for the address of a "
+    "tensor, and reports the operation on it as one on operands of unsupported types."
+)
+_NO_POINTERS = (
+    "Compute with addresses outside of the compiled function, or in a function under "
+    "@torch.compiler.disable."
+)
 
 
 def _break(text: str) -> GraphBreak:
@@ -265,7 +309,8 @@ def _break(text: str) -> GraphBreak:
         position = SourcePosition(place["file"], int(place["line"]))
     # A traceback through Dynamo follows, which says everything again.
     said = text.partition("\nUser code traceback:")[0].strip()
-    cause = said[cast(re.Match[str], _HEADLINE.match(said)).end() :]
+    headlines = cast(re.Match[str], _HEADLINE.match(said))
+    cause = said[headlines.end() :]
     reason, explanation = _REASON.search(cause), _EXPLANATION.search(cause)
     hints = (_on_one_line(hint["hint"]) for hint in _HINT.finditer(cause))
     headline = reason["reason"] if reason else cause.partition("\n")[0]
@@ -275,11 +320,44 @@ def _break(text: str) -> GraphBreak:
         explanation=_on_one_line(explanation["text"]) if explanation else text.strip(),
         hints=tuple(dict.fromkeys(hints)),
         position=position,
+        text=text.partition("\nTraceback (most recent call last):")[0].strip(),
+        resumes=_SKIPS.search(headlines[0]) is None,
     )
 
 
 def _on_one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def statements_from(source: str, line: int, start: int) -> list[int]:
+    """Return the lines of the statements, from `start` on, of the innermost function that has
+    `line`; all those of a loop that has `start`. [] if the source is not Python.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    functions = [node for node in _around(tree, line) if isinstance(node, ast.FunctionDef)]
+    if not functions:
+        return []
+    body = functions[-1].body
+    loops = [node.lineno for part in body for node in _around(part, start) if _is_loop(node)]
+    start = min([start, *loops])
+    inside = (node for part in body for node in ast.walk(part) if isinstance(node, ast.stmt))
+    return sorted({node.lineno for node in inside if node.lineno >= start})
+
+
+def _around(tree: ast.AST, line: int) -> list[ast.stmt]:
+    """Return the statements that have a line, the outermost first."""
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0)
+    ]
+
+
+def _is_loop(node: ast.stmt) -> bool:
+    return isinstance(node, ast.For | ast.While)
 
 
 def recompilations_in(events: Iterable[Event], names: dict[str, str]) -> tuple[Recompilation, ...]:
@@ -291,13 +369,32 @@ def recompilations_in(events: Iterable[Event], names: dict[str, str]) -> tuple[R
     """
     recompilations = []
     for frame, payload in _artifacts(events, "recompile_reasons"):
-        reasons = [payload] if isinstance(payload, str) else list(payload or ())
         number = frame.partition("/")[0]
         function = names.get(frame) or names.get(f"{number}/0", "")
-        recompilations += [
-            Recompilation(frame, function, _on_one_line(str(reason))) for reason in reasons
-        ]
+        failures = tuple(map(_failure, _reasons(payload)))
+        reason = "; ".join(str(replace(failure, position=None)) for failure in failures)
+        recompilations.append(Recompilation(frame, function, reason, failures))
     return tuple(dict.fromkeys(recompilations))
+
+
+def _reasons(payload: Any) -> list[str]:
+    """Return the failures of guards, each as torch logs it; torch writes several as JSON."""
+    if isinstance(payload, str) and payload.lstrip().startswith("["):
+        try:
+            payload = json_in(payload)
+        except BadFile:
+            return [payload]
+    return list(map(str, payload)) if isinstance(payload, list) else [str(payload or "")]
+
+
+def _failure(reason: str) -> GuardFailure:
+    """Return a failure, without the line of code and the stack that torch writes after it."""
+    frame, colon, how = reason.partition(": ")
+    if not colon or not re.fullmatch(r"\d+/\d+", frame):
+        frame, how = "", reason
+    how, _, stack = how.partition("\nUser stack trace:")
+    position = next(reversed([*frames_in(stack)]), None)
+    return GuardFailure(frame, _on_one_line(how.partition("  # ")[0]), position)
 
 
 def guards_in(
@@ -317,9 +414,8 @@ def _failures(recompilations: Iterable[Recompilation]) -> dict[str, list[str]]:
     """Return frame -> failures of its guards, as "0/0: tensor 'x' size mismatch at index 0"."""
     failures: dict[str, list[str]] = {}
     for recompilation in recompilations:
-        frame, colon, how = recompilation.reason.partition(": ")
-        if colon:
-            failures.setdefault(frame, []).append(how)
+        for failure in recompilation.failures:
+            failures.setdefault(failure.frame, []).append(failure.condition)
     return failures
 
 
@@ -342,7 +438,8 @@ def _is_of(failure: str, condition: str, source: str) -> bool:
     if condition.startswith("check_tensor("):
         named = re.search(r"tensor '([^']+)'", failure)
         return named is not None and source in (named[1], f"L['{named[1]}']")
-    return condition != "" and condition.partition(",")[0] in failure
+    condition = _LOCAL.sub(r"\g<name>", condition.partition(",")[0])
+    return condition != "" and condition in _LOCAL.sub(r"\g<name>", failure)
 
 
 # Parse FX graphs that torch printed with `print_readable`: nodes, shapes, lines of the model.
@@ -665,7 +762,8 @@ def kernels_in(code: str, origins: Mapping[str, tuple[str, ...]]) -> tuple[Kerne
         name = kernel["name"]
         nodes = origins.get(name) or fragments.get(name, ())
         kernels.append(KernelCode(name, source, (), (), nodes))
-    return tuple(kernels)
+    names = kernel_names({kernel.name: kernel.function for kernel in kernels})
+    return tuple(replace(kernel, name=names[kernel.name]) for kernel in kernels)
 
 
 def _text_at(code: str, start: int, raw: str) -> str | None:
@@ -717,11 +815,15 @@ def target_in(code: str) -> str:
 
 def launches_in(code: str, kernels: tuple[KernelCode, ...]) -> tuple[GraphLaunch, ...]:
     """Return the calls of the code, in order. It does not say how many bytes each moves."""
-    known = {kernel.name for kernel in kernels}
-    return tuple(GraphLaunch(name, name in known, (), None, None) for name in _called(code, known))
+    variables = [kernel["name"] for kernel in islice(_KERNEL.finditer(code), len(kernels))]
+    known = {name: kernel.name for name, kernel in zip(variables, kernels, strict=True)}
+    return tuple(
+        GraphLaunch(known.get(name, name), name in known, (), None, None)
+        for name in _called(code, known)
+    )
 
 
-def _called(code: str, known: set[str]) -> Iterator[str]:
+def _called(code: str, known: Collection[str]) -> Iterator[str]:
     is_call = False
     for line in code.splitlines():
         if line.lstrip().startswith("def "):

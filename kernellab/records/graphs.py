@@ -6,6 +6,7 @@ report that is made of them.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from difflib import unified_diff
@@ -167,12 +168,31 @@ class Fusion:
     saved_bytes: int
 
 
+_FUNCTION = re.compile(r"^@triton_heuristics\..*?^def (?P<name>\w+)\(", re.S | re.M)
+
+
+def kernel_names(functions: Mapping[str, str]) -> dict[str, str]:
+    """Name the kernels of a graph: after their functions, but after their variables in the code
+    that launches them where several have functions of one name. A user's kernel has a module for
+    each set of its constants.
+
+    Args:
+        functions: variable -> name of the function.
+    """
+    shared = Counter(functions.values())
+    return {
+        variable: function if shared[function] == 1 else variable
+        for variable, function in functions.items()
+    }
+
+
 @dataclass(frozen=True)
 class KernelCode:
-    """A kernel as Inductor writes it: in Triton, or for a CPU, in logs, in C++.
+    """A kernel as Inductor writes it: in Triton, or for a CPU, in logs, in C++; or a kernel of the
+    user's, in the module that Inductor writes for it.
 
     Attributes:
-        name: of the function.
+        name: see `kernel_names`.
         source: the whole module: imports, decorators, the function.
         operations: what it computes where it is launched first, by the scheduler's names.
         buffers: names of the loop buffers, of all its launches.
@@ -194,6 +214,12 @@ class KernelCode:
         """Whether it is a Triton kernel."""
         return "@triton.jit" in self.source
 
+    @property
+    def function(self) -> str:
+        """The name of the function in `source`."""
+        function = _FUNCTION.search(self.source)
+        return function["name"] if function else self.name
+
 
 @dataclass(frozen=True)
 class GraphLaunch:
@@ -201,10 +227,12 @@ class GraphLaunch:
 
     Attributes:
         name: the kernel's, or what torch calls: "extern_kernels.mm".
-        is_generated: whether it is a kernel of Inductor's.
+        is_generated: whether it is a kernel of the graph's: Inductor's, or the user's own.
         operations: what it computes.
         moved_bytes: read and written; Inductor's count; None where a log does not say.
         flops: Inductor's count; None where it has none.
+        mutated: of a kernel of the user's: parameter -> node of the post-grad graph to whose value
+            the kernel writes.
     """
 
     name: str
@@ -212,6 +240,7 @@ class GraphLaunch:
     operations: tuple[str, ...]
     moved_bytes: int | None
     flops: int | None
+    mutated: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -305,19 +334,43 @@ class CapturedFrame:
 
 @dataclass(frozen=True)
 class GraphBreak:
-    """Where Dynamo stopped capturing, and went on in another graph.
+    """Where Dynamo stopped capturing.
 
     Attributes:
         reason: Dynamo's, in a line.
-        explanation: its words, whole.
+        explanation: Dynamo's, in full sentences.
         hints: what Dynamo says to change.
         position: the user's line.
+        text: all that Dynamo says, with the user's stack.
+        frame: "0/0", Dynamo's number of the frame and of its compilation; "" where unknown.
+        resumes: whether Dynamo goes on in another graph after the line; otherwise Python runs the
+            rest of the function, or all of it.
+        uncompiled: where Dynamo does not go on, the lines of the function's statements from there
+            on that no graph has; () also where the function's source is unknown.
     """
 
     reason: str
     explanation: str
     hints: tuple[str, ...]
     position: SourcePosition | None
+    text: str = ""
+    frame: str = ""
+    resumes: bool = True
+    uncompiled: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        where = f"{self.position}: " if self.position is not None else ""
+        return f"{where}{self.reason}: {self.explanation} {self.rest}".rstrip()
+
+    @property
+    def rest(self) -> str:
+        """What runs without a graph afterwards; "" where Dynamo goes on."""
+        if self.resumes:
+            return ""
+        if not self.uncompiled:
+            return "The rest of the function runs without a graph."
+        word = "line" if len(self.uncompiled) == 1 else "lines"
+        return f"No graph has {word} {', '.join(map(str, self.uncompiled))}."
 
 
 @dataclass(frozen=True)
@@ -340,12 +393,44 @@ class Guard:
 
 
 @dataclass(frozen=True)
+class GuardFailure:
+    """A guard that did not hold.
+
+    Attributes:
+        frame: "0/0", of the code that it guards.
+        condition: the guard, or how it failed, in Dynamo's words.
+        position: the line of the user's that made Dynamo add the guard; None where Dynamo does not
+            say.
+    """
+
+    frame: str
+    condition: str
+    position: SourcePosition | None
+
+    def __str__(self) -> str:
+        where = f" ({self.position})" if self.position is not None else ""
+        return f"{self.frame}: {self.condition}{where}" if self.frame else self.condition
+
+
+@dataclass(frozen=True)
 class Recompilation:
-    """A frame that was compiled again: its function, and which guard did not hold."""
+    """A frame that was compiled again.
+
+    Attributes:
+        frame: "0/1", Dynamo's number of the frame and of its new compilation.
+        function: the name of its function; "" where unknown.
+        reason: the guards of all earlier compilations that did not hold, in a line.
+        failures: the same, one by one.
+    """
 
     frame: str
     function: str
     reason: str
+    failures: tuple[GuardFailure, ...] = ()
+
+    def __str__(self) -> str:
+        failures = "; ".join(map(str, self.failures)) or self.reason
+        return f"{self.function or 'a function'} ({self.frame}): {failures or 'not recorded'}"
 
 
 @dataclass(frozen=True)

@@ -124,6 +124,17 @@ def target_name(node: torch.fx.Node) -> str:
     return f"{prefix}.{name}" if prefix else str(name)
 
 
+def tensors_of_launch(node: torch.fx.Node) -> Iterator[tuple[str, torch.fx.Node]]:
+    """Parameters and nodes of what a node launches that is a kernel of the user's, and writes to
+    some of these nodes' values.
+    """
+    if str(node.target) == "triton_kernel_wrapper_mutation":
+        given: Any = node.kwargs["kwargs"]
+        for name, value in given.items():
+            if isinstance(value, torch.fx.Node):
+                yield name, value
+
+
 def user_position(stack: str) -> SourcePosition | None:
     """The user's line of a stack as text: the innermost one that is not torch's own; torch's own
     where there is no other; None of an empty stack.
@@ -386,6 +397,19 @@ def _modules_of(function: Any) -> list[torch.nn.Module]:
     return [part for module in modules for part in module.modules()]
 
 
+def _is_other(tensor: torch.Tensor, before: torch.Tensor) -> bool:
+    """Whether a tensor has other bits than its copy. A kernel of Triton's that writes to a tensor
+    leaves its version as it is.
+    """
+    if tensor.layout is not torch.strided or not has_values(None, (tensor,), {}):
+        return False
+    bits, bits_before = (
+        each.detach().resolve_conj().resolve_neg().reshape(-1).contiguous().view(torch.uint8)
+        for each in (tensor, before)
+    )
+    return not torch.equal(bits, bits_before)
+
+
 @contextmanager
 def tensors_restored(
     function: Any, args: Sequence[Any], keywords: Mapping[str, Any]
@@ -412,7 +436,7 @@ def tensors_restored(
             optimizer.state.update(state)
         with torch.no_grad():
             for tensor, before, version, grad in kept:
-                if tensor._version != version:
+                if tensor._version != version or _is_other(tensor, before):
                     tensor.copy_(before)
                 tensor.grad = grad
             for grad, before, version in gradients:

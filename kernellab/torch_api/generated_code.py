@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -43,8 +44,8 @@ def watched(
 
     Args:
         wrapper: as Inductor writes it.
-        kernels: name -> the source that stands in for Inductor's.
-        parameters: kernel -> names of its parameters, in order.
+        kernels: variable of a kernel -> the source that stands in for Inductor's.
+        parameters: variable of a kernel -> names of its parameters, in order.
     """
     tree = ast.parse(wrapper)
     _Sources(kernels).visit(tree)
@@ -57,7 +58,9 @@ def watched(
 
 
 def launched(statement: ast.stmt) -> tuple[str, tuple[str, ...]] | None:
-    """Kernel and names of its arguments, of a statement that launches one ("" for a number)."""
+    """A kernel's variable and names of its arguments, of a statement that launches it ("" for a
+    number).
+    """
     match statement:
         case ast.Expr(
             ast.Call(func=ast.Attribute(value=ast.Name(kernel), attr="run"), args=arguments)
@@ -74,11 +77,10 @@ class _Sources(ast.NodeTransformer):
     def __init__(self, kernels: Mapping[str, str]) -> None:
         self._kernels = kernels
 
-    def visit_Call(self, node: ast.Call) -> ast.Call:
-        if ast.unparse(node.func) == "async_compile.triton":
-            match node.args:
-                case [ast.Constant(str(name)), ast.Constant(), *_] if name in self._kernels:
-                    node.args[1] = ast.Constant(self._kernels[name])
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
+        match node:
+            case ast.Assign([ast.Name(kernel)], ast.Call() as call) if kernel in self._kernels:
+                call.args[1] = ast.Constant(self._kernels[kernel])
         return node
 
 
@@ -218,8 +220,8 @@ def callable_in(
 
     check_cache_folder()
     with _gpu_is_cpu(), replaced(_async_compile.AsyncCompile, triton=compiled):
-        module = _codecache.PyCodeCache.load(wrapper)
-    vars(module).update(names or {})
+        module = _codecache.PyCodeCache.load(_ASSERTED.sub(_RESTRIDED, wrapper))
+    vars(module).update({"kernellab_restrided": _restrided, **(names or {})})
     module.empty_strided_cuda = lambda size, stride, dtype: torch.empty_strided(
         size, stride, dtype=dtype
     )
@@ -231,6 +233,26 @@ def callable_in(
             return call(args)
 
     return run
+
+
+_ASSERTED = re.compile(
+    r"^(?P<indent> +)assert_size_stride\((?P<name>buf\d+), (?P<facts>\([^)]*\), \([^)]*\)).*\)$",
+    re.M,
+)
+"""An assertion of Inductor's that a result of an operation of torch's has the strides that it has
+on a GPU. On the CPU it may have others, such as weights' gradients of a channels-last convolution.
+"""
+_RESTRIDED = r"\g<indent>\g<name> = kernellab_restrided(\g<name>, \g<facts>)"
+
+
+def _restrided(
+    tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...]
+) -> torch.Tensor:
+    """The tensor with these strides. Its sizes must be right."""
+    if tensor.stride() != stride:
+        assert tensor.size() == size, f"expected {size}, got {tuple(tensor.size())}"
+        return torch.empty_strided(size, stride, dtype=tensor.dtype).copy_(tensor)
+    return tensor
 
 
 class _NoGuard:

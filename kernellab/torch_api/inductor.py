@@ -93,18 +93,48 @@ def has_grid(meta: Mapping[str, Any]) -> bool:
     return "grid_type" in meta and not meta.get("extra_launcher_args")
 
 
-def parted(kernel: Any, args: Sequence[Any]) -> tuple[tuple[int, ...] | None, Sequence[Any]]:
+def parted(kernel: Any, args: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
     """The grid and the arguments of a launch in generated code: of the user's own kernels and of
-    templates the grid comes after the arguments; of others it follows from them, and is None.
+    templates the grid comes after the arguments, or, of an autotuned kernel, the sizes that it
+    follows from; of others it follows from the arguments, and is None.
     """
-    extra = len(kernel.inductor_meta.get("extra_launcher_args") or ())
+    meta = kernel.inductor_meta
+    extra = meta.get("extra_launcher_args") or ()
     if not extra:
         return None, args
-    return tuple(map(int, args[-extra:])), args[:-extra]
+    last, args = args[-len(extra) :], args[: -len(extra)]
+    if _grids_by_config(meta):
+        sizes = dict(zip(extra, last, strict=True))
+        return lambda values: grid_of(meta, {**values, **sizes}), args
+    return tuple(map(int, last)), args
+
+
+def users_arguments(kernel: Any, args: Sequence[Any]) -> dict[str, Any] | None:
+    """The arguments by name of a launch in generated code of a kernel of the user's; None for a
+    kernel of Inductor's.
+    """
+    if not kernel.custom_kernel:
+        return None
+    constants = {parameter.name for parameter in kernel.fn.params if parameter.is_constexpr}
+    names = [name for name in kernel.triton_meta["signature"] if name not in constants]
+    return dict(zip(names, args, strict=False))
 
 
 def grid_of(meta: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[int, int, int]:
-    """The grid that Inductor launches a kernel on, from its parameters' values by name."""
+    """The grid that Inductor launches a kernel on, from its parameters' values by name.
+
+    Of an autotuned kernel of the user's it has a grid for each config. Options of a launch are not
+    among the values, so that the first config with these values of parameters counts.
+    """
+    for candidate in _grids_by_config(meta):
+        config = candidate["config"]
+        if all(values.get(name, value) == value for name, value in config.items()):
+            values = {**config, **values}
+            break
     expression: Any = vars(sys.modules[_HEURISTICS])["GridExpr"]
     grid: tuple[int, int, int] = expression.from_meta(dict(meta), dict(values)).eval_slow(values)
     return grid
+
+
+def _grids_by_config(meta: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return meta.get("precomputed_grids") or ()

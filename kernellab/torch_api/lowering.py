@@ -45,6 +45,7 @@ from kernellab.records.graphs import (
     KernelCode,
     Level,
     LoopBuffer,
+    kernel_names,
 )
 from kernellab.torch_api.fx_graphs import (
     GraphState,
@@ -135,10 +136,26 @@ CONFIG: dict[str, Any] = {
 """What a watched Inductor is set to: a graph that it finds in its cache shows nothing."""
 
 
+@dataclass(frozen=True)
+class Mutation:
+    """A launch of a kernel of the user's.
+
+    Attributes:
+        node: the post-grad node that launches it.
+        mutated: parameter -> the node to whose value the kernel writes.
+        kernel: the kernel's variable in the code; "" before the code is written.
+    """
+
+    node: str
+    mutated: dict[str, str]
+    kernel: str = ""
+
+
 @dataclass
 class Lowering:
     """What was noted of one graph; `module` is the graph as it was lowered, or None; `values` says
-    of buffers which node's value they are.
+    of buffers which node's value they are; `mutations` are in the order of the code, and `names`
+    has the kernels' by their variables in the code.
     """
 
     wrapper: str = ""
@@ -150,6 +167,8 @@ class Lowering:
     kernels: list[KernelCode] = field(default_factory=list)
     values: dict[str, str] = field(default_factory=dict)
     candidates: list[Candidate] = field(default_factory=list)
+    mutations: list[Mutation] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
 
 
 # Passes
@@ -226,6 +245,7 @@ class _SchedulerWatch:
         self._variables: weakref.WeakKeyDictionary[Any, dict[str, str]]
         self._variables = weakref.WeakKeyDictionary()
         self._kernel_of: dict[str, str] = {}
+        self._mutations: dict[str, Mutation] = {}
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -240,6 +260,8 @@ class _SchedulerWatch:
                 (_scheduling.WhyNoFuse, "__call__", self._why),
                 (_triton_codegen.TritonScheduling, "define_kernel", self._define_kernel),
                 (_common_codegen.CSE, "generate", self._generate),
+                (_ir.UserDefinedTritonKernel, "__init__", self._users_kernel),
+                (_ir.UserDefinedTritonKernel, "codegen_comment", self._define_users_kernel),
             ):
                 watched = watch(getattr(owner, name))
                 stack.enter_context(replaced(owner, **{name: watched}))
@@ -316,6 +338,48 @@ class _SchedulerWatch:
 
         return define_kernel
 
+    def _users_kernel(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def created(kernel: Any, *, kernel_args: dict[str, Any], **keywords: Any) -> None:
+            original(kernel, kernel_args=kernel_args, **keywords)
+            node = _virtualized.V.graph.current_node
+            mutated = {
+                name: node.kwargs["kwargs"][name].name
+                for name, value in kernel_args.items()
+                if any(value is argument for argument in kernel.mutable_args)
+            }
+            self._mutations[kernel.get_operation_name()] = Mutation(node.name, mutated)
+
+        return created
+
+    def _define_users_kernel(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def codegen_comment(kernel: Any, wrapper: Any, name: str) -> None:
+            original(kernel, wrapper, name)
+            operation = kernel.get_operation_name()
+            self._kernel_of[operation] = name
+            mutation = replace(self._mutations[operation], kernel=name)
+            self._lowering.mutations.append(mutation)
+            buffers = tuple(buffer.get_name() for buffer in kernel.get_outputs())
+            origins = (mutation.node,)
+            self._lowering.kernels.append(KernelCode(name, "", (operation,), buffers, origins))
+
+        return codegen_comment
+
+    def _launch(self, node: Any) -> GraphLaunch | None:
+        names = _names(node)
+        kernel = next((self._kernel_of[name] for name in names if name in self._kernel_of), None)
+        if kernel is None and (not node.is_extern() or isinstance(node.node, _ir.MultiOutput)):
+            return None  # nothing is launched for it: a view, a buffer that is there, a call's part
+        called = getattr(node.node, "python_kernel_name", None) or type(node.node).__name__
+        mutation = next((self._mutations[name] for name in names if name in self._mutations), None)
+        return GraphLaunch(
+            name=kernel or str(called),
+            is_generated=kernel is not None,
+            operations=names,
+            moved_bytes=int(node.get_read_write_buffers_sizes()),
+            flops=_number(node.estimate_flops()),
+            mutated={} if mutation is None else mutation.mutated,
+        )
+
     def _ended(self, pair: Fusion) -> Fusion:
         """A pair as it came out: it may be in one kernel by way of others."""
         both = _split(pair.first) | _split(pair.second)
@@ -329,7 +393,7 @@ class _SchedulerWatch:
             result = original(scheduler)
             self._lowering.groups += [_names(node) for node in nodes]
             self._lowering.values.update(_values(nodes))
-            launched = [_launch(node, self._kernel_of) for node in nodes]
+            launched = [self._launch(node) for node in nodes]
             self._lowering.launches += [launch for launch in launched if launch is not None]
             self._lowering.fusions = [self._ended(pair) for pair in self._pairs.values()]
             return result
@@ -404,21 +468,6 @@ def _used_again(kernel: KernelCode, again: KernelCode) -> KernelCode:
     )
 
 
-def _launch(node: Any, kernel_of: dict[str, str]) -> GraphLaunch | None:
-    names = _names(node)
-    kernel = next((kernel_of[name] for name in names if name in kernel_of), None)
-    if kernel is None and (not node.is_extern() or isinstance(node.node, _ir.MultiOutput)):
-        return None  # nothing is launched for it: a view, a buffer that is there, a call's part
-    called = getattr(node.node, "python_kernel_name", None) or type(node.node).__name__
-    return GraphLaunch(
-        name=kernel or str(called),
-        is_generated=kernel is not None,
-        operations=names,
-        moved_bytes=int(node.get_read_write_buffers_sizes()),
-        flops=_number(node.estimate_flops()),
-    )
-
-
 # One graph
 
 
@@ -462,14 +511,20 @@ def lower(
         stack.enter_context(candidates_noted(lowering.candidates))
         moved = [of_device(tensor, here, DEVICE) for tensor in inputs]
         _compile_fx.compile_fx_inner(copied(module), moved, **keywords)
-    sources = dict(kernel_sources(lowering.wrapper))
     noted: dict[str, KernelCode] = {}
     for kernel in lowering.kernels:
         first = noted.get(kernel.name)
         noted[kernel.name] = kernel if first is None else _used_again(first, kernel)
+    sources = list(kernel_sources(lowering.wrapper))
+    names = kernel_names({variable: function for variable, function, _ in sources})
     bare = KernelCode("", "", (), (), ())
+    lowering.names = names
     lowering.kernels = [
-        replace(noted.get(name, bare), name=name, source=source) for name, source in sources.items()
+        replace(noted.get(variable, bare), name=names[variable], source=source)
+        for variable, _, source in sources
+    ]
+    lowering.launches = [
+        replace(launch, name=names.get(launch.name, launch.name)) for launch in lowering.launches
     ]
 
 
@@ -488,17 +543,20 @@ def _output_strides_kept() -> Iterator[None]:
         context.output_strides = before
 
 
-def kernel_sources(wrapper: str) -> Iterator[tuple[str, str]]:
-    """Name and source of each Triton kernel in the code that launches them."""
+def kernel_sources(wrapper: str) -> Iterator[tuple[str, str, str]]:
+    """Variable, function and source of each Triton kernel in the code that launches them."""
     if not wrapper:
         return
     for node in ast.walk(ast.parse(wrapper)):
         match node:
-            case ast.Call(
-                func=ast.Attribute(value=ast.Name("async_compile"), attr="triton"),
-                args=[ast.Constant(str(name)), ast.Constant(str(source)), *_],
+            case ast.Assign(
+                [ast.Name(variable)],
+                ast.Call(
+                    func=ast.Attribute(value=ast.Name("async_compile"), attr="triton"),
+                    args=[ast.Constant(str(function)), ast.Constant(str(source)), *_],
+                ),
             ):
-                yield name, source
+                yield variable, function, source
 
 
 # Optimizations of Inductor's, switched off.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dis
 import functools
+import importlib
+import importlib.util
 import io
 import logging
 from collections.abc import Callable, Iterator
@@ -13,12 +15,14 @@ from typing import Any
 
 import torch
 import torch._dynamo.convert_frame
+import torch._dynamo.variables
 import torch._guards
 import torch._lazy
 import torch._lazy.metrics
 import torch._lazy.ts_backend
 import torch.utils._pytree as pytree
 
+from kernellab.common.patches import replaced
 from kernellab.errors.sources import SourcePosition
 from kernellab.records.graphs import Bytecode
 
@@ -27,6 +31,9 @@ from kernellab.records.graphs import Bytecode
 
 _frames: Any = torch._dynamo.convert_frame
 _guards: Any = torch._guards
+_protocol: Any = torch._dynamo.variables
+if importlib.util.find_spec("torch._dynamo.variables.object_protocol"):  # since torch 2.12
+    _protocol = importlib.import_module("torch._dynamo.variables.object_protocol")
 
 Event = tuple[dict[str, Any], Any]
 """Metadata and payload, as torch logs them."""
@@ -57,10 +64,35 @@ def events_heard(events: list[Event]) -> Iterator[None]:
     log.addHandler(sink)
     log.setLevel(logging.DEBUG)
     try:
-        yield
+        with replaced(_protocol, binop_type_error=_noting_pointers(events)):
+            yield
     finally:
         log.removeHandler(sink)
         log.setLevel(level)
+
+
+def _noting_pointers(events: list[Event]) -> Callable[..., Any] | None:
+    """What Dynamo calls instead of raising a TypeError for an operation: it notes before which of
+    them an operand is the address of a tensor, for which Dynamo has no number.
+    """
+    original = getattr(_protocol, "binop_type_error", None)
+
+    def noting(translator: Any, left: Any, right: Any, symbol: str, *args: Any) -> Any:
+        for operand in (left, right):
+            if type(operand).__name__ == "DataPtrVariable":
+                place = translator.frame_summary()
+                words = f"tensor pointers cannot be traced: `{symbol}` of {operand.method_name}()"
+                frame = _guards.CompileContext.current_compile_id()
+                metadata = {
+                    "artifact": {"name": "kernellab_pointer"},
+                    "frame_id": frame.frame_id,
+                    "frame_compile_id": frame.frame_compile_id,
+                }
+                position = SourcePosition(place.filename, place.lineno)
+                events.append((metadata, (position, words)))
+        return original(translator, left, right, symbol, *args)  # type: ignore[misc]
+
+    return noting
 
 
 @contextmanager

@@ -281,9 +281,10 @@ def calls_text(wrapper: str, launches: Sequence[GraphLaunch]) -> Written:
     written.add(wrapper[start:].partition("\n")[2].strip("\n") if start else wrapper.strip("\n"))
     at = 0
     for number, launch in enumerate(launches):
-        called = (f"{launch.name}(", f"{launch.name}.run(")
+        # The variable of a kernel of the user's has a number after the kernel's name.
+        called = re.compile(rf"\b{re.escape(launch.name)}(_\d+)?(\.run)?\(")
         there = range(at, len(written.lines))
-        line = next((n for n in there if any(word in written.lines[n] for word in called)), None)
+        line = next((n for n in there if called.search(written.lines[n])), None)
         if line is not None:
             written.mark(line + 1, line + 1, number)
             at = line + 1

@@ -50,7 +50,9 @@ def graph_card(report: GraphReport) -> Card:
                     (
                         str(graph_break.position or ""),
                         _line(made.sources, graph_break.position),
-                        graph_break.reason,
+                        f"{graph_break.reason}. {graph_break.rest}"
+                        if graph_break.rest
+                        else graph_break.reason,
                     )
                     for graph_break in made.breaks[:_MOST_ROWS]
                 ],
@@ -59,6 +61,11 @@ def graph_card(report: GraphReport) -> Card:
                 "Calls, in order",
                 ("", "bytes moved", "FLOPs", "lines of the model"),
                 _shortened(_call_rows(report)),
+            ),
+            Table(
+                "Written by your own kernels",
+                ("kernel", "parameter", "tensor", "lines of the model"),
+                _shortened(_mutation_rows(report)),
             ),
             Table(
                 "Not fused",
@@ -86,7 +93,7 @@ def _notes(report: GraphReport) -> Iterator[str]:
         )
     if any(call.moved_bytes is not None for graph in made.lowered for call in graph.launches):
         yield "Bytes and FLOPs are Inductor's own counts."
-    yield from (f"Compiled again: {recompilation.reason}" for recompilation in made.recompilations)
+    yield from (f"Compiled again: {recompilation}" for recompilation in made.recompilations)
     for graph_break in made.breaks:
         yield from (f"{graph_break.position}: {hint}" for hint in graph_break.hints[:1])
     count = sum(len(graph.lowered.candidates) for graph in report.graphs)
@@ -132,6 +139,20 @@ def _call_rows(report: GraphReport) -> list[tuple[str, ...]]:
             lines = graph.positions(launch.name) if launch.is_generated else ()
             where = ", ".join(str(position.line) for position in lines)
             rows.append((launch.name, _number(launch.moved_bytes), _number(launch.flops), where))
+    return rows
+
+
+def _mutation_rows(report: GraphReport) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for graph in report.graphs:
+        lines = {
+            node.name: str(node.position.line)
+            for node in graph.post_grad.nodes
+            if node.position is not None
+        }
+        for launch in graph.lowered.launches:
+            for parameter, node in launch.mutated.items():
+                rows.append((launch.name, parameter, node, lines.get(node, "")))
     return rows
 
 

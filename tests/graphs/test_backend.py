@@ -106,7 +106,9 @@ def test_the_last_report_has_all_graphs_of_the_last_compiled_function() -> None:
     report = kernellab.last_report()
     assert len(report.graphs) == 4, "of another size, in the same report"
     assert len(report.guards) > 0
-    assert "size mismatch" in report.recompilations[0].reason
+    (again,) = (one for one in report.recompilations if one.function == "broken")
+    assert [failure.frame for failure in again.failures] == ["0/0"]
+    assert "size mismatch" in again.failures[0].condition
     assert [one.reason for one in report.breaks] == ["Data-dependent branching"]
     torch._dynamo.reset()
     first(torch.ones(8))
@@ -182,3 +184,28 @@ def test_a_backend_that_fails_says_how_far_it_came() -> None:
     report = kernellab.graph(torch.sin, torch.rand(4), backend=_failing)
     assert "refused" in report.error
     assert report.graphs[0].fx.nodes
+
+
+def test_recompilations_have_each_guard_that_failed() -> None:
+    def scaled(x: torch.Tensor, factor: float) -> torch.Tensor:
+        return x * factor
+
+    compiled = torch.compile(scaled, backend=kernellab_backend)
+    for factor in (1.5, 2.5):
+        compiled(torch.rand(3), factor)
+    compiled(torch.rand(5), 2.5)
+    report = kernellab.last_report()
+    line = scaled.__code__.co_firstlineno + 1
+    found = [
+        (one.function, [(each.frame, each.condition) for each in one.failures])
+        for one in report.recompilations
+    ]
+    factor_failed = ("0/0", "factor == 1.5")
+    size_failed = ("0/1", "tensor 'x' size mismatch at index 0. expected 3, actual 5")
+    assert found == [("scaled", [factor_failed]), ("scaled", [size_failed, factor_failed])]
+    position = report.recompilations[0].failures[0].position
+    assert position is not None
+    assert position.line == line
+    failed = {(guard.frame, guard.source) for guard in report.guards if guard.failed}
+    assert failed == {("0/0", "L['factor']"), ("0/1", "L['x']")}
+    assert "\n" not in str(report.recompilations[0])

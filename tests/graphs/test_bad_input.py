@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from collections.abc import Callable
@@ -12,6 +13,10 @@ import torch
 
 import kernellab
 from kernellab.graphs.report import GraphReport
+from kernellab.records.graphs import GraphBreak
+
+_HAS_STAND_IN = importlib.util.find_spec("torch._dynamo.variables.object_protocol") is not None
+"""Whether Dynamo traces with something in place of a tensor's address, as since torch 2.12."""
 
 seen: list[int] = []
 
@@ -100,6 +105,50 @@ def test_a_break_names_the_exception_that_stopped_dynamo() -> None:
 
     (one,) = opened(aligned, torch.rand(4)).breaks
     assert one.reason != "Observed exception"
+    assert aligned.__code__.co_firstlineno + 1 in one.uncompiled
+
+
+def _tests_a_pointer(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    if x.sum().item() > 0:
+        x = x + 1
+    if x.data_ptr() % 16 != 0:
+        x = x.clone()
+    return torch.softmax(x @ w, -1)
+
+
+def _prints_in_a_loop(x: torch.Tensor) -> torch.Tensor:
+    for number in range(2):
+        x = x.sin()
+        print(number)
+    return x
+
+
+def _prints(x: torch.Tensor) -> torch.Tensor:
+    x = x.sin()
+    print("between")
+    return x.cos()
+
+
+def _lines(function: Callable[..., Any], one: GraphBreak) -> tuple[int, ...]:
+    return tuple(line - function.__code__.co_firstlineno for line in one.uncompiled)
+
+
+def test_lines_without_a_graph_after_a_break() -> None:
+    item, pointer = opened(_tests_a_pointer, torch.rand(8, 16), torch.rand(16, 4)).breaks
+    assert item.resumes
+    assert not pointer.resumes
+    assert _lines(_tests_a_pointer, item) == ()
+    assert _lines(_tests_a_pointer, pointer) == (2, 3, 4, 5)
+    if _HAS_STAND_IN:
+        assert "pointer" in pointer.reason
+        assert "data_ptr()" in pointer.reason
+        assert not any("may result in an error" in hint for hint in pointer.hints)
+    assert "User code traceback" in pointer.text
+    (whole,) = opened(_prints_in_a_loop, torch.rand(4)).breaks
+    assert _lines(_prints_in_a_loop, whole) == (1, 2, 3, 4)
+    (resumed,) = opened(_prints, torch.rand(4)).breaks
+    assert resumed.resumes
+    assert "print" in str(resumed), "the headline alone does not name it"
 
 
 def test_an_operation_without_decomposition_is_a_call_of_torchs() -> None:

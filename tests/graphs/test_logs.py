@@ -89,6 +89,7 @@ def test_a_log_has_breaks_guards_recompilations_and_bytecode(report: GraphReport
     failed = table[(table.frame == "0/0") & (table.failed != "")]
     assert list(failed.source) == ["L['x']"]
     assert report.recompilations[0].function == "branching"
+    assert report.recompilations[0].failures[0].frame == "0/0"
     assert all("LOAD" in code.original and code.is_resumed for code in report.bytecode)
 
 
@@ -193,6 +194,7 @@ def test_a_debug_folder_is_a_report(folder: Path) -> None:
     assert forward.lowered.saved[0].name == "mm"
     assert forward.positions(forward.kernels[0])
     assert forward.kernels[0].name in str(report)
+    assert repr(report.guards) == repr(report.recompilations) == "not recorded"
     other = run.with_name("run_2027_01_01_00_00_00_000000-pid_1")
     (other / "torchinductor/model__0_inference_0.0").mkdir(parents=True)
     (other / "torchinductor/model__0_inference_0.0/output_code.py").write_text("")

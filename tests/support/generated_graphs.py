@@ -19,7 +19,9 @@ def kernels_of(codes: list[str]) -> dict[str, str]:
     from kernellab.torch_api.lowering import kernel_sources
 
     return {
-        name: _METADATA.sub("", source) for code in codes for name, source in kernel_sources(code)
+        name: _METADATA.sub("", source)
+        for code in codes
+        for name, _, source in kernel_sources(code)
     }
 
 
