@@ -244,7 +244,8 @@ def test_a_layer_that_several_graphs_use_is_right() -> None:
 
 
 def test_a_convolution_of_channels_last_tensors_is_compared_whole() -> None:
-    model = nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last)
+    model = nn.Conv2d(3, 8, 3)
+    model.weight.data = model.weight.data.to(memory_format=torch.channels_last)
     images = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
     comparison = kernellab.graph(model, images, backward=True, levels=False).compare()
     assert [graph.obstacle for graph in comparison.graphs] == ["", ""]
