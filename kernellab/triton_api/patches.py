@@ -24,7 +24,7 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import AutotunerError
 from triton.runtime.jit import JITFunction
 
-from kernellab.common.patches import WhileAnyThread, replaced
+from kernellab.common.patches import WhileAnyThread, all_replaced, replaced
 
 # Passes of a watched compilation, their names, and the interface of a watcher.
 
@@ -457,7 +457,8 @@ def pruned_configs(
     """The configs that an autotuner would time for a launch:
     those that its own pruning leaves, which may be none.
     """
-    with replaced(autotuner, nargs=dict(zip(autotuner.arg_names, args))):
+    nargs = dict(zip(autotuner.arg_names, args))
+    with all_replaced([(autotuner, "nargs", nargs)]):  # which a new autotuner does not have
         try:
             pruned: Sequence[Any] = autotuner.prune_configs(dict(keywords))
         except AutotunerError:
