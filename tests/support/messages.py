@@ -41,6 +41,7 @@ VARYING = (
     (re.compile(r"((Kernels|Evidence) of this notebook:) [\w, ]+"), r"\1 NAMES"),
     (re.compile(r"(Triton (says|refuses .* for a tile of [\dx]+):).*"), r"\1 REASON"),
     (re.compile(r"(by the labels in \.passes:).*"), r"\1 LABELS"),
+    (re.compile(r"(is cut off or damaged:) (Bad |Error -|Overlapped |File ).*"), r"\1 REASON"),
     (re.compile(r"(?m)^(.{200}).{100,}(.{100})$"), r"\1 ... \2"),
 )
 """What differs between machines and moves with the files of tests, and what is put there; the last
