@@ -49,7 +49,7 @@ def test_a_compilation_and_itself_differ_in_nothing() -> None:
     assert same.diff("ttgir") == ""
     assert len(same.table()) == 0
     assert same.is_equal
-    assert "are equal" in str(same)
+    assert "are equal: types, options and every stage" in str(same)
 
 
 def test_the_same_kernel_on_other_lines_differs_in_its_source_alone(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_the_cards_two_forms_say_the_same_and_escape() -> None:
         kernellab.compare(of_corpus("matmul", "sm_80"), of_corpus("matmul", "sm_90"))
     )
     text, html = card.text(), card.html()
-    for words in ("sm_80", "ttgir.accelerate_matmul", "ttgir.convert_to_ttgpuir"):
+    for words in ("sm_80", "ttgir.accelerate_matmul", "part at ttgir.convert_to_ttgpuir"):
         assert words in text
         assert words in html
     assert "<script" not in html

@@ -151,7 +151,7 @@ def test_bytes_and_means_by_hand(
     assert one.means != "warp shuffles" or one.shuffled_bytes >= 4 * len(come)
     stay = held(after) & held(before)
     assert one.kept_bytes == (0 if other_warp else 4 * len(stay))
-    assert ("stay in" in str(one)) == (not other_warp and bool(stay))
+    assert ("stay in their threads" in str(one)) == (not other_warp and bool(stay))
 
 
 def test_registers_in_another_order_and_none() -> None:
@@ -273,7 +273,7 @@ def test_bytes_through_shared_memory_are_those_that_the_code_stores(
     for one in looked_at:
         each, together = stored_bytes(compilation, one)
         assert one.shared_bytes == (together if operation in ("tt.reduce", "tt.scan") else each)
-        assert f"{one.shared_bytes:,} bytes" in str(one)
+        assert f"{one.shared_bytes:,} bytes through shared memory" in str(one)
 
 
 @triton.jit
@@ -348,7 +348,7 @@ def test_a_reduction_of_whole_warps_by_one_instruction() -> None:
     combining = count(one.in_finished_code, "REDUX")
     assert combining == (2 if COMBINES_WARPS_BY_REDUX else 1)
     assert one.shuffled_bytes == (combining + shuffles(one)) * 4 * LANES * 4
-    assert "reductions" in str(one) or REDUCES_IN_ONE_ROUND
+    assert "by warp shuffles and reductions" in str(one) or REDUCES_IN_ONE_ROUND
 
 
 @pytest.mark.slow
@@ -399,12 +399,12 @@ def test_table_and_cards() -> None:
     assert str(found).splitlines() == [str(one) for one in found]
     card = conversions_card(found)
     assert "shared memory" in card.text()
-    assert "32,768 bytes" in card.html()
+    assert "32,768 bytes through shared memory" in card.html()
     layouts = compilation.layouts()
     assert "accumulator" in layouts_card(layouts).text()
     tile = next(tile for tile in layouts["accumulator"] if "nvidia_mma" in tile.encoding)
     assert "T0:0" in tile_card(tile).text()
-    assert "128x128" in tile_card(tile).html()
+    assert "Nvidia mma layout of 128x128" in tile_card(tile).html()
     buffer = next(tile for tile in layouts["a"] if "shared" in tile.encoding)
     words = tile_card(buffer).text()
     assert OLDEST or "Offset in elements" in words

@@ -143,7 +143,7 @@ def test_a_backend_of_ones_own_gets_the_same_report() -> None:
     assert not plain.error
     assert [one.direction for one in plain.graphs] == ["forward", "forward"]
     assert plain.graphs[0].fx.nodes
-    assert "FX graph" in str(plain.graphs[0].aten)
+    assert "takes the FX graph as it is" in str(plain.graphs[0].aten)
     assert plain.breaks[0].reason == "Data-dependent branching"
     assert len(plain.guards) > 0
     assert "_broken" in str(plain)

@@ -43,7 +43,7 @@ def test_ways_of_calling_take_turns_and_one_that_fails_leaves_the_others_their_t
     assert "refused" in found["none"].error
     assert list(found.table()["mode"]) == list(asked)
     text = text_of(found)
-    assert "on cpu" in text
+    assert "forward and backward on cpu" in text
     assert "none failed" in text
     assert x.grad is None
 

@@ -111,7 +111,7 @@ def test_a_tensor_that_is_gone() -> None:
     problem = fault(
         "read_at", pointers.read_at, (1,), address, torch.zeros(4, dtype=torch.int32), N=4
     )
-    assert "no tensor" in problem
+    assert "where no tensor is" in problem
 
 
 def test_a_wild_store_writes_nothing() -> None:

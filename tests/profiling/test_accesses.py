@@ -474,7 +474,7 @@ def test_accesses_of_programs_that_wait() -> None:
     assert [one.reuse_between_programs for one in counters] == [programs] * 4, "turns do not count"
     assert not count.any()
     assert found.table()["waits"].sum() == 2
-    assert "other programs" in accesses_card(found).text()
+    assert "waits for other programs" in accesses_card(found).text()
 
 
 def test_functions_that_were_put_in_place_of_their_calls_are_no_rows() -> None:

@@ -360,7 +360,7 @@ def test_a_copy_that_turns_its_tile_is_narrow_for_that_and_not_for_a_mask() -> N
     )
     assert isinstance(found, Diagnosis)
     narrow = [one for one in found if one.kind == "narrow-access"]
-    assert all("other axis" in one.what for one in narrow)
+    assert all("along the tile's other axis" in one.what for one in narrow)
     assert narrow
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -115,16 +116,20 @@ def test_browsers_servers_and_kernels_are_fixtures(name: str) -> None:
 
 
 def test_pages_of_messages_have_sections_of_tests_alone() -> None:
-    """A section whose test is gone or renamed would be read as a message that exists."""
+    """A section whose test is gone or renamed would be read as a message that exists; two tests of
+    one name would write the same section.
+    """
     pages = sorted((ROOT / "tests/messages").glob("*.txt"))
     assert pages
     for page in pages:
-        files = (file for file in suite() if package_of(file) == page.stem)
-        defined = {
-            name for file in files for name in re.findall(r"def (test_\w+)", file.read_text())
-        }
+        texts = [file.read_text() for file in suite() if package_of(file) == page.stem]
+        defined = {name for text in texts for name in re.findall(r"def (test_\w+)", text)}
         named = set(re.findall(r"^# name: (\w+)", page.read_text(), re.MULTILINE))
         assert named <= defined, f"{page.name} has sections of {sorted(named - defined)}"
+        pattern = r"def (test_\w+)\([^)]*\bmessages\b"
+        writing = Counter(name for text in texts for name in re.findall(pattern, text))
+        twice = [name for name, count in writing.items() if count > 1]
+        assert not twice, f"Two tests write the section {twice[0]} of {page.name}"
 
 
 def test_who_sends_ctrl_c_sets_its_handler() -> None:

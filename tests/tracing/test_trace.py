@@ -453,7 +453,7 @@ def test_a_fault_ends_the_trace_and_is_in_it() -> None:
     numpy.testing.assert_array_equal(found.at(-1).doubled, numpy.zeros(16))
     assert found[-1].changed == {}
     text = found.show().text()
-    assert "a fault" in text
+    assert "stopped by a fault" in text
     assert "step 7 of 0 to 7 (the fault)" in text
 
 

@@ -141,4 +141,4 @@ def test_the_option_that_the_error_names_keeps_it() -> None:
 def test_a_window_after_what_was_not_kept_says_so() -> None:
     view = still_view(trace_of(), LAST_STORE, 2)
     assert view.first == LAST_STORE - 1
-    assert any(f"step {FIRST_STORE}" in note for note in view.notes)
+    assert any(f"From step {FIRST_STORE} on it is not known" in note for note in view.notes)

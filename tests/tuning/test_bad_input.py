@@ -108,7 +108,7 @@ def test_values_of_wrong_types_drop_their_configs_and_no_others(
         "", "fault", "fault", "compile error", "fault", "fault", "", "",
     ]  # fmt: skip
     assert table["why"][1].startswith("the grid function raised TypeError")
-    assert "power of" in table["why"][3]
+    assert "power of 2" in table["why"][3]
     table = swept(space=[{"BLOCK": 64, "num_warps": number} for number in (4, 3, "4")]).table
     assert list(table["dropped"]) == ["", "compile error", "compile error"]
     assert "num_warps" in table["why"][2]

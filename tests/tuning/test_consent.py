@@ -134,7 +134,7 @@ def test_pythons_own_prompt_asks(file: Path) -> None:
         timeout=200,
     )
     assert "Run it? [y/N]" in asked.stdout
-    assert "not run" in asked.stderr
+    assert "was not run, because the answer was no" in asked.stderr
     assert runs(file) == 0
 
 

@@ -129,7 +129,7 @@ def test_types_promises_and_constants(run: Run) -> None:
 def test_a_compilations_numbers_are_on_its_card(matmul: kernellab.Compilation) -> None:
     text = compilation_card(matmul).text()
     resources = matmul.resources
-    assert f" {resources.registers}" in text
+    assert f"registers per thread  {resources.registers}" in text
     assert f"shared memory         {resources.shared_bytes:,} bytes" in text
     sass = matmul.stages["sass"].text
     # An independent count: each instruction of SASS ends with a semicolon;

@@ -55,7 +55,7 @@ def test_the_bottom_says_in_words_what_is_lit(chromium: Browser, pages: dict[str
         line_with(pane(page, 0), "tl.store(").click(position={"x": 120, "y": 6})
         expect(status).to_contain_text("note: ttg.convert_layout")
         pane(page, 2).locator(".kl-lit").first.click(position={"x": 30, "y": 6})
-        expect(status).to_contain_text("next instruction")
+        expect(status).to_contain_text("the warp's next instruction follows after")
 
 
 @pytest.mark.slow

@@ -73,7 +73,7 @@ def test_a_conversion_shows_both_sides() -> None:
     ]
     data = kernellab.show(conversion).data
     assert [tile.encoding for tile in data.tiles] == [conversion.source, conversion.destination]
-    assert "shared memory" in data.conversion
+    assert "through shared memory" in data.conversion
     assert (data.left, data.right) == (0, 1)
 
 
@@ -95,8 +95,8 @@ def test_the_still_of_two_layouts_says_what_moves() -> None:
     view = of(4).show(to=of(1))
     for words in (view.still_html(), repr(view)):
         assert "What moves" in words
-        assert "another warp" in words
-    assert "384  " in repr(view)
+        assert "goes to another warp (through shared memory)" in words
+    assert "384       goes to another warp" in repr(view)
     assert "What moves" not in repr(of(4).show())
 
 
@@ -113,8 +113,8 @@ def test_tiles_of_one_layout_share_a_card() -> None:
 
 def test_the_still_says_what_the_card_says() -> None:
     view = mma().show()
-    assert "register" in view.still_html()
-    assert "4 elements" in repr(view)
+    assert "Thread and register" in view.still_html()
+    assert "each thread holds 4 elements" in repr(view)
 
 
 @pytest.mark.slow
@@ -274,7 +274,7 @@ def test_a_replicated_element_has_the_colors_of_all_its_warps(
     with opened(chromium, tile.show().to_html(tmp_path / "one.html").as_uri()) as page:
         page.wait_for_selector("[data-ready]")
         assert set(WARPS) <= set(painted(page, 0))
-        expect(page.locator(".kl-legend")).to_contain_text("128 times")
+        expect(page.locator(".kl-legend")).to_contain_text("each element is held 128 times")
         canvas(page, 0).press("ArrowDown")
         expect(page.locator(".kl-status")).to_contain_text("element (0, 0): warp 0, lane 0")
         expect(page.locator(".kl-status")).to_contain_text("and 120 more")

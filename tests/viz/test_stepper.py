@@ -165,8 +165,8 @@ def test_the_picture_is_a_png_of_the_step(trace: Trace) -> None:
 
 def test_nothing_to_show(tmp_path: Path) -> None:
     view = Events(tmp_path).trace().show()
-    assert "no steps" in Page(view.html()).words
-    assert "no steps" in view.text()
+    assert "There are no steps" in Page(view.html()).words
+    assert "there are no steps" in view.text()
     assert view.png()[:4] == b"\x89PNG"
 
 

@@ -357,7 +357,7 @@ def test_a_fault_is_all_in_sight_and_its_program_is_shown(
     with opened(chromium, page_file.as_uri(), width=width, height=1300) as page:
         fault = page.locator(".kl-fault")
         expect(fault).to_contain_text("tl.store(y_ptr + offsets, doubled)")
-        expect(fault).to_contain_text("Nothing bounds")
+        expect(fault).to_contain_text("Nothing bounds it")
         heights = fault.evaluate("one => [one.scrollHeight, one.clientHeight]")
         assert heights[0] == heights[1]
         expect(page.locator(".kl-where")).to_contain_text("the fault")
@@ -543,7 +543,7 @@ def test_a_fault_no_steps_one_element_odd_numbers_and_foreign_text(
     (tmp_path / "empty").mkdir()
     empty = Events(tmp_path / "empty").trace().show().to_html(tmp_path / "empty.html")
     with opened(chromium, empty.as_uri()) as page:
-        expect(page.locator(".kl-root[data-ready]")).to_contain_text("no steps")
+        expect(page.locator(".kl-root[data-ready]")).to_contain_text("There are no steps")
 
 
 @pytest.mark.slow
@@ -557,7 +557,7 @@ def test_kernels_without_a_line_and_tensors_without_elements(
     ):
         trace = kernellab.trace(nothing, (1,), tensor)
         page_file = trace.show().to_html(tmp_path / "nothing.html")
-        assert "no steps" in trace.show().text() or len(trace) == 1
+        assert "there are no steps" in trace.show().text() or len(trace) == 1
         with opened(chromium, page_file.as_uri()) as page:
             page.wait_for_selector("[data-ready]")
             figure = page.locator('figure[data-name="x_ptr"]')

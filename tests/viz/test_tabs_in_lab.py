@@ -98,7 +98,7 @@ def test_a_finding_opens_the_stepper_at_its_step(page: Page) -> None:
 
 def test_a_wrong_answer_opens_the_stepper_at_the_step_that_wrote_it(page: Page) -> None:
     card = view(page, ANSWER, "card")
-    expect(card).to_contain_text("wrong element")
+    expect(card).to_contain_text("the first wrong element")
     card.get_by_role("button", name="step", exact=True).first.click()
     steps = view(page, ANSWER, "steps")
     expect(steps).to_be_visible(timeout=60_000)
