@@ -17,7 +17,10 @@ import kernellab
 from kernellab.graphs.kernels import GraphComparison
 from kernellab.graphs.report import GraphReport
 from kernellab.graphs.torch_texts import kernels_in, launches_in
+from kernellab.launch.tile_kernel import TileKernel
 from tests.kernels import basic
+
+_tile_kernel = TileKernel(basic.add.fn)
 
 
 @triton.jit
@@ -185,3 +188,35 @@ def test_kernels_of_a_log_have_the_same_names() -> None:
 
 def test_the_card_says_what_is_written() -> None:
     assert "Written by your own kernels" in str(_opened(_one))
+
+
+def _of_a_cell(x: torch.Tensor) -> torch.Tensor:
+    z = torch.empty_like(x)
+    _tile_kernel[(4,)](x, x.sin(), z, 64, BLOCK=16)
+    return z.cos()
+
+
+@pytest.mark.parametrize(
+    ("function", "kernel"),
+    [
+        (_of_a_cell, "add"),
+        (_autotuned, "_tuned"),
+        pytest.param(_one, "_twice", marks=pytest.mark.slow),
+        pytest.param(_in_an_operation, "_twice", marks=pytest.mark.slow),
+        pytest.param(_in_place, "_twice", marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.parametrize("run", ["aten", pytest.param("triton", marks=pytest.mark.slow)])
+def test_the_backend_keeps_kernels_in_the_graph_and_runs_them(
+    function: Callable[..., Any], kernel: str, run: str
+) -> None:
+    """As on a machine with a GPU, and without `interpreted()`."""
+    torch._dynamo.reset()
+    x = torch.rand(64)
+    with kernellab.interpreted():
+        expected = function(x.clone())
+    compiled = torch.compile(function, backend="kernellab", options={"run": run})
+    torch.testing.assert_close(compiled(x.clone()), expected)
+    report = kernellab.last_report()
+    assert len(report.breaks) == 0
+    assert [name for name, _ in _users_launches(report)] == [kernel]
