@@ -44,7 +44,14 @@ from kernellab.torch_api.generated_code import (
 )
 from kernellab.torch_api.inductor import users_arguments
 from kernellab.torch_api.lowering import Mutation
-from kernellab.torch_api.virtual_gpu import CPU, DEVICE, is_seed, without_gpu, written_out
+from kernellab.torch_api.virtual_gpu import (
+    CPU,
+    DEVICE,
+    is_seed,
+    with_attention_alike,
+    without_gpu,
+    written_out,
+)
 
 # Run a graph node by node, each on the expected values of its inputs, and measure differences.
 
@@ -288,6 +295,7 @@ class _Eager:
         without_gpu(module, CPU)
         for node in module.graph.nodes:
             self.nodes[number, node.name] = node_of(node)
+        with_attention_alike(module)
 
         def called(*args: Any) -> Any:
             if number in self.random_states:  # only the first call is compared

@@ -134,6 +134,32 @@ def test_random_numbers_are_drawn_as_eager_torch_draws_them() -> None:
         report.compare(kernels={name: report.kernels[0].source})
 
 
+@pytest.mark.parametrize(
+    ("dtype", "first", "second"),
+    [
+        (torch.float32, 0.2, 0.1),
+        pytest.param(torch.bfloat16, 0.2, 0.1, marks=pytest.mark.slow),
+        pytest.param(torch.float32, 0.0, 0.2, marks=pytest.mark.slow),
+        pytest.param(torch.float32, 0.3, 0.0, marks=pytest.mark.slow),
+    ],
+)
+def test_attention_drops_what_eager_attention_drops(
+    dtype: torch.dtype, first: float, second: float
+) -> None:
+    """Gradients too, and what is dropped after it."""
+
+    def attended(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        y = F.scaled_dot_product_attention(q, k, k, dropout_p=first)
+        y = F.scaled_dot_product_attention(y.relu(), k, k, is_causal=True, dropout_p=second)
+        return F.dropout(y, 0.3).sum()
+
+    q, k = (torch.randn(2, 2, n, 8, dtype=dtype, requires_grad=True) for n in (16, 24))
+    found = kernellab.graph(attended, q, k, backward=True, levels=False).compare()
+    assert found.error == ""
+    assert not found.differences, found
+    assert [graph.direction for graph in found.graphs] == ["forward", "backward"]
+
+
 def test_what_did_not_run_says_why() -> None:
     def failing(x: torch.Tensor) -> torch.Tensor:
         return x.view(7, 7)
