@@ -8,9 +8,11 @@ One run follows every cause that the checked run has noticed, each with its own 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy
@@ -45,10 +47,11 @@ from kernellab.checker.shadow_values import (
 )
 from kernellab.checker.slices import behind, makes_addresses, mask_of, placing, stored_value
 from kernellab.common.text import number_texts
+from kernellab.interpreter.execution.program import entry_of
 from kernellab.interpreter.memory.global_memory import Atomic, Load, Store, lanes_on
 from kernellab.interpreter.numerics import FLOAT64, widen
 from kernellab.interpreter.tiles import Value
-from kernellab.ir import mlir
+from kernellab.ir import flow, mlir
 from kernellab.ir.operations import GlobalAccess, KeepsSign, MovesElements, RegionsOfElements, has
 from kernellab.ir.types import dtype, is_pointer, shape
 
@@ -331,12 +334,12 @@ class Followed(Shadows):
         harms: what went wrong, by the operation that stores, accesses or decides.
     """
 
-    def __init__(self, cause: Cause) -> None:
+    def __init__(self, cause: Cause, departing: Iterable[Operation]) -> None:
         super().__init__()
         self.cause = cause
+        self._departing = frozenset(departing)
         self.departures: dict[Operation, Departure] = {}
         self.harms: dict[Operation, Harm] = {}
-        self._may_depart: dict[Operation, bool] = {}
         self._read: dict[Operation, Shadow] = {}
         """Of each operation that reads memory, the shadow of what it read last."""
         self._memory = StoredShadows(INT64 if cause.integers else FLOAT64)
@@ -361,7 +364,7 @@ class Followed(Shadows):
         unchanged: list[Shadow] = [None] * len(op.results)
         if has(op, GlobalAccess):
             return [self._read.pop(op, None)] * len(op.results)
-        concerned = self._concerns(op)
+        concerned = op in self._departing
         is_exact = all(shadow is None for shadow in operands)
         if is_exact and not concerned:
             return unchanged
@@ -373,11 +376,6 @@ class Followed(Shadows):
             if concerned:
                 self._depart(step, operands, should[0], shadows)
         return [None if shadow is None or not shadow.any() else shadow for shadow in shadows]
-
-    def _concerns(self, op: Operation) -> bool:
-        if op not in self._may_depart:
-            self._may_depart[op] = self.cause.may_depart(op)
-        return self._may_depart[op]
 
     def _distances(self, step: Step, should: Sequence[Array]) -> list[Shadow]:
         """How far results are from the exact ones, but for their own rounding."""
@@ -445,13 +443,13 @@ class Followed(Shadows):
         if not self.cause.integers:
             self._look_at_stored(access, value, shadow, unsigned)
 
-    def read(self, access: Access) -> None:
-        """Record how far loaded values are from exact ones."""
-        if self._inexact_stores:
-            read = self._memory.read(access)
-            self._read[access.operation] = read
-            if read is not None:
-                self._inexact_loads.add(access.operation)
+    def read(self, access: Access) -> bool:
+        """Record how far loaded values are from exact ones; return whether they are inexact."""
+        read = self._memory.read(access) if self._inexact_stores else None
+        self._read[access.operation] = read
+        if read is not None:
+            self._inexact_loads.add(access.operation)
+        return read is not None
 
     def of_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return what a tensor holds without the cause, float64."""
@@ -572,10 +570,27 @@ class ReferenceRun(Detector):
         self.unsigned = unsigned_values(run)
         self.followed: list[Followed] = []
         self.failed: dict[Cause, Exception] = {}
+        self._operations = list(entry_of(run.code.module).walk())
+        self._concerned: dict[Operation, list[Followed]] = defaultdict(list)
+        """The causes that concern an operation, which are few of them."""
 
     def meet(self, others: Sequence[object]) -> None:
         """Follow the causes among the detectors of the checked run."""
-        self.followed = [Followed(other) for other in others if isinstance(other, Cause)]
+        for cause in others:
+            if isinstance(cause, Cause):
+                departing = [op for op in self._operations if cause.may_depart(op)]
+                one = Followed(cause, departing)
+                self.followed.append(one)
+                self._follow(one, [result for op in departing for result in op.results])
+
+    def _follow(self, one: Followed, values: Iterable[SSAValue]) -> None:
+        """Follow values for a cause, and what is computed from them."""
+        inexact = set(flow.forward(values))
+        for op in self._operations:
+            known = self._concerned[op]
+            arriving = chain(op.operands, op.results, flow.arguments_inside(op))
+            if one not in known and not inexact.isdisjoint(arriving):
+                known.append(one)
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
@@ -593,23 +608,27 @@ class ReferenceRun(Detector):
 
     def computed(self, computed: Computed) -> None:
         """Follow the exact values through the operation."""
-        steps = {
-            integers: Step(computed, self.unsigned, integers=integers) for integers in (False, True)
-        }
-        self._each(lambda one: one.follow_step(steps[one.cause.integers]))
+        concerned = self._concerned.get(computed.operation)
+        if concerned:
+            steps = [Step(computed, self.unsigned, integers=own) for own in (False, True)]
+            self._each(lambda one: one.follow_step(steps[one.cause.integers]), concerned)
 
     def before(self, access: Access) -> None:
         """Check what is stored and where, and record it."""
-        self._each(lambda one: one.access(access, self.unsigned))
+        self._each(lambda one: one.access(access, self.unsigned), self.followed)
 
     def after(self, access: Access, result: Value | None) -> None:
         """Record how far loaded values are from exact ones."""
         if isinstance(access.request, Load):
-            self._each(lambda one: one.read(access))
+            self._each(lambda one: self._read(one, access), self.followed)
+
+    def _read(self, one: Followed, access: Access) -> None:
+        if one.read(access) and one not in self._concerned[access.operation]:
+            self._follow(one, access.operation.results)
 
     def end(self) -> None:
         """Report each operation that causes a wrong number in memory."""
-        self._each(Followed.report)
+        self._each(Followed.report, self.followed)
 
     def of(self, cause: Cause) -> Followed:
         """Return what a cause led to.
@@ -621,13 +640,14 @@ class ReferenceRun(Detector):
             raise self.failed[cause]
         return next(one for one in self.followed if one.cause is cause)
 
-    def _each(self, step: Callable[[Followed], None]) -> None:
-        for one in [*self.followed]:
+    def _each(self, step: Callable[[Followed], None], among: Sequence[Followed]) -> None:
+        for one in among:
+            if one.cause in self.failed:
+                continue
             try:
                 step(one)
             except Exception as error:  # a cause that fails must not end the others
                 self.failed[one.cause] = error
-                self.followed.remove(one)
 
 
 class SuspectedCause(Cause, TwoPhaseDetector):
