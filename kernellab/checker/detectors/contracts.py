@@ -16,7 +16,7 @@ from kernellab.checker.checked_run import Access, CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.updates import bits_of
 from kernellab.checker.kernel_source import NotReadable, Source
-from kernellab.checker.numerics.exact_functions import function_for
+from kernellab.checker.numerics.exact_functions import carries, function_of
 from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.common.text import number_text, number_texts
 from kernellab.compiler.modules import users_line
@@ -55,8 +55,7 @@ class NotAssociative(Detector):
         if not any(_is_users(op) for op in inner):
             return False
         is_known = all(
-            function_for(op) is not None or isinstance(op, mlir.ConstantOp) or _returns(op)
-            for op in inner
+            carries(op) or isinstance(op, mlir.ConstantOp) or _returns(op) for op in inner
         )
         extent = shape(operation.operands[0].type)[operation.axis.value.data]
         return is_known and extent > 2
@@ -151,7 +150,7 @@ class _Combine:
                 return None
             if _returns(op):
                 return known
-            function = function_for(op)
+            function = function_of(op)
             if function is not None:
                 values[op.results[0]] = numpy.asarray(function(*known), FLOAT64)
         return None

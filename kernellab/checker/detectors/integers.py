@@ -76,7 +76,7 @@ class IndexOverflow(SuspectedCause):
     """Arithmetic on the way to an address or a mask wraps."""
 
     kinds = ("index-overflow",)
-    integers = True
+    of_indices = True
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
@@ -101,8 +101,8 @@ class IndexOverflow(SuspectedCause):
             "places": calls_of_combiner(op) or departure.computed.calls(),
             "argument": "",
             "message": (
-                f"{formula(departure)}{departure.should:,} does not fit in {kind}; it wraps to "
-                f"{departure.became:,}"
+                f"{formula(departure)}{int(departure.should):,} does not fit in {kind}; it wraps "
+                f"to {int(departure.became):,}"
                 f"{_effect(harm.operation, harm.value is not mask_of(harm.operation))}"
             ),
             "advice": hint + (_OF_A_HASH if has_remainder else ""),

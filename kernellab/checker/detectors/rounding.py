@@ -18,7 +18,6 @@ from xdsl.ir import Operation, SSAValue
 
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
 from kernellab.checker.detector import Detector
-from kernellab.checker.numerics.exact_functions import Function
 from kernellab.checker.numerics.integer_types import unsigned_values
 from kernellab.checker.numerics.nan_sources import is_float
 from kernellab.checker.numerics.reference_run import Cause, ReferenceRun, Step
@@ -28,6 +27,7 @@ from kernellab.errors import KernelLabError, SourcePosition
 from kernellab.interpreter.memory.global_memory import Atomic, Load, Store
 from kernellab.interpreter.numerics import FLOAT32, FLOAT64, accumulate
 from kernellab.interpreter.tiles import Value
+from kernellab.interpreter.unrounded import Function
 from kernellab.ir import mlir, tt
 from kernellab.ir.locations import locate
 from kernellab.ir.operations import GlobalAccess, MovesElements, has

@@ -26,7 +26,7 @@ from kernellab.checker.detector import (
     ProgramSet,
     TwoPhaseDetector,
 )
-from kernellab.checker.numerics.exact_functions import Function, function_for, integer_function_for
+from kernellab.checker.numerics.exact_functions import carries, carries_indices, function_of
 from kernellab.checker.numerics.integer_types import (
     Values,
     below_zero,
@@ -36,7 +36,6 @@ from kernellab.checker.numerics.integer_types import (
 )
 from kernellab.checker.numerics.nan_sources import is_float_type
 from kernellab.checker.shadow_values import (
-    INT64,
     Array,
     Shadow,
     Shadows,
@@ -51,6 +50,7 @@ from kernellab.interpreter.execution.program import entry_of
 from kernellab.interpreter.memory.global_memory import Atomic, Load, Store, lanes_on
 from kernellab.interpreter.numerics import FLOAT64, widen
 from kernellab.interpreter.tiles import Value
+from kernellab.interpreter.unrounded import Function
 from kernellab.ir import flow, mlir
 from kernellab.ir.operations import GlobalAccess, KeepsSign, MovesElements, RegionsOfElements, has
 from kernellab.ir.types import dtype, is_pointer, shape
@@ -157,21 +157,17 @@ class Harm:
 
 
 class Step:
-    """An operation of the run, with its values as numbers, programs first: in float64, or in int64
-    if `integers` only are followed.
-    """
+    """An operation of the run, with its values as numbers in float64, programs first."""
 
-    def __init__(self, computed: Computed, unsigned: Values, *, integers: bool = False) -> None:
+    def __init__(self, computed: Computed, unsigned: Values) -> None:
         self.computed = computed
         self.operation = computed.operation
         self.unsigned = unsigned
-        self.kind = INT64 if integers else FLOAT64
-        self._function_for = integer_function_for if integers else function_for
 
-    @cached_property
+    @property
     def function(self) -> Function | None:
-        """What the operation computes; None if exact numbers do not pass through it."""
-        return self._function_for(self.operation)
+        """What the operation computes of numbers; None if that is not known."""
+        return function_of(self.operation)
 
     @cached_property
     def operands(self) -> list[Array]:
@@ -181,7 +177,7 @@ class Step:
         if signed is None and has(op, KeepsSign, RegionsOfElements):
             signed = op.results[0] not in self.unsigned
         return [
-            numbers(source, value, self.unsigned, self.kind, signed)
+            numbers(source, value, self.unsigned, signed)
             for source, value in zip(op.operands, self.computed.operands)
         ]
 
@@ -189,7 +185,7 @@ class Step:
     def results(self) -> list[Array]:
         """What it gave."""
         return [
-            numbers(result, value, self.unsigned, self.kind)
+            numbers(result, value, self.unsigned)
             for result, value in zip(self.operation.results, self.computed.results)
         ]
 
@@ -218,7 +214,7 @@ class Step:
         ]
 
     def _exact(self, taken: Array, source: SSAValue, value: Any, shadow: Array) -> Array:
-        should = with_distance(numbers(source, value, self.unsigned, self.kind), shadow)
+        should = with_distance(numbers(source, value, self.unsigned), shadow)
         exact = numpy.where(shadow != 0, should, taken)
         return below_zero(exact, taken) if isinstance(self.operation, mlir.CmpIOp) else exact
 
@@ -227,17 +223,16 @@ def numbers(
     source: SSAValue,
     value: Any,
     unsigned: Values,
-    kind: numpy.dtype[Any] = FLOAT64,
     signed: bool | None = None,
 ) -> Array:
-    """Return a value as numbers of a kind, programs first; integers as an operation reads them that
-    takes them for `signed` ones.
+    """Return a value as numbers in float64, programs first; integers as `signed` ones, if that is
+    said.
     """
     rank = len(shape(source.type))
     if not is_pointer(source.type) and is_float_type(dtype(source.type)):
         return with_program_axis(widen(value), rank).astype(FLOAT64)
     own = source in unsigned
-    return integers(value, rank, own if signed is None else not signed).astype(kind)
+    return integers(value, rank, own if signed is None else not signed).astype(FLOAT64)
 
 
 def with_distance(actual: Array, shadow: Shadow) -> Array:
@@ -270,7 +265,7 @@ class Cause:
         tolerance: how far a stored number may be from the exact one, relative to it.
         undefined: True if the exact result is not defined; also what decides addresses, masks and
             control flow matters then.
-        integers: True if only addresses and masks matter: integers are followed, in int64.
+        of_indices: True if only addresses and masks matter; integers are followed then.
         adds_up: True if operations add to their own inexact results; otherwise only operations
             with exact operands are reported.
         collector: its findings.
@@ -278,7 +273,7 @@ class Cause:
 
     tolerance: ClassVar[float] = 0.0
     undefined: ClassVar[bool] = False
-    integers: ClassVar[bool] = False
+    of_indices: ClassVar[bool] = False
     adds_up: ClassVar[bool] = False
     collector: FindingCollector
 
@@ -323,10 +318,9 @@ class Cause:
 class Followed(Shadows):
     """How far the values of the run are from exact ones, for one cause, and what that leads to.
 
-    The shadow of a value is exact minus actual, in float64, or in int64 if only integers are
-    followed. Of an actual number that is not finite it is the exact one itself; NaN says that no
-    one knows. Rounding is left out: what an operation makes of exact operands is held against what
-    the same arithmetic makes of the actual ones.
+    The shadow of a value is exact minus actual, in float64. Of an actual number that is not finite
+    it is the exact one itself; NaN says that no one knows. Rounding is left out: what an operation
+    makes of exact operands is held against what the same arithmetic makes of the actual ones.
 
     Attributes:
         departures: of the operations that did not give what they compute, in the order in which
@@ -342,7 +336,8 @@ class Followed(Shadows):
         self.harms: dict[Operation, Harm] = {}
         self._read: dict[Operation, Shadow] = {}
         """Of each operation that reads memory, the shadow of what it read last."""
-        self._memory = StoredShadows(INT64 if cause.integers else FLOAT64)
+        self._carries = carries_indices if cause.of_indices else carries
+        self._memory = StoredShadows(FLOAT64)
         self._inexact_stores: set[Operation] = set()
         self._inexact_loads: set[Operation] = set()
         self._reported: set[Hashable] = set()
@@ -368,7 +363,7 @@ class Followed(Shadows):
         is_exact = all(shadow is None for shadow in operands)
         if is_exact and not concerned:
             return unchanged
-        if step.function is None:
+        if not self._carries(op):
             return moved(computed, operands) if has(op, MovesElements) else unchanged
         with numpy.errstate(all="ignore"):
             should = step.plain if is_exact else step.made_of(step.exact_operands(operands))
@@ -425,7 +420,7 @@ class Followed(Shadows):
 
     def access(self, access: Access, unsigned: Values) -> None:
         """Check where an access goes and what it stores, and record the shadow of that."""
-        if self.cause.integers or self.cause.undefined:
+        if self.cause.of_indices or self.cause.undefined:
             self._look_at_place(access)
         request, value = access.request, stored_value(access.operation)
         if value is None or not isinstance(request, Store | Atomic):
@@ -440,7 +435,7 @@ class Followed(Shadows):
         if isinstance(request, Atomic) and request.operation == "fadd" and self.cause.adds_up:
             self._memory.add(access, shadow)
             self._inexact_stores.add(access.operation)
-        if not self.cause.integers:
+        if not self.cause.of_indices:
             self._look_at_stored(access, value, shadow, unsigned)
 
     def read(self, access: Access) -> bool:
@@ -514,7 +509,7 @@ class Followed(Shadows):
         """Report each operation that causes a wrong number in memory, or a wrong access."""
         departures = self.cause.keep(self.departures)
         for harm in self.harms.values():
-            is_place = self.cause.integers
+            is_place = self.cause.of_indices
             harm.sources = self._behind(placing(harm.operation) if is_place else [harm.value])
             for op, departure in departures.items():
                 if op.results[0] in harm.sources:
@@ -601,17 +596,14 @@ class ReferenceRun(Detector):
             return True
         if isinstance(operation, mlir.XOrIOp) or has(operation, GlobalAccess, MovesElements):
             return True
-        if function_for(operation) is not None:
-            return True
-        is_index = makes_addresses(operation) and bool(operation.operands)
-        return is_index and integer_function_for(operation) is not None
+        return carries(operation) or (makes_addresses(operation) and carries_indices(operation))
 
     def computed(self, computed: Computed) -> None:
         """Follow the exact values through the operation."""
         concerned = self._concerned.get(computed.operation)
         if concerned:
-            steps = [Step(computed, self.unsigned, integers=own) for own in (False, True)]
-            self._each(lambda one: one.follow_step(steps[one.cause.integers]), concerned)
+            step = Step(computed, self.unsigned)
+            self._each(lambda one: one.follow_step(step), concerned)
 
     def before(self, access: Access) -> None:
         """Check what is stored and where, and record it."""
