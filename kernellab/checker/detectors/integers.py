@@ -87,10 +87,6 @@ class IndexOverflow(SuspectedCause):
         """Return whether it wrapped."""
         return wrapped(computed, self.unsigned)
 
-    def departs(self, step: Step, exact: Array) -> Array:
-        different: Array = exact != step.result
-        return different
-
     def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
         op = departure.computed.operation
         kind = integer_type(op.results[0], self.unsigned)
@@ -177,14 +173,6 @@ class NarrowOverflow(SuspectedCause):
         if isinstance(operation, mlir.ShLIOp) or not may_wrap(operation):
             return False
         return dtype(operation.results[0].type).itemsize < 4
-
-    def suspects(self, computed: Computed) -> bool:
-        """Return whether it wrapped."""
-        return wrapped(computed, self.unsigned)
-
-    def departs(self, step: Step, exact: Array) -> Array:
-        different: Array = exact != step.result
-        return different
 
     def is_off(self, value: SSAValue, stored: Array, exact: Array, on: Array) -> Array:
         """See `Cause.is_off`. An unsigned result that is right modulo 2**8 or 2**16 is right."""
@@ -283,13 +271,6 @@ class CastOverflow(SuspectedCause):
             return False
         return isinstance(operation, _FROM_FLOATS) or _is_rounded(operation.operands[0])
 
-    def suspects(self, computed: Computed) -> bool:
-        """Return whether some number does not fit."""
-        (numbers,) = computed.operands
-        op = computed.operation
-        wide = widen(numbers) if isinstance(op, _FROM_FLOATS) else numpy.asarray(numbers)
-        return bool(_outside(wide, _limits(op, self.unsigned)).any())
-
     def departs(self, step: Step, exact: Array) -> Array:
         return _outside(exact, _limits(step.operation, self.unsigned))
 
@@ -359,10 +340,6 @@ class DivisionByZero(SuspectedCause):
         if type(operation) not in _SIGNS:
             return False
         return not isinstance(operation.operands[1].owner, mlir.ConstantOp)
-
-    def suspects(self, computed: Computed) -> bool:
-        """Return whether a divisor is 0."""
-        return not numpy.all(numpy.asarray(computed.operands[1]))
 
     def exact(self, step: Step, exact: Array) -> Array:
         return numpy.full((1,) * step.result.ndim, numpy.nan)

@@ -16,17 +16,14 @@ import numpy
 import torch
 from xdsl.ir import Operation, SSAValue
 
-from kernellab.checker.checked_run import Access, CheckedRun, Computed
-from kernellab.checker.detector import Detector
-from kernellab.checker.numerics.integer_types import unsigned_values
+from kernellab.checker.checked_run import Computed
+from kernellab.checker.detector import Stopped
+from kernellab.checker.numerics.exact_functions import carries
 from kernellab.checker.numerics.nan_sources import is_float
-from kernellab.checker.numerics.reference_run import Cause, ReferenceRun, Step
-from kernellab.checker.shadow_values import Array, Shadow, Shadows, StoredShadows, moved, reach
-from kernellab.checker.slices import stored_value
+from kernellab.checker.numerics.reference_run import Cause, Followed, ReferenceRun, Step
+from kernellab.checker.shadow_values import Array, Shadow, reach
 from kernellab.errors import KernelLabError, SourcePosition
-from kernellab.interpreter.memory.global_memory import Atomic, Load, Store
 from kernellab.interpreter.numerics import FLOAT32, FLOAT64, accumulate
-from kernellab.interpreter.tiles import Value
 from kernellab.interpreter.unrounded import Function
 from kernellab.ir import mlir, tt
 from kernellab.ir.locations import locate
@@ -159,29 +156,41 @@ CAUSES = (
 # How far a result may be from the exact one, as a bound for each element.
 
 
-class _Bounds(Shadows):
-    """A bound for the rounding error of each value; without `tf32`, as if the kernel computed in
-    fp32 throughout.
+@dataclass(frozen=True, eq=False)
+class BoundedErrors(Cause):
+    """Every operation rounds: what the errors of results can be.
+
+    Attributes:
+        is_reference: whether the bound is that of a correct reference, which computes in fp32
+            throughout; otherwise it is the kernel's own.
     """
 
-    def __init__(self, tf32: bool) -> None:
-        super().__init__()
-        self._tf32 = tf32
-        self._memory = StoredShadows(FLOAT64)
-        self._read: dict[Operation, Shadow] = {}
+    adds_up = True
+    is_reference: bool
 
-    def follow_step(self, step: Step) -> None:
-        """Follow the bounds through an operation."""
-        self._step = step
-        self.follow(step.computed)
+    @property
+    def followed_as(self) -> type[Followed]:
+        return _Bounds
+
+    def may_depart(self, op: Operation) -> bool:
+        return _is_result_float(op)
+
+    def is_off(self, value: SSAValue, stored: Array, exact: Array, on: Array) -> Array:
+        """Report nothing."""
+        return numpy.zeros(stored.shape, numpy.bool_)
+
+
+OWN_BOUND, BOUND_OF_REFERENCE = BoundedErrors(False), BoundedErrors(True)
+
+
+class _Bounds(Followed):
+    """A bound for the rounding error of each value, which takes the place of its distance."""
 
     def computed(self, computed: Computed, operands: Sequence[Shadow]) -> Sequence[Shadow]:
-        op, step = computed.operation, self._step
-        if has(op, GlobalAccess):
-            return [self._read.pop(op, None)] * len(op.results)
-        if has(op, MovesElements):
-            return moved(computed, operands)
-        if step.function is None or not is_float(op.results[0]):
+        op, step = computed.operation, self.step
+        if has(op, GlobalAccess, MovesElements):
+            return super().computed(computed, operands)
+        if not carries(op) or step.function is None or not is_float(op.results[0]):
             return [None] * len(op.results)
         with numpy.errstate(all="ignore"):
             carried = self._carried(op, step.function, step.operands, operands)
@@ -189,24 +198,9 @@ class _Bounds(Shadows):
         bound = numpy.where(numpy.isfinite(bound), bound, 0.0)
         return [bound, *[None] * (len(op.results) - 1)]
 
-    def write(self, access: Access) -> None:
-        """Record the bound of what is stored."""
-        value = stored_value(access.operation)
-        if value is None or not is_float(value):
-            return
-        shadow = self[value]
-        if isinstance(access.request, Store):
-            self._memory.write(access, shadow)
-        elif isinstance(access.request, Atomic) and shadow is not None:
-            self._memory.add(access, shadow)
-
-    def read(self, access: Access) -> None:
-        """Record the bound of what is loaded."""
-        self._read[access.operation] = self._memory.read(access)
-
     def of_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return the bound for each element of a tensor."""
-        shadow = self._memory.of_tensor(tensor)
+        shadow = self.stored.of_tensor(tensor)
         return torch.zeros(tensor.shape).double() if shadow is None else torch.from_numpy(shadow)
 
     def _carried(
@@ -238,18 +232,15 @@ class _Bounds(Shadows):
         self, op: Operation, function: Function, actual: Sequence[Array], result: Array
     ) -> Any:
         """The error of the operation itself, for exact operands."""
-        unit = _unit(op.results[0])
-        if not self._tf32:
-            unit = min(unit, 2.0**-24)
+        is_reference = self.cause is BOUND_OF_REFERENCE
+        unit = min(_unit(op.results[0]), 2.0**-24 if is_reference else 1.0)
         match op:
             case tt.DotOp():
                 sizes = [numpy.abs(array) for array in actual]
                 sizes[2] = numpy.zeros_like(sizes[2])
                 terms = shape(op.a.type)[-1]
                 product = function(*sizes)
-                rough = (
-                    2.0**-10 if self._tf32 and tt.precision_of(op) not in (None, "ieee") else 0.0
-                )
+                rough = 2.0**-10 if _rounds_operands(op) and not is_reference else 0.0
                 return (_roundings(terms) * unit + rough) * product + unit * result
             case tt.ReduceOp() | tt.ScanOp() if _adds(op):
                 terms = shape(op.operands[0].type)[op.axis.value.data]
@@ -293,38 +284,6 @@ def _over(op: tt.ReduceOp | tt.ScanOp, array: Array, join: numpy.ufunc) -> Array
         backwards = bool(op.reverse.value.data)
         return numpy.asarray(accumulate(join, whole, op.axis.value.data - len(source), backwards))
     return reach(op, 0, whole)
-
-
-class _ErrorBounds(Detector):
-    """Follow bounds for the rounding errors to what is stored.
-
-    Attributes:
-        own: those of the kernel.
-        of_reference: the same in fp32: what a correct reference may be off by.
-    """
-
-    def __init__(self, run: CheckedRun) -> None:
-        super().__init__(run)
-        self._unsigned = unsigned_values(run)
-        self.own, self.of_reference = _Bounds(tf32=True), _Bounds(tf32=False)
-
-    @classmethod
-    def observes(cls, operation: Operation) -> bool:
-        return ReferenceRun.observes(operation)
-
-    def computed(self, computed: Computed) -> None:
-        step = Step(computed, self._unsigned)
-        self.own.follow_step(step)
-        self.of_reference.follow_step(step)
-
-    def before(self, access: Access) -> None:
-        self.own.write(access)
-        self.of_reference.write(access)
-
-    def after(self, access: Access, result: Value | None) -> None:
-        if isinstance(access.request, Load):
-            self.own.read(access)
-            self.of_reference.read(access)
 
 
 # The cause of a difference.
@@ -376,26 +335,19 @@ def explained(
         return None
     try:
         return _explained(session, name, expected.double(), allowed)
-    except KernelLabError:
+    except (KernelLabError, Stopped):
         return None
 
 
 def _explained(
     session: CheckSession, name: str, right: torch.Tensor, allowed: torch.Tensor
 ) -> Rounding | None:
-    (reference, bounds), stopped = session.run_detectors(
-        (ReferenceRun, _ErrorBounds), earlier=(EVERYTHING,)
-    )
-    if stopped is not None:
-        return None
-    assert isinstance(reference, ReferenceRun)
-    assert isinstance(bounds, _ErrorBounds)
+    reference = _followed(session, (EVERYTHING, OWN_BOUND, BOUND_OF_REFERENCE))
     tensor = reference.run.tensors[name]
-    exact, actual = reference.of(EVERYTHING).of_tensor(tensor), tensor.double()
-    of_reference = bounds.of_reference.of_tensor(bounds.run.tensors[name])
+    actual = tensor.double()
+    exact, bound, of_reference = (one.of_tensor(tensor) for one in reference.followed)
     if not _near(exact, right, torch.maximum(allowed, of_reference)):
         return None
-    bound = bounds.own.of_tensor(bounds.run.tensors[name])
     within = _near(actual, right, torch.maximum(allowed, bound + of_reference))
     chosen, op, remaining = _chosen(session, name, right, allowed + of_reference)
     if op is None:
@@ -425,13 +377,23 @@ def _chosen(
     present = [
         cause for cause in CAUSES if any(map(cause.rounds, session.launch.code.module.walk()))
     ]
-    (reference,), _ = session.run_detectors((ReferenceRun,), earlier=present)
-    assert isinstance(reference, ReferenceRun)
+    reference = _followed(session, present)
     for cause in present:
         results = reference.of(cause).of_tensor(reference.run.tensors[name])
         if reference.of(cause).first is not None and _near(results, right, allowed):
             return cause, reference.of(cause).first, results
     return EVERYTHING, None, right
+
+
+def _followed(session: CheckSession, causes: Sequence[Cause]) -> ReferenceRun:
+    """Return a reference run that followed some causes."""
+    (reference,), stopped = session.run_detectors((ReferenceRun,), earlier=causes)
+    if stopped is not None:
+        raise Stopped(stopped)
+    assert isinstance(reference, ReferenceRun)
+    for error in reference.failed.values():
+        raise error
+    return reference
 
 
 def _near(mine: torch.Tensor, other: torch.Tensor, allowed: torch.Tensor) -> bool:

@@ -19,7 +19,7 @@ from kernellab.checker.numerics.nan_messages import type_name
 from kernellab.checker.numerics.nan_sources import is_float
 from kernellab.checker.numerics.reference_run import Departure, Harm, Step, SuspectedCause
 from kernellab.checker.shadow_memory import ShadowArray, Storage, Storages
-from kernellab.checker.shadow_values import Array, with_program_axis
+from kernellab.checker.shadow_values import Array
 from kernellab.checker.slices import behind, name_of
 from kernellab.common.text import number_text, number_texts
 from kernellab.compiler.modules import users_line
@@ -29,11 +29,11 @@ from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.program import ProgramCode, entry_of, per_code
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.global_memory import Atomic, Store
-from kernellab.interpreter.numerics import FLOAT64, convert, widen
+from kernellab.interpreter.numerics import FLOAT64, widen
 from kernellab.ir import mlir, tt
 from kernellab.ir.locations import locate
 from kernellab.ir.operations import in_region_of_elements
-from kernellab.ir.types import dtype, shape
+from kernellab.ir.types import dtype
 
 # Where a kernel adds up in floats of 16 bits: around a loop, also one that the compiler has
 # unrolled, or in memory.
@@ -259,7 +259,6 @@ class StalledSum(SuspectedCause):
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)
         self._sums: dict[int, _AtomicSum] = {}
-        self._counts: dict[Hashable, tuple[Programs | None, Any]] = {}
         self._stalled: set[Hashable] = set()
         """The places of sums that stall (see `Addition.place`)."""
         self._losses: dict[Hashable, _Losses] = {}
@@ -270,52 +269,25 @@ class StalledSum(SuspectedCause):
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Return whether the operation adds 16-bit floats to a running sum."""
-        return operation in running_additions(operation)
+        """Return whether the operation adds 16-bit floats to a running sum, or rounds the sum."""
+        return addition_of(operation) is not None
 
     def suspects(self, computed: Computed) -> bool:
-        """Return whether the sum of some element did not change, often enough."""
-        lost = self._lost(computed)
-        if lost is None or not lost.any():
-            return False
-        place = _place(computed.operation)
-        programs, counts = self._counts.get(place, (None, 0))
-        if programs is not computed.programs:
-            counts = 0
-        counts = counts + lost.astype(numpy.int64)
-        self._counts[place] = computed.programs, counts
-        return bool((counts >= _LEAST).any())
-
-    def _lost(self, computed: Computed) -> Array | None:
-        """Return the elements whose sum does not change although something is added; None if all
-        sums change.
+        """Return whether the sum of some element may stall. Additions that change every element are
+        not looked at, which is fast, so that the reference run decides.
         """
-        op = computed.operation
-        addition = running_additions(op)[op]
-        rank = len(shape(op.results[0].type))
-        before, after = (
-            with_program_axis(value, rank)
-            for value in (computed.operands[addition.position], computed.results[0])
-        )
-        kind = dtype(addition.rounding.results[0].type)
-        before, rounded = convert(before, kind), convert(after, kind)
-        same = before.view(numpy.uint16) == rounded.view(numpy.uint16)
-        if not same.any():
-            return None
-        if addition.rounding is not op:
-            differs: Array = same & (after != widen(before))
-            return differs
-        adds: Any = True
-        for place, operand in enumerate(computed.operands):
-            if place != addition.position:
-                adds = adds & (with_program_axis(operand, rank) != 0)
-        lost: Array = same & adds
-        return lost
+        addition = running_additions(computed.operation).get(computed.operation)
+        if addition is not None and addition.rounding is addition.operation:
+            values = computed.operands[addition.position], computed.results[0]
+            before, after = (numpy.asarray(value).view(numpy.uint16) for value in values)
+            if not (before == after).any():
+                return False
+        self.departs(Step(computed, self.unsigned))
+        is_suspect = bool(self._stalled)
+        self._stalled.clear()
+        return is_suspect
 
-    def may_depart(self, op: Operation) -> bool:
-        return addition_of(op) is not None
-
-    def departs(self, step: Step, exact: Array) -> Array:
+    def departs(self, step: Step, exact: Array | None = None) -> Array:
         op, result = step.operation, step.result
         addition = running_additions(op).get(op)
         if addition is None:

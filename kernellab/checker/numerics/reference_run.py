@@ -277,6 +277,11 @@ class Cause:
     adds_up: ClassVar[bool] = False
     collector: FindingCollector
 
+    @property
+    def followed_as(self) -> type[Followed]:
+        """What follows it through the reference run."""
+        return Followed
+
     @abstractmethod
     def may_depart(self, op: Operation) -> bool:
         """Return whether an operation may have an inexact result."""
@@ -286,9 +291,10 @@ class Cause:
         del step
         return exact
 
-    @abstractmethod
     def departs(self, step: Step, exact: Array) -> Array:
         """Return the lanes of the result that are not what they should be, which is `exact`."""
+        different: Array = exact != step.result
+        return different
 
     def is_off(self, value: SSAValue, stored: Array, exact: Array, on: Array) -> Array:
         """Return which stored numbers are off by more than the tolerance; other detectors report
@@ -326,7 +332,11 @@ class Followed(Shadows):
         departures: of the operations that did not give what they compute, in the order in which
             they first did.
         harms: what went wrong, by the operation that stores, accesses or decides.
+        stored: the shadows of what is stored.
+        step: the operation that is followed.
     """
+
+    step: Step
 
     def __init__(self, cause: Cause, departing: Iterable[Operation]) -> None:
         super().__init__()
@@ -337,7 +347,7 @@ class Followed(Shadows):
         self._read: dict[Operation, Shadow] = {}
         """Of each operation that reads memory, the shadow of what it read last."""
         self._carries = carries_indices if cause.of_indices else carries
-        self._memory = StoredShadows(FLOAT64)
+        self.stored = StoredShadows(FLOAT64)
         self._inexact_stores: set[Operation] = set()
         self._inexact_loads: set[Operation] = set()
         self._reported: set[Hashable] = set()
@@ -351,11 +361,11 @@ class Followed(Shadows):
         """Follow the exact values through an operation."""
         if self.cause.undefined and isinstance(step.operation, _DECIDE):
             self._look_at_decision(step.computed)
-        self._step = step
+        self.step = step
         self.follow(step.computed)
 
     def computed(self, computed: Computed, operands: Sequence[Shadow]) -> Sequence[Shadow]:
-        op, step = computed.operation, self._step
+        op, step = computed.operation, self.step
         unchanged: list[Shadow] = [None] * len(op.results)
         if has(op, GlobalAccess):
             return [self._read.pop(op, None)] * len(op.results)
@@ -427,20 +437,20 @@ class Followed(Shadows):
             return
         shadow = self[value]
         if isinstance(request, Store):
-            written = self._memory.write(access, shadow)
+            written = self.stored.write(access, shadow)
             if written is not None and written.numbers.any():
                 self._inexact_stores.add(access.operation)
         if shadow is None:
             return
         if isinstance(request, Atomic) and request.operation == "fadd" and self.cause.adds_up:
-            self._memory.add(access, shadow)
+            self.stored.add(access, shadow)
             self._inexact_stores.add(access.operation)
         if not self.cause.of_indices:
             self._look_at_stored(access, value, shadow, unsigned)
 
     def read(self, access: Access) -> bool:
         """Record how far loaded values are from exact ones; return whether they are inexact."""
-        read = self._memory.read(access) if self._inexact_stores else None
+        read = self.stored.read(access) if self._inexact_stores else None
         self._read[access.operation] = read
         if read is not None:
             self._inexact_loads.add(access.operation)
@@ -449,7 +459,7 @@ class Followed(Shadows):
     def of_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return what a tensor holds without the cause, float64."""
         actual = tensor.double().numpy()
-        return torch.from_numpy(numpy.array(with_distance(actual, self._memory.of_tensor(tensor))))
+        return torch.from_numpy(numpy.array(with_distance(actual, self.stored.of_tensor(tensor))))
 
     def _look_at_stored(
         self, access: Access, value: SSAValue, shadow: Array, unsigned: Values
@@ -574,7 +584,7 @@ class ReferenceRun(Detector):
         for cause in others:
             if isinstance(cause, Cause):
                 departing = [op for op in self._operations if cause.may_depart(op)]
-                one = Followed(cause, departing)
+                one = cause.followed_as(cause, departing)
                 self.followed.append(one)
                 self._follow(one, [result for op in departing for result in op.results])
 
@@ -650,6 +660,13 @@ class SuspectedCause(Cause, TwoPhaseDetector):
     def may_depart(self, op: Operation) -> bool:
         """Return whether an operation may have an inexact result: as a rule, those it observes."""
         return type(self).observes(op)
+
+    def suspects(self, computed: Computed) -> bool:
+        """Return whether the operation departs from what it computes of its operands."""
+        step = Step(computed, self.unsigned)
+        with numpy.errstate(all="ignore"):
+            lanes = self.departs(step, self.exact(step, step.plain[0]))
+        return bool((lanes & computed.taking_part(step.result.ndim - 1)).any())
 
     def accept(self, closer: Detector) -> None:
         """See `TwoPhaseDetector.accept`. Its findings are in its own collector already."""
