@@ -6,14 +6,12 @@ depend on it is known all the same, false and anything else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy
 from xdsl.ir import Operation, SSAValue
 
 from kernellab.checker.shadow_values import Array
-from kernellab.interpreter.numerics import accumulate
 from kernellab.interpreter.unrounded import Function, unrounded
 from kernellab.ir import mlir, tt
 from kernellab.ir.operations import KeepsElements, has
@@ -69,7 +67,6 @@ _CONVERSIONS = (
 )
 
 _FUNCTIONS: dict[type[Operation], Function] = {
-    mlir.FmaOp: lambda a, b, c: a * b + c,
     mlir.AddIOp: numpy.add,
     mlir.SubIOp: numpy.subtract,
     mlir.MulIOp: _product,
@@ -109,21 +106,6 @@ _COMPARISONS: dict[str, Function] = {
     "le": numpy.less_equal,
     "gt": numpy.greater,
     "ge": numpy.greater_equal,
-}
-
-_ACCUMULATED: dict[type[Operation], numpy.ufunc] = {
-    mlir.AddFOp: numpy.add,
-    mlir.AddIOp: numpy.add,
-    mlir.MulFOp: numpy.multiply,
-    mlir.MulIOp: numpy.multiply,
-    mlir.MaximumFOp: numpy.maximum,
-    mlir.MinimumFOp: numpy.minimum,
-    mlir.MaxNumFOp: numpy.fmax,
-    mlir.MinNumFOp: numpy.fmin,
-    mlir.MaxSIOp: numpy.maximum,
-    mlir.MinSIOp: numpy.minimum,
-    mlir.MaxUIOp: numpy.maximum,
-    mlir.MinUIOp: numpy.minimum,
 }
 
 
@@ -201,15 +183,11 @@ def function_of(op: Operation) -> Function | None:
             return _comparison(mlir.FLOAT_PREDICATES[op.predicate.value.data])
         case mlir.SelectOp():
             return lambda condition, *chosen: _selected(op, condition, *chosen)
-        case tt.DotOp():
-            return lambda a, b, c: numpy.matmul(_whole(a, op.a), _whole(b, op.b)) + c
-        case tt.ReduceOp() | tt.ScanOp():
-            return _accumulation(op)
     if type(op) in _LOGIC:
         return _LOGIC[type(op)] if dtype(op.results[0].type).kind == "b" else None
     if type(op) in _FUNCTIONS:
         return _FUNCTIONS[type(op)]
-    return unrounded(op) if op.results and _kind(op.results[0]) != "b" else None
+    return unrounded(op, function_of) if op.results and _kind(op.results[0]) != "b" else None
 
 
 def _kind(value: SSAValue) -> str:
@@ -245,56 +223,3 @@ def _selected(op: mlir.SelectOp, condition: Array, chosen: Array, otherwise: Arr
         condition = condition.reshape((-1,) + (1,) * rank)
     known = numpy.where(condition == 1, chosen, otherwise)
     return numpy.where(numpy.isnan(condition) & (chosen != otherwise), numpy.nan, known)
-
-
-def _whole(array: Array, operand: object) -> Array:
-    extents = shape(operand.type)  # type: ignore[attr-defined]
-    return numpy.broadcast_to(array, (len(array), *extents))
-
-
-def _accumulation(op: tt.ReduceOp | tt.ScanOp) -> Function | None:
-    """Of one tile by a single operation, and the largest or smallest of one with its place."""
-    extents, axis = shape(op.operands[0].type), op.axis.value.data
-    if len(op.operands) == 2 and isinstance(op, tt.ReduceOp):
-        choose = _choice(op)
-        return None if choose is None else lambda *both: _chosen(op, choose, *both)
-    combiner, *rest = op.combine.block.ops
-    ufunc = _ACCUMULATED.get(type(combiner))
-    if ufunc is None or len(rest) != 1 or len(op.operands) != 1:
-        return None
-
-    def accumulated(array: Array) -> Array:
-        whole = numpy.broadcast_to(array, (len(array), *extents))
-        if isinstance(op, tt.ReduceOp):
-            reduced: Array = ufunc.reduce(whole, axis=axis + 1)
-            return reduced
-        backwards = bool(op.reverse.value.data)
-        running: Array = accumulate(ufunc, whole, axis - len(extents), backwards)
-        return running
-
-    return accumulated
-
-
-def _choice(op: tt.ReduceOp) -> Callable[..., Array] | None:
-    """How a reduction of values and places chooses among values."""
-    value, other = op.combine.block.args[0], op.combine.block.args[2]
-    for inner in op.combine.block.ops:
-        if isinstance(inner, mlir.CmpFOp | mlir.CmpIOp):
-            names = (
-                mlir.FLOAT_PREDICATES if isinstance(inner, mlir.CmpFOp) else mlir.INTEGER_PREDICATES
-            )
-            relation = names[inner.predicate.value.data][-2]
-            if tuple(inner.operands) == (value, other) and relation in "lg":
-                return numpy.argmax if relation == "g" else numpy.argmin
-    return None
-
-
-def _chosen(
-    op: tt.ReduceOp, choose: Callable[..., Array], values: Array, places: Array
-) -> Sequence[Array]:
-    axis = op.axis.value.data + 1
-    extents = shape(op.operands[0].type)
-    programs = max(len(values), len(places))
-    both = [numpy.broadcast_to(tile, (programs, *extents)) for tile in (values, places)]
-    at = numpy.expand_dims(choose(both[0], axis=axis), axis)
-    return [numpy.take_along_axis(tile, at, axis).squeeze(axis) for tile in both]
