@@ -17,7 +17,13 @@ from xdsl.ir import Operation
 from kernellab import triton_api
 from kernellab.checker.arguments import is_uninitialized, restrided
 from kernellab.checker.checked_run import CheckedRun
-from kernellab.checker.detector import Detector, Failures, implementing
+from kernellab.checker.detector import (
+    Detector,
+    Failures,
+    TwoPhaseDetector,
+    implementing,
+    look_closer,
+)
 from kernellab.checker.detectors import DETECTORS, WITHOUT_PROGRAMS
 from kernellab.checker.fixes import Trial
 from kernellab.checker.records import Finding, Findings
@@ -173,6 +179,10 @@ def _examined(launch: BoundLaunch, options: _Options) -> _Examined:
         kinds = WITHOUT_PROGRAMS if 0 in sizes else DETECTORS
         detectors, stopped = session.run_detectors(kinds, failures)
         work.total = len(detectors) + 1
+        noticed = [one for one in detectors if isinstance(one, TwoPhaseDetector) and one.is_suspect]
+        if noticed and stopped is None:
+            with failures.kept(type(noticed[0])):
+                look_closer(session, noticed, failures)
         asking = implementing("investigate", detectors) if stopped is None else []
         work.advance(len(detectors) - len(asking))
         for detector in asking:

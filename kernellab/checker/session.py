@@ -162,13 +162,17 @@ class CheckSession:
     guards: tuple[type[Detector], ...] = ()
 
     def run_detectors(
-        self, kinds: Sequence[type[Detector]], failures: Failures = RAISED
+        self,
+        kinds: Sequence[type[Detector]],
+        failures: Failures = RAISED,
+        earlier: Sequence[Any] = (),
     ) -> tuple[list[Detector], Finding | None]:
         """Run the launch with detectors, which observe accesses and values.
 
         Args:
             kinds: the classes of the detectors.
             failures: records detectors that fail.
+            earlier: what the detectors meet beside each other: detectors of an earlier run.
 
         Returns:
             The detectors without those that failed; and the finding that stopped the run, if it
@@ -184,7 +188,7 @@ class CheckSession:
                     detectors.append(kind(run))
         for detector in implementing("meet", detectors):
             with failures.kept(type(detector)):
-                detector.meet(detectors)
+                detector.meet([*earlier, *detectors])
         stopped = None
         try:
             self._execute(run, detectors, failures=failures)

@@ -10,19 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.updates import bits_of
 from kernellab.checker.kernel_source import NotReadable, Source
-from kernellab.checker.numerics.exact_functions import function_for
+from kernellab.checker.numerics.exact_functions import carries, function_of
 from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.common.text import number_text, number_texts
 from kernellab.compiler.modules import users_line
 from kernellab.errors import SourcePosition
 from kernellab.interpreter.memory.global_memory import Store
 from kernellab.interpreter.numerics import FLOAT64, widen
+from kernellab.interpreter.unrounded import function_of_elements
 from kernellab.ir import mlir, tt
 from kernellab.ir.locations import locate
 from kernellab.ir.types import shape
@@ -54,10 +55,7 @@ class NotAssociative(Detector):
         inner = list(operation.combine.block.ops)
         if not any(_is_users(op) for op in inner):
             return False
-        is_known = all(
-            function_for(op) is not None or isinstance(op, mlir.ConstantOp) or _returns(op)
-            for op in inner
-        )
+        is_known = all(carries(op) or isinstance(op, mlir.ConstantOp) for op in inner[:-1])
         extent = shape(operation.operands[0].type)[operation.axis.value.data]
         return is_known and extent > 2
 
@@ -68,14 +66,10 @@ class NotAssociative(Detector):
             return
         first, second, third = _triples(computed, op)
         with numpy.errstate(all="ignore"):
-            combine = _Combine(op.combine.block)
-            pair = combine(first, second)
-            rest = None if pair is None else combine(second, third)
-            if pair is None or rest is None:
-                return
-            left, right = combine(pair, third), combine(first, rest)
-        assert left is not None
-        assert right is not None
+            combine = function_of_elements(op.combine.block, function_of)
+            assert combine is not None, "it observes what is known"
+            left = combine(*combine(*first, *second), *third)
+            right = combine(*first, *combine(*second, *third))
         numbers = (first, second, third, left, right)
         for position, (mine, other) in enumerate(zip(left, right)):
             wrong = _differ(mine, other, [group[position] for group in numbers])
@@ -134,36 +128,6 @@ def _triples(computed: Computed, op: tt.ReduceOp | tt.ScanOp) -> Sequence[Sequen
             group.append(numpy.ravel(tile[..., start:end])[:_TRIPLES].astype(FLOAT64))
     sizes = {len(array) for group in groups for array in group}
     return [[array[: min(sizes)] for array in group] for group in groups]
-
-
-class _Combine:
-    """The function of a scan or a reduction, in float64, element by element."""
-
-    def __init__(self, block: Block) -> None:
-        self._block = block
-
-    def __call__(self, left: Sequence[Array], right: Sequence[Array]) -> list[Array] | None:
-        values: dict[SSAValue, Array] = dict(zip(self._block.args, (*left, *right)))
-        for op in self._block.ops:
-            operands = [_operand(operand, values, len(left[0])) for operand in op.operands]
-            known = [operand for operand in operands if operand is not None]
-            if len(known) < len(operands):
-                return None
-            if _returns(op):
-                return known
-            function = function_for(op)
-            if function is not None:
-                values[op.results[0]] = numpy.asarray(function(*known), FLOAT64)
-        return None
-
-
-def _operand(operand: SSAValue, values: Mapping[SSAValue, Array], count: int) -> Array | None:
-    """Return a value of a combine function; None if it is not known."""
-    if operand in values:
-        return values[operand]
-    owner = operand.owner
-    number = getattr(owner.value, "value", None) if isinstance(owner, mlir.ConstantOp) else None
-    return None if number is None else numpy.full(count, float(number.data))
 
 
 def _differ(mine: Array, other: Array, involved: Sequence[Array]) -> Array:
