@@ -19,12 +19,15 @@ from benchmarks.diagnosed.corpus import PAIRS
 from benchmarks.diagnosed.pairs import DTYPES, Tensor, Variant
 from kernellab.errors import ArgumentError, Diagnostic, OptionError
 from kernellab.graphs.report import GraphReport
+from kernellab.ir.syntax import read_module
 from kernellab.profiling.diagnosis import diagnose
 from kernellab.profiling.diagnosis.records import Diagnoses, Diagnosis
 from kernellab.profiling.diagnosis.rules import all_rules
+from kernellab.profiling.diagnosis.traffic import Scalars
 from kernellab.profiling.estimates import estimate as estimating
 from kernellab.viz.diagnostics import diagnoses_card, diagnosis_card
 from tests.corpus.elementwise import vector_add
+from tests.corpus.launches import LAUNCHES
 from tests.corpus.loader import compile_entry, entry
 
 ROOT = Path(__file__).parents[2]
@@ -329,6 +332,18 @@ def test_a_loop_whose_length_is_loaded_is_counted_where_the_values_are_at_hand(
     assert refused.value == messages
 
 
+@pytest.mark.parametrize("name", ["collatz", "layer_norm_backward"])
+def test_a_loop_whose_length_is_loaded_is_counted_for_amd_too(name: str) -> None:
+    """Their loads are buffer operations, of whose lanes nothing is known."""
+    kernel, launch = entry(name), LAUNCHES[name]
+    found = kernellab.diagnose(
+        kernel.kernel, *launch.make(), grid=launch.grid, target="gfx942", counts=False,
+        **kernel.constants, **kernel.options,
+    )  # fmt: skip
+    assert isinstance(found, Diagnosis)
+    assert not any("are assumed" in note for note in found.notes)
+
+
 @triton.jit
 def each_twice(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -385,3 +400,23 @@ def test_stages_are_those_of_the_loop_where_it_has_its_own() -> None:
     )
     assert isinstance(found, Diagnosis)
     assert "too-few-stages" not in {each.kind for each in found}
+
+
+QUOTIENT = """"builtin.module"() ({
+  "tt.func"() <{function_type = () -> (), sym_name = "f", sym_visibility = "public"}> ({
+    %large = "arith.constant"() <{value = -9007199254740995 : i64}> : () -> i64
+    %two = "arith.constant"() <{value = 2 : i64}> : () -> i64
+    %half = "arith.divsi"(%large, %two) : (i64, i64) -> i64
+    %rest = "arith.remsi"(%large, %two) : (i64, i64) -> i64
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}) : () -> ()"""
+
+
+def test_integers_beyond_the_exact_floats_are_divided_exactly() -> None:
+    values = {
+        value.name_hint: value for op in read_module(QUOTIENT).walk() for value in op.results
+    }
+    scalars = Scalars({})
+    assert scalars.number(values["half"]) == -((2**53 + 3) // 2)
+    assert scalars.number(values["rest"]) == -1
