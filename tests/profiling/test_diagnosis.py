@@ -402,6 +402,37 @@ def test_stages_are_those_of_the_loop_where_it_has_its_own() -> None:
     assert "too-few-stages" not in {each.kind for each in found}
 
 
+@triton.jit
+def copies(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    for at in range(0, n, BLOCK):
+        x = tl.load(x_ptr + at + tl.arange(0, BLOCK))
+        tl.store(y_ptr + at + tl.arange(0, BLOCK), 2 * x)
+
+
+@pytest.mark.parametrize("stages", [1, 4])
+def test_stages_are_advised_where_they_change_the_loop(stages: int) -> None:
+    """A loop without a product is pipelined only on request, whatever the launch's option."""
+    types = ("*fp32:16", "*fp32:16", "i32:16")
+    found = kernellab.diagnose(
+        copies, *types, BLOCK=256, num_stages=stages, grid=(132,), target="sm_90"
+    )
+    assert isinstance(found, Diagnosis)
+    (waits,) = (each for each in found if each.kind == "loop-not-pipelined")
+    assert "no tl.dot" in waits.what
+    assert waits.advice.startswith("Write for i in tl.range(..., num_stages=3).")
+
+
+def test_stages_of_a_file_are_not_tried(tmp_path: Path) -> None:
+    types = ("*fp32:16", "*fp32:16", "i32:16")
+    compilation = kernellab.compile(
+        copies_in_stages, *types, BLOCK=256, STAGES=2, target="sm_90", record="stages"
+    )
+    loaded = kernellab.load(compilation.save(tmp_path / "copies"))
+    found = kernellab.diagnose(loaded, grid=(132,))
+    assert isinstance(found, Diagnosis)
+    assert "too-few-stages" not in {each.kind for each in found}
+
+
 QUOTIENT = """"builtin.module"() ({
   "tt.func"() <{function_type = () -> (), sym_name = "f", sym_visibility = "public"}> ({
     %large = "arith.constant"() <{value = -9007199254740995 : i64}> : () -> i64
@@ -414,9 +445,7 @@ QUOTIENT = """"builtin.module"() ({
 
 
 def test_integers_beyond_the_exact_floats_are_divided_exactly() -> None:
-    values = {
-        value.name_hint: value for op in read_module(QUOTIENT).walk() for value in op.results
-    }
+    values = {value.name_hint: value for op in read_module(QUOTIENT).walk() for value in op.results}
     scalars = Scalars({})
     assert scalars.number(values["half"]) == -((2**53 + 3) // 2)
     assert scalars.number(values["rest"]) == -1

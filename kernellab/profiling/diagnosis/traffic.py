@@ -80,7 +80,6 @@ Steps = tuple[int | None, ...]
 before it runs."""
 
 
-
 def _toward_zero(a: int, b: int) -> int:
     """The quotient of two integers of any size, exactly, rounded as the hardware rounds."""
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
