@@ -429,10 +429,13 @@ def _became_a_constant(refused: Refusal, match: re.Match[str]) -> Fix | None:
     name = match[1]
     if not refused.is_parameter(name) or refused.is_constant(name):
         return None
+    advice = f"@triton.jit(do_not_specialize=[{name!r}]) keeps it a number."
+    unchanged = str(refused.function.src)
     return Fix(
         f"{name} is 1 in this launch, so that Triton made it a constant, and the loop assigns a "
-        f"number to it. @triton.jit(do_not_specialize=[{name!r}]) keeps it a number.",
+        "number to it.",
         "",
+        attempts=(Attempted(advice, unchanged, unspecialized=name),),
     )
 
 
