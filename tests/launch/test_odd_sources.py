@@ -121,7 +121,7 @@ def test_a_kernel_from_exec_runs_once_linecache_has_its_lines() -> None:
     """As the advice says."""
     lines, text, names = SOURCE.splitlines(True), SOURCE, {}
     linecache.cache["generated"] = (len(text), None, lines, "generated")
-    exec(compile(text, "generated", "exec"), names)
+    exec(compile(text, "generated", "exec"), names)  # noqa: S102
     z = torch.zeros(4)
     kernellab.run(names["double"], (1,), torch.ones(4), z, 4, BLOCK=4)
     assert z.tolist() == [2] * 4
@@ -130,7 +130,7 @@ def test_a_kernel_from_exec_runs_once_linecache_has_its_lines() -> None:
 
 def test_a_tile_kernel_from_exec_names_the_way_out(messages: SnapshotAssertion) -> None:
     names: dict[str, Any] = {}
-    exec(SOURCE.replace("@triton.jit", ""), names)
+    exec(SOURCE.replace("@triton.jit", ""), names)  # noqa: S102
     with pytest.raises(ArgumentError, match="linecache") as refused:
         kernellab.TileKernel(names["double"])
     assert refused.value == messages

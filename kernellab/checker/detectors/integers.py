@@ -198,17 +198,19 @@ _OF_A_HASH = (
 
 
 def _index_advice(op: Operation) -> tuple[str, tuple[Proposal, ...]]:
+    """Return what is known of the type of an index, and the casts to int64 to try."""
     if isinstance(op, mlir.TruncIOp):
-        return "Keep the index in int64: pointers take int64 offsets.", ()
-    for operand in op.operands:
-        name = name_of(operand, op)
-        if name is not None:
-            words = f"Write {name}.to(tl.int64)."
-            return _WIDER, (Proposal(words, name, f"{name}.to(tl.int64)"),)
-    return _WIDER, ()
+        name = name_of(op.operands[0], op)
+        whole = "" if name is None else f"{name}.to(tl.int32)"
+        kept = () if name is None else (Proposal(f"Write {name}.", whole, name),)
+        return "Pointers take int64 offsets, and this one was cut to int32.", kept
+    names = (name_of(operand, op) for operand in op.operands)
+    casts = tuple(
+        Proposal(f"Write {name}.to(tl.int64).", name, f"{name}.to(tl.int64)")
+        for name in dict.fromkeys(filter(None, names))
+    )
+    return "Arithmetic of int32 is int32, and pointers take int64 offsets.", casts
 
-
-_WIDER = "Compute it in int64: cast one operand to tl.int64 before the arithmetic."
 
 # Find sums, differences and products of 8-bit and 16-bit integers that wrap, and are stored or
 # used in a wider type.
