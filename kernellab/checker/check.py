@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 
 from kernellab import triton_api
 from kernellab.checker.arguments import is_uninitialized, restrided
+from kernellab.checker.autotuned import TunedLaunch
 from kernellab.checker.checked_run import CheckedRun
 from kernellab.checker.detector import Detector, Failures, implementing
 from kernellab.checker.detectors import DETECTORS, WITHOUT_PROGRAMS
@@ -92,7 +93,12 @@ def check(
     __tracebackhide__ = True
     options = _Options(outputs, target, most_turns, expect, rtol, atol)
     first = _examined(launch, options)
-    return _trial(launch, options, first).completed(first.findings)
+    trial = _trial(launch, options, first)
+    found = trial.completed(first.findings)
+    if trial.cannot_try() or not found.of_kind("autotune"):
+        return found
+    tuned = TunedLaunch(launch, trial.kernel, trial.values, trial.examine)
+    return tuned.completed(found)
 
 
 @dataclass(frozen=True)

@@ -448,7 +448,7 @@ class Trial:
 
     def completed(self, findings: Findings) -> Findings:
         """Return the findings with the changes that were tried and help."""
-        if not findings.findings or self._cannot_try():
+        if not findings.findings or self.cannot_try():
             return findings
         known: list[Finding] = []
         left = _MOST_FINDINGS
@@ -462,7 +462,8 @@ class Trial:
             known.append(self._with_fix(finding, findings) if is_tried else finding)
         return replace(findings, findings=tuple(known))
 
-    def _cannot_try(self) -> bool:
+    def cannot_try(self) -> bool:
+        """Return whether a change would take too long, or has no source to be made in."""
         return (
             self.work > MOST_WORK
             or triton_api.is_given(self.kernel)
@@ -580,8 +581,8 @@ class Trial:
                 after = self.examine(kernel)
         except Exception:  # whatever it raises, it does not help
             return False
-        remaining = [_key(each) for each in after.findings]
-        return _key(finding) not in remaining and {*remaining} <= {*map(_key, before.findings)}
+        remaining = [key_of(each) for each in after.findings]
+        return key_of(finding) not in remaining and {*remaining} <= {*map(key_of, before.findings)}
 
     def _changes(self, source: str) -> tuple[Change, ...]:
         first = triton_api.definition_of(self.kernel).line
@@ -616,7 +617,8 @@ def _failing(source: Source, condition: ast.expr, values: Mapping[str, Any]) -> 
 TRIED = "This change was tried: the finding goes away, and no new one appears."
 
 
-def _key(finding: Finding) -> tuple[str, str]:
+def key_of(finding: Finding) -> tuple[str, str]:
+    """Return what findings on one fault have in common, also if lines of the kernel change."""
     return finding.kind, finding.argument
 
 
