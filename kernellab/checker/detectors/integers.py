@@ -197,6 +197,24 @@ _OF_A_HASH = (
 )
 
 
+def _names_in(op: Operation, depth: int = 0) -> Iterator[str]:
+    """Yield the names in an expression: of the operands first, then of the parts of those that have
+    no name.
+    """
+    unnamed = []
+    for operand in op.operands:
+        if (name := name_of(operand, op)) is not None:
+            yield name
+        elif isinstance(operand.owner, Operation):
+            unnamed.append(operand.owner)
+    for part in unnamed if depth < _DEEPEST else ():
+        yield from _names_in(part, depth + 1)
+
+
+_DEEPEST = 3
+"""Operations of an expression that are looked into for names."""
+
+
 def _index_advice(op: Operation) -> tuple[str, tuple[Proposal, ...]]:
     """Return what is known of the type of an index, and the casts to int64 to try."""
     if isinstance(op, mlir.TruncIOp):
@@ -204,10 +222,9 @@ def _index_advice(op: Operation) -> tuple[str, tuple[Proposal, ...]]:
         whole = "" if name is None else f"{name}.to(tl.int32)"
         kept = () if name is None else (Proposal(f"Write {name}.", whole, name),)
         return "Pointers take int64 offsets, and this one was cut to int32.", kept
-    names = (name_of(operand, op) for operand in op.operands)
     casts = tuple(
         Proposal(f"Write {name}.to(tl.int64).", name, f"{name}.to(tl.int64)")
-        for name in dict.fromkeys(filter(None, names))
+        for name in dict.fromkeys(_names_in(op))
     )
     return "Arithmetic of int32 is int32, and pointers take int64 offsets.", casts
 

@@ -103,6 +103,9 @@ def _keeps_the_number(op: Operation) -> bool:
 # Integer arithmetic that wraps on the way to an address.
 
 
+CHECK_TRIES = "kernellab.check looks for a change that helps."
+"""Advice where a change would have to be tried to be right."""
+
 _EXACT: Mapping[type, tuple[str, Callable[[int, int], int]]] = {
     mlir.AddIOp: ("+", operator.add),
     mlir.SubIOp: ("-", operator.sub),
@@ -154,7 +157,7 @@ def _wrapped(op: Operation, lanes: Sequence[Lane | None], values: LaneValues) ->
     wrapped = (exact + half) % (2 * half) - half
     return (
         f"{left:,} {sign} {right:,} = {exact:,} does not fit in int{bits}; it wraps to "
-        f"{wrapped:,}. Compute it in int64: cast one operand to tl.int64 before the arithmetic."
+        f"{wrapped:,}. Pointers take int64 offsets. {CHECK_TRIES}"
     )
 
 
