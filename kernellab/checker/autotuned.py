@@ -16,7 +16,8 @@ from kernellab.common.text import counted, element_text, number_text
 from kernellab.errors import KernelLabError
 from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.autotuners import restoring
-from kernellab.launch.differences import Difference, differences_between
+from kernellab.launch.differences import differences_between
+from kernellab.launch.records import Difference
 from kernellab.launch.tile_kernel import run
 from kernellab.records import BoundLaunch
 from kernellab.triton_api import Autotuner, Config, JITFunction

@@ -94,11 +94,11 @@ def check(
     options = _Options(outputs, target, most_turns, expect, rtol, atol)
     first = _examined(launch, options)
     trial = _trial(launch, options, first)
-    found = trial.completed(first.findings)
-    if trial.cannot_try() or not found.of_kind("autotune"):
-        return found
+    findings = trial.completed(first.findings)
+    if trial.cannot_try() or not findings.of_kind("autotune"):
+        return findings
     tuned = TunedLaunch(launch, trial.kernel, trial.values, trial.examine)
-    return tuned.completed(found)
+    return tuned.completed(findings)
 
 
 @dataclass(frozen=True)

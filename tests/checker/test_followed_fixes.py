@@ -24,12 +24,12 @@ def changed(kernel: Any, finding: Finding) -> Any:
     lines = str(kernel.src).splitlines()
     first = triton_api.definition_of(kernel).line
     for change in sorted(finding.changes, key=lambda change: -change.line):
-        place, old = change.line - first, change.old.splitlines() or [""]
-        assert [line.strip() for line in lines[place : place + len(old)]] == [
-            line.strip() for line in old
-        ]
-        indent = " " * (len(lines[place]) - len(lines[place].lstrip()))
-        new = [change.new] if len(old) > 1 or "\n" in change.new else [indent + change.new]
+        place = change.line - first
+        old, new = change.old.splitlines(), change.new.splitlines()
+        replaced = lines[place : place + len(old)]
+        assert [line.strip() for line in replaced] == [line.strip() for line in old]
+        if len(old) == len(new) == 1 and replaced != old:  # without its indentation
+            new = [line.replace(line.strip(), new[0]) for line in replaced]
         lines[place : place + len(old)] = new
     return triton_api.with_source(kernel, "\n".join(lines))
 

@@ -370,7 +370,7 @@ def takes_window(g_ptr, y_ptr, start, B: tl.constexpr):
     ],
 )
 def test_a_wrong_value_says_where_it_came_from(
-    kernel: Any, shape: Any, want: Any, numbers: dict[str, int], came_from: str, expected: str
+    kernel: Any, shape: Any, want: Any, numbers: dict[str, Any], came_from: str, expected: str
 ) -> None:
     g = torch.arange(1.0, 1 + torch.Size(shape).numel()).reshape(shape)
     y = want(g).contiguous()

@@ -119,7 +119,8 @@ def test_a_kernel_from_exec_ends_a_script_with_the_way_out(messages: SnapshotAss
 
 def test_a_kernel_from_exec_runs_once_linecache_has_its_lines() -> None:
     """As the advice says."""
-    lines, text, names = SOURCE.splitlines(True), SOURCE, {}
+    names: dict[str, Any] = {}
+    lines, text = SOURCE.splitlines(True), SOURCE
     linecache.cache["generated"] = (len(text), None, lines, "generated")
     exec(compile(text, "generated", "exec"), names)  # noqa: S102
     z = torch.zeros(4)

@@ -427,6 +427,7 @@ def test_stages_of_a_file_are_not_tried(tmp_path: Path) -> None:
     compilation = kernellab.compile(
         copies_in_stages, *types, BLOCK=256, STAGES=2, target="sm_90", record="stages"
     )
+    assert isinstance(compilation, kernellab.Compilation)
     loaded = kernellab.load(compilation.save(tmp_path / "copies"))
     found = kernellab.diagnose(loaded, grid=(132,))
     assert isinstance(found, Diagnosis)

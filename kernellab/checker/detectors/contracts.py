@@ -365,8 +365,8 @@ def _wrong_numbers(run: CheckedRun) -> Iterator[tuple[SourcePosition, int, str, 
 
 
 def _size_at(run: CheckedRun, place: SourcePosition) -> int | None:
-    """Return the size along the last dimension of the tile that a line sorts; None if it cannot be
-    told: `tl.topk` begins with a reshape of the tile.
+    """Return the size along the last dimension of the tile that a line sorts; None if it is not
+    known: `tl.topk` begins with a reshape of the tile.
     """
     for op in run.code.module.walk():
         if isinstance(op, tt.ReshapeOp) and len(frames := locate(op.location).frames) > 1:

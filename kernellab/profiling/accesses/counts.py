@@ -543,14 +543,14 @@ def accesses_in(code: ProgramCode, target: Target) -> Found:
     once is not known.
     """
     by_lanes = WarpAccesses(code.module, layouts_of, target)
-    found: dict[Operation, WarpAccess | Messages] = {}
+    accesses_by_op: dict[Operation, WarpAccess | Messages] = {}
     for op in entry_of(code.module).walk():
         by_pointer = trait_of(op, PointerAccess)
         if by_pointer is not None and not by_pointer.has_offsets:
-            found[op] = by_lanes[op]
+            accesses_by_op[op] = by_lanes[op]
         elif has(op, DescriptorAccess) or isinstance(op, ttng.TensormapCreateOp):
-            found[op] = messages_of(op)
-    return found
+            accesses_by_op[op] = messages_of(op)
+    return accesses_by_op
 
 
 def _shared_costs_of(code: ProgramCode, lower: Callable[[], LoweredText]) -> tuple[SharedCost, ...]:

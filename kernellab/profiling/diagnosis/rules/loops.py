@@ -82,8 +82,8 @@ def _why_not(
         )
     stages = evidence.stages_of(loop)
     if stages < 2 and (products or evidence.own_stages(loop) is not None):
-        if (asked := with_stages(evidence, loop, 3)) is not None:
-            return f"num_stages={stages} asks for it", asked.advice
+        if (staged := with_stages(evidence, loop, 3)) is not None:
+            return f"num_stages={stages} asks for it", staged.advice
     if evidence.compilation.target.arch == "75":
         return ("sm_75 has no asynchronous copies", "Load the next iteration's tiles by hand.")
     if any(isinstance(op, flow.LOOPS) for op in loop.op.walk() if op is not loop.op):
