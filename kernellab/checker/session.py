@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -156,10 +156,12 @@ class CheckSession:
         launch: the launch with the caller's arguments, which no run changes.
         guards: the detectors that observe every further run, which might not end without them; see
             `Detector.guards`.
+        work: of each run so far; see `EventDispatcher`.
     """
 
     launch: CheckedRun
     guards: tuple[type[Detector], ...] = ()
+    work: list[int] = field(default_factory=list)
 
     def run_detectors(
         self,
@@ -291,6 +293,7 @@ class CheckSession:
         except Deadlock as deadlock:
             raise Stopped(_deadlock_finding(deadlock)) from deadlock
         finally:
+            self.work.append(dispatcher.work)
             dispatcher.put_back()
 
 

@@ -40,6 +40,7 @@ from kernellab.errors.exceptions import (
     suggestion,
 )
 from kernellab.errors.sources import (
+    WITHOUT_SOURCE,
     CompiledLines,
     SourcePosition,
     compiled_at,
@@ -56,6 +57,7 @@ from kernellab.errors.sources import (
 )
 
 __all__ = [
+    "WITHOUT_SOURCE",
     "ArchiveError",
     "ArgumentError",
     "Change",

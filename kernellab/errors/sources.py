@@ -18,6 +18,15 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import NoReturn
 
+WITHOUT_SOURCE = (
+    "Triton reads a kernel's source from its file, and text that exec runs, or that is typed at "
+    "Python's own prompt, has none. Define the kernel in a file or in a notebook. For generated "
+    "text, write it to a file and import that, or let linecache know the lines first: "
+    "linecache.cache[name] = (len(text), None, text.splitlines(True), name), then "
+    'exec(compile(text, name, "exec")).'
+)
+"""The advice on Triton's error that kernels should be defined in a Python file."""
+
 _MOST_SOURCE = 8 * 1024 * 1024
 """Bytes of a file whose lines are shown."""
 

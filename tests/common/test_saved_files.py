@@ -27,6 +27,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
+from kernellab.common.saved_files import json_in
 from kernellab.errors import (
     ArchiveError,
     ArgumentError,
@@ -166,6 +167,14 @@ def test_a_gzip_file_of_many_small_values_is_not_unpacked(
     text = '{"format": [' + "[]," * 10_000_000 + "0]}"
     (tmp_path / "bomb").write_bytes(gzip.compress(text.encode(), 1))
     assert refusal(tmp_path / "bomb") == messages
+
+
+def test_commas_and_brackets_of_a_text_are_not_values() -> None:
+    text = "[{, " * 1_000_000
+    assert json_in(json.dumps({"llir": text, "quoted": '"' + text})) == {
+        "llir": text,
+        "quoted": '"' + text,
+    }
 
 
 def test_gzip_files_in_a_row_are_one(tmp_path: Path) -> None:

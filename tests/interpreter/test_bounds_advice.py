@@ -16,6 +16,8 @@ from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import OutOfBounds
+from kernellab.interpreter.codegen.indices import own_variable
+from kernellab.ir.syntax import read_module
 
 
 @triton.jit
@@ -307,3 +309,17 @@ def test_an_index_that_no_axis_explains_gets_no_wrong_advice() -> None:
     with pytest.raises(OutOfBounds) as caught:
         kernellab.run(scrambled, (1,), zeros(4, 8), 32, BLOCK=32)
     assert "(lanes ^ 5) * 3 is " in caught.value.advice
+
+
+WITHOUT_A_LOCATION = """"builtin.module"() ({
+  "tt.func"() <{function_type = () -> (), sym_name = "f", sym_visibility = "public"}> ({
+    %index = "arith.constant"() <{value = 1 : i32}> : () -> i32 loc(unknown)
+    %next = "arith.addi"(%index, %index) : (i32, i32) -> i32 loc("i"("k.py":3:4))
+    "tt.return"() : () -> () loc(unknown)
+  }) : () -> () loc(unknown)
+}) : () -> () loc(unknown)"""
+
+
+def test_a_value_without_a_location_has_no_variable() -> None:
+    values = [v for op in read_module(WITHOUT_A_LOCATION).walk() for v in op.results]
+    assert [own_variable(value) for value in values] == [None, "i"]

@@ -288,13 +288,14 @@ class SizeOfTopk(Detector):
         return "topk" in str(run.kernel.src)
 
     def end(self) -> None:
-        for position, number, text in _wrong_numbers(self.run):
+        for position, number, text, size in _wrong_numbers(self.run):
+            elements = "the number of elements" if size is None else f"{size}, the size of the tile"
             facts = {
                 "kind": self.kinds[0],
                 "position": position,
                 "message": (
-                    f"{text} is {number}, and tl.topk needs a power of two, from 1 to the number "
-                    "of elements; Triton does not check it"
+                    f"{text} is {number}, and tl.topk needs a power of two, from 2 to {elements}; "
+                    "Triton does not check it"
                 ),
                 "advice": (
                     "Take a power of two, and use the first elements of the result, which are "
@@ -304,8 +305,10 @@ class SizeOfTopk(Detector):
             self.collector.add((position.line, text), facts)
 
 
-def _wrong_numbers(run: CheckedRun) -> Iterator[tuple[SourcePosition, int, str]]:
-    """Yield where the kernel calls `tl.topk` with a number that is not a power of two."""
+def _wrong_numbers(run: CheckedRun) -> Iterator[tuple[SourcePosition, int, str, int | None]]:
+    """Yield where the kernel calls `tl.topk` with a number that is not a power of two, or larger
+    than the tile: the place, the number, its text, and the tile's size along the last dimension.
+    """
     source = Source(str(run.kernel.src), run.call.values)
     first = definition_of(run.kernel)
     try:
@@ -316,9 +319,24 @@ def _wrong_numbers(run: CheckedRun) -> Iterator[tuple[SourcePosition, int, str]]
         given = next((key.value for key in call.keywords if key.arg == "k"), None)
         given = call.args[1] if given is None and len(call.args) > 1 else given
         number = None if given is None else _constant(given, source, run.call.values)
-        if given is not None and number is not None and (number < 1 or number & (number - 1)):
-            place = SourcePosition(first.file, first.line + call.lineno - 1, call.col_offset + 1)
-            yield place, number, source.of(given)
+        if given is None or number is None:
+            continue
+        place = SourcePosition(first.file, first.line + call.lineno - 1, call.col_offset + 1)
+        size = _size_at(run, place)
+        too_many = size is not None and number > size
+        if number < 1 or number & (number - 1) or too_many:
+            yield place, number, source.of(given), size
+
+
+def _size_at(run: CheckedRun, place: SourcePosition) -> int | None:
+    """Return the size along the last dimension of the tile that a line sorts; None if it is not
+    known: `tl.topk` begins with a reshape of the tile.
+    """
+    for op in run.code.module.walk():
+        if isinstance(op, tt.ReshapeOp) and len(frames := locate(op.location).frames) > 1:
+            if (frames[-1].file, frames[-1].line) == (place.file, place.line):
+                return shape(op.operands[0].type)[-1]
+    return None
 
 
 def _constant(node: ast.expr, source: Source, values: Mapping[str, Any]) -> int | None:

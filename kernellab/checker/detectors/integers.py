@@ -139,18 +139,37 @@ _OF_A_HASH = (
 )
 
 
-def _index_advice(op: Operation) -> tuple[str, tuple[Proposal, ...]]:
-    if isinstance(op, mlir.TruncIOp):
-        return "Keep the index in int64: pointers take int64 offsets.", ()
+def _names_in(op: Operation, depth: int = 0) -> Iterator[str]:
+    """Yield the names in an expression: of the operands first, then of the parts of those that have
+    no name.
+    """
+    unnamed = []
     for operand in op.operands:
-        name = name_of(operand, op)
-        if name is not None:
-            words = f"Write {name}.to(tl.int64)."
-            return _WIDER, (Proposal(words, name, f"{name}.to(tl.int64)"),)
-    return _WIDER, ()
+        if (name := name_of(operand, op)) is not None:
+            yield name
+        elif isinstance(operand.owner, Operation):
+            unnamed.append(operand.owner)
+    for part in unnamed if depth < _DEEPEST else ():
+        yield from _names_in(part, depth + 1)
 
 
-_WIDER = "Compute it in int64: cast one operand to tl.int64 before the arithmetic."
+_DEEPEST = 3
+"""Operations of an expression that are looked into for names."""
+
+
+def _index_advice(op: Operation) -> tuple[str, tuple[Proposal, ...]]:
+    """Return what is known of the type of an index, and the casts to int64 to try."""
+    if isinstance(op, mlir.TruncIOp):
+        name = name_of(op.operands[0], op)
+        whole = "" if name is None else f"{name}.to(tl.int32)"
+        kept = () if name is None else (Proposal(f"Write {name}.", whole, name),)
+        return "Pointers take int64 offsets, and this one was cut to int32.", kept
+    casts = tuple(
+        Proposal(f"Write {name}.to(tl.int64).", name, f"{name}.to(tl.int64)")
+        for name in dict.fromkeys(_names_in(op))
+    )
+    return "Arithmetic of int32 is int32, and pointers take int64 offsets.", casts
+
 
 # Find sums, differences and products of 8-bit and 16-bit integers that wrap, and are stored or
 # used in a wider type.
