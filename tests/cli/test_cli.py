@@ -13,14 +13,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from kernellab.cli import doctor
-from kernellab.cli.doctor import (
-    NVIDIA_TOOLS,
-    Line,
-    compile_support,
-    healthy,
-    pairing,
-    report_text,
-)
+from kernellab.cli.doctor import NVIDIA_TOOLS, Line, compile_support, healthy, pairing, report_text
 from kernellab.cli.main import main
 from tests.support.pages import assert_loads_nothing, texts_of, views_in
 from tests.support.python_processes import python_path
@@ -176,24 +169,15 @@ def test_a_file_finds_its_neighbors(file, capsys) -> None:
     ("arguments", "words"),
     [
         (["kernel.py::scale"], ["'kernel.py'", "'kernels.py'"]),
-        (
-            ["kernels.py::scael"],
-            ["'scael'", "'scale'", "scale, product, broken"],
-        ),
+        (["kernels.py::scael"], ["'scael'", "'scale'", "scale, product, broken"]),
         (["kernels.py::nope"], ["'nope'", "scale, product, broken"]),
         (
             ["kernels.py::scale", "--sig", "*fp32, *fp32"],
             ["--constexpr BLOCK=VALUE", '--sig "..., n=TYPE, factor=TYPE"'],
         ),
         (["kernels.py"], ["3 kernels", "kernels.py::scale"]),
-        (
-            ["kernels.py::scale", "--target", "sm_91", *SCALE],
-            ["'sm_91'", "'sm_90'", "gfx942"],
-        ),
-        (
-            ["kernels.py::scale", "--sig", "*fp23, *fp32, i32, fp32"],
-            ["'*fp23'", "'*fp32'"],
-        ),
+        (["kernels.py::scale", "--target", "sm_91", *SCALE], ["'sm_91'", "'sm_90'", "gfx942"]),
+        (["kernels.py::scale", "--sig", "*fp23, *fp32, i32, fp32"], ["'*fp23'", "'*fp32'"]),
         (
             ["kernels.py::scale", "--sig", "*fp32", "--constexpr", "BLOCK=256"],
             ["'out_ptr'", "kernels.py:7"],

@@ -76,10 +76,7 @@ def test_commands_work_without_any_stream(tmp_path: Path) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "around",
-    [
-        {"PYTHONIOENCODING": "ascii"},
-        {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
-    ],
+    [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}],
 )
 def test_letters_that_an_encoding_lacks_are_escaped(around: dict[str, str], tmp_path: Path) -> None:
     done = shell(f"KERNELLAB {COMPILE} --target sm_90", tmp_path, **around)

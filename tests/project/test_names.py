@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.common.text import string_of_assembly, string_of_ir, value_name
 from kernellab.errors import CompileError, KernelFault, OutOfBounds, SourcePosition
 from tests.kernels import unicode_names
+from tests.support.messages import Raised
 from tests.support.notebook_session import StartNotebook
 from tests.support.python_processes import python_path
 from tests.support.versions import LOCATES_WHOLE_CALLS
@@ -69,10 +69,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, *commands: str) -> None:
 
 @pytest.mark.slow
 def test_every_entry_point_in_a_folder_with_an_accent(
-    load: Load,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kernels = load("é")
     scale, file = kernels.scale, str(kernels.__file__)
@@ -188,20 +185,24 @@ def test_the_compilers_errors_name_the_line_in_any_path(
     assert (position.file, position.line) == (str(kernels.__file__), line_of(kernels, text))
 
 
-def test_a_path_that_ptxas_cannot_read_is_named(load: Load, messages: SnapshotAssertion) -> None:
+def test_a_path_that_ptxas_cannot_read_is_named(load: Load, raised: Raised) -> None:
     """Its own limit: it takes the quote for the end of the name."""
     kernels = load('q"uote')
-    with pytest.raises(CompileError) as refused:
-        kernellab.compile(kernels.scale, *TYPES, ΒLOCK=64, target="sm_90", record="stages")
-    assert refused.value == messages
+    raised(
+        CompileError,
+        kernellab.compile,
+        kernels.scale,
+        *TYPES,
+        ΒLOCK=64,
+        target="sm_90",
+        record="stages",
+    )
 
 
-def test_a_path_that_is_no_text_is_named(load: Load, messages: SnapshotAssertion) -> None:
+def test_a_path_that_is_no_text_is_named(load: Load, raised: Raised) -> None:
     kernels = load(os.fsdecode(b"caf\xe9"))
-    with pytest.raises(CompileError) as caught:
-        kernellab.run(kernels.scale, *launch(), ΒLOCK=64)
-    assert caught.value == messages
-    str(caught.value).encode()  # so that a terminal can print it
+    caught = raised(CompileError, kernellab.run, kernels.scale, *launch(), ΒLOCK=64)
+    str(caught).encode()  # so that a terminal can print it
 
 
 @pytest.mark.sampled(4)
@@ -252,11 +253,17 @@ def test_a_kernels_own_name_is_refused_in_tritons_words(load: Load) -> None:
         assert error.advice in str(error)
 
 
-def test_texts_of_prints_and_asserts(load: Load, messages: SnapshotAssertion) -> None:
+def test_texts_of_prints_and_asserts(load: Load, raised: Raised) -> None:
     kernels = load("é")
-    with pytest.raises(KernelFault, match="device_assert") as refused:
-        kernellab.run(kernels.asserting, *launch(), ΒLOCK=64, debug=True)
-    assert refused.value == messages
+    raised(
+        KernelFault,
+        kernellab.run,
+        kernels.asserting,
+        *launch(),
+        match="device_assert",
+        ΒLOCK=64,
+        debug=True,
+    )
     with pytest.raises(CompileError, match="π is not an ascii string") as caught:
         kernellab.run(kernels.printing, *launch(), ΒLOCK=64)
     assert "write this one in ASCII" in caught.value.advice

@@ -28,6 +28,7 @@ from kernellab.viz.stepper_data import Cells, runs_of
 from kernellab.viz.stepper_steps import _MOST_LANES
 from tests.kernels import forms
 from tests.support.made_traces import MadeTrace, access, scattered
+from tests.support.messages import Raised
 from tests.support.source_files import ROOT
 
 TILE = [1024, 1024]
@@ -74,13 +75,11 @@ def stores(made: MadeTrace, count: int, tmp_path: Path) -> Trace:
 
 
 def test_memory_follows_so_many_writes(
-    x_and_made: MadeTrace, tmp_path: Path, messages: SnapshotAssertion
+    x_and_made: MadeTrace, tmp_path: Path, messages: SnapshotAssertion, raised: Raised
 ) -> None:
     trace = stores(x_and_made, 2000, tmp_path)
     assert trace.memory("x", 3).sum() == (1 << 20) + 3
-    with pytest.raises(NotRecorded) as refused:
-        trace.memory("x")
-    assert refused.value == messages
+    raised(NotRecorded, trace.memory, "x")
     notes = " ".join(trace.show().data.notes)
     assert notes == messages
     assert "The picture of x follows no step" in trace.show(step=1999).text()

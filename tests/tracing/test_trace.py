@@ -26,6 +26,7 @@ from kernellab.tracing.values import TilePointer
 from tests.cases.case import Case
 from tests.cases.every import CASES
 from tests.kernels import basic, stepped, traced
+from tests.support.messages import Raised
 from tests.support.source_lines import line_of
 
 # An independent run: the kernels' source as plain Python, with NumPy for `tl`
@@ -199,23 +200,12 @@ def test_programs_can_be_named_in_every_way() -> None:
     assert kernellab.trace(traced.beyond, (4,), x, y, BLOCK=16).facts.programs == ((0, 0, 0),)
 
 
-@pytest.mark.parametrize(
-    "programs",
-    [
-        4,
-        (0, 1, 0),
-        [0, -1],
-        "some",
-        [],
-        (0, 0, 0, 0),
-        1.5,
-    ],
-)
-def test_a_program_that_does_not_exist(programs: Any, messages: SnapshotAssertion) -> None:
+@pytest.mark.parametrize("programs", [4, (0, 1, 0), [0, -1], "some", [], (0, 0, 0, 0), 1.5])
+def test_a_program_that_does_not_exist(programs: Any, raised: Raised) -> None:
     x = torch.zeros(64)
-    with pytest.raises(OptionError) as refused:
-        kernellab.trace(traced.beyond, (4,), x, x.clone(), BLOCK=16, programs=programs)
-    assert refused.value == messages
+    raised(
+        OptionError, kernellab.trace, traced.beyond, (4,), x, x.clone(), BLOCK=16, programs=programs
+    )
 
 
 def test_programs_that_are_not_traced_run_before_and_after() -> None:
@@ -548,19 +538,35 @@ def test_arguments_that_share_memory_share_it_in_a_trace() -> None:
     assert x.tolist() == list(range(64))
 
 
-def test_what_launches_refuse_traces_refuse(messages: SnapshotAssertion) -> None:
+def test_what_launches_refuse_traces_refuse(raised: Raised) -> None:
     x = torch.zeros(64)
     with pytest.raises(ArgumentError, match="y_ptr"):
         kernellab.trace(traced.beyond, (4,), x, BLOCK=16)
     with pytest.raises(GridError):
         kernellab.trace(traced.beyond, (0,), x, x, BLOCK=16)
-    with pytest.raises(OptionError, match="ttgir") as refused:
-        kernellab.trace(traced.beyond, (4,), x, x, BLOCK=16, stage="ttgir")
-    assert refused.value == messages
+    raised(
+        OptionError,
+        kernellab.trace,
+        traced.beyond,
+        (4,),
+        x,
+        x,
+        match="ttgir",
+        BLOCK=16,
+        stage="ttgir",
+    )
     for size in (-1, "64K", True):
-        with pytest.raises(OptionError, match="exact_bytes") as refused:
-            kernellab.trace(traced.beyond, (4,), x, x, BLOCK=16, exact_bytes=size)
-        assert refused.value == messages
+        raised(
+            OptionError,
+            kernellab.trace,
+            traced.beyond,
+            (4,),
+            x,
+            x,
+            match="exact_bytes",
+            BLOCK=16,
+            exact_bytes=size,
+        )
     with pytest.raises(OptionError, match="opperations"):
         kernellab.trace(traced.beyond, (4,), x, x, BLOCK=16, opperations=True)
 

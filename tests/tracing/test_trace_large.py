@@ -19,6 +19,7 @@ from kernellab.tracing.records import Trace
 from kernellab.tracing.values import ValueStore
 from kernellab.viz.stepper_steps import still_view
 from tests.kernels import traced
+from tests.support.messages import Raised
 
 SIDE = 256
 SIZE = SIDE * SIDE
@@ -95,7 +96,7 @@ def test_the_stepper_follows_large_writes(trace: Trace, from_file: bool, tmp_pat
 @pytest.mark.usefixtures("little_room")
 @pytest.mark.parametrize("from_file", [False, True], ids=["live", "from a file"])
 def test_beyond_the_room_it_is_said_since_when_memory_is_not_known(
-    from_file: bool, tmp_path: Path, messages: SnapshotAssertion
+    from_file: bool, tmp_path: Path, messages: SnapshotAssertion, raised: Raised
 ) -> None:
     trace = trace_of()
     if from_file:
@@ -103,17 +104,11 @@ def test_beyond_the_room_it_is_said_since_when_memory_is_not_known(
     assert not trace.memory("out_ptr", FIRST_STORE - 1).any()
     assert (trace.memory("count_ptr", ATOMIC - 1) == 1).all()
     for step in (FIRST_STORE, -1):
-        with pytest.raises(NotRecorded) as caught:
-            trace.memory("out_ptr", step)
-        assert caught.value == messages
-        assert f"trace.memory('out_ptr', {FIRST_STORE - 1})" in caught.value.advice
-        assert f"exact_bytes={SIZE * 4}" in caught.value.advice
-    with pytest.raises(NotRecorded) as refused:
-        trace.diff({"count_ptr": torch.zeros(SIZE)})
-    assert refused.value == messages
-    with pytest.raises(NotRecorded) as refused:
-        _ = trace[ATOMIC].accesses[0].elements
-    assert refused.value == messages
+        caught = raised(NotRecorded, trace.memory, "out_ptr", step)
+        assert f"trace.memory('out_ptr', {FIRST_STORE - 1})" in caught.advice
+        assert f"exact_bytes={SIZE * 4}" in caught.advice
+    raised(NotRecorded, trace.diff, {"count_ptr": torch.zeros(SIZE)})
+    raised(NotRecorded, lambda: trace[ATOMIC].accesses[0].elements)
     numpy.testing.assert_array_equal(trace.memory("x_ptr"), arguments()[0])
     text = trace.show(LAST_STORE).text()
     assert re.search(rf"\b{FIRST_STORE}\b.*out_ptr", text)

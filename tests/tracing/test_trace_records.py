@@ -29,6 +29,7 @@ from kernellab.tracing.values import (
     summarize,
     thumbnail_of,
 )
+from tests.support.messages import Raised
 from tests.support.trace_events import Events
 
 STEPS_PER_ITERATION = 5
@@ -103,10 +104,8 @@ def test_all_variables_at_a_step_forwards_and_backwards(trace: Trace) -> None:
         )
 
 
-def test_a_variable_that_is_not_there_yet(trace: Trace, messages: SnapshotAssertion) -> None:
-    with pytest.raises(NoSuchVariable) as refused:
-        _ = trace.at(1).x
-    assert refused.value == messages
+def test_a_variable_that_is_not_there_yet(trace: Trace, raised: Raised) -> None:
+    raised(NoSuchVariable, lambda: trace.at(1).x)
     assert "x" not in trace.at(1)
     assert "x" in trace.at(2)
     assert not hasattr(trace.at(0), "k")
@@ -128,13 +127,11 @@ def test_a_step_that_does_not_exist(trace: Trace) -> None:
     assert trace.at(-1).step.number == 17
 
 
-def test_memory_at_a_step(trace: Trace, messages: SnapshotAssertion) -> None:
+def test_memory_at_a_step(trace: Trace, raised: Raised) -> None:
     numpy.testing.assert_array_equal(trace.memory("z_ptr", 0), numpy.zeros(8))
     numpy.testing.assert_array_equal(trace.memory("z_ptr"), [*expected_acc(3)[:7], 0])
     numpy.testing.assert_array_equal(trace.memory("x_ptr"), numpy.arange(24))
-    with pytest.raises(ArgumentError, match="zptr") as refused:
-        trace.memory("zptr")
-    assert refused.value == messages
+    raised(ArgumentError, trace.memory, "zptr", match="zptr")
 
 
 # Search
@@ -153,13 +150,11 @@ def test_find_goes_both_ways(trace: Trace) -> None:
     assert trace.find(lambda v: numpy.isnan(v.acc).any()) is None
 
 
-def test_find_of_a_name_that_nobody_has(trace: Trace, messages: SnapshotAssertion) -> None:
-    with pytest.raises(ArgumentError) as refused:
-        trace.find(lambda v: v.ac.any())
-    assert refused.value == messages
+def test_find_of_a_name_that_nobody_has(trace: Trace, raised: Raised) -> None:
+    raised(ArgumentError, trace.find, lambda v: v.ac.any())
 
 
-def test_history_is_every_value_in_turn(trace: Trace, messages: SnapshotAssertion) -> None:
+def test_history_is_every_value_in_turn(trace: Trace, raised: Raised) -> None:
     history = trace.history("acc")
     assert [change.step and change.step.line for change in history] == [2, 5, 5, 5]
     for turns, change in enumerate(history):
@@ -167,9 +162,7 @@ def test_history_is_every_value_in_turn(trace: Trace, messages: SnapshotAssertio
     table = history.table()
     assert list(table["high"]) == [expected_acc(turns).max() for turns in range(4)]
     assert list(trace.history("v")[0].value) == list(range(8))
-    with pytest.raises(ArgumentError, match="acc") as refused:
-        trace.history("accu")
-    assert refused.value == messages
+    raised(ArgumentError, trace.history, "accu", match="acc")
 
 
 # Difference
@@ -243,7 +236,7 @@ def test_diff_allows_for_coarser_types(tmp_path: Path) -> None:
     assert ours.diff(theirs, rtol=0.0, atol=0.0).name == "x"
 
 
-def test_diff_with_what_another_launch_left(trace: Trace, messages: SnapshotAssertion) -> None:
+def test_diff_with_what_another_launch_left(trace: Trace, raised: Raised) -> None:
     right = expected_acc(3).astype(numpy.float32)
     assert not trace.diff({"z_ptr": right})  # the last element was masked off
     right[2] = -1
@@ -253,56 +246,44 @@ def test_diff_with_what_another_launch_left(trace: Trace, messages: SnapshotAsse
     assert found.step.line == 6
     with pytest.raises(ArgumentError, match="shape"):
         trace.diff({"z_ptr": right[:4]})
-    with pytest.raises(ArgumentError, match="z_ptr") as refused:
-        trace.diff({"zz_ptr": right})
-    assert refused.value == messages
+    raised(ArgumentError, trace.diff, {"zz_ptr": right}, match="z_ptr")
 
 
 @pytest.mark.parametrize("other", [5, torch.zeros(4)], ids=["a number", "a tensor"])
-def test_diff_says_what_it_takes(trace: Trace, other: Any, messages: SnapshotAssertion) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        trace.diff(other)
-    assert caught.value == messages
-    assert type(other).__name__ in caught.value.problem
+def test_diff_says_what_it_takes(trace: Trace, other: Any, raised: Raised) -> None:
+    caught = raised(ArgumentError, trace.diff, other)
+    assert type(other).__name__ in caught.problem
 
 
 @pytest.mark.parametrize("step", ["a", None, 1.5])
-def test_what_is_no_step_is_refused(trace: Trace, step: Any, messages: SnapshotAssertion) -> None:
-    with pytest.raises(ArgumentError) as refused:
-        trace.at(step)
-    assert refused.value == messages
-    with pytest.raises(ArgumentError) as refused:
-        trace.find(lambda _: True, after=step)
-    assert refused.value == messages
+def test_what_is_no_step_is_refused(trace: Trace, step: Any, raised: Raised) -> None:
+    raised(ArgumentError, trace.at, step)
+    raised(ArgumentError, trace.find, lambda _: True, after=step)
 
 
-def test_a_condition_gives_one_truth_value(trace: Trace, messages: SnapshotAssertion) -> None:
+def test_a_condition_gives_one_truth_value(
+    trace: Trace, messages: SnapshotAssertion, raised: Raised
+) -> None:
     with pytest.raises(ArgumentError, match="'x'") as refused:
         trace.find("x")  # type: ignore[arg-type]
     assert refused.value == messages
     conditions = [lambda v: v.x > 7, lambda v: bool(v.x > 7) and v.k > 0]
     for condition in conditions:
-        with pytest.raises(ArgumentError) as caught:
-            trace.find(condition)
-        assert caught.value == messages
-        assert caught.value.position == trace[2].position
-    with pytest.raises(ArgumentError) as caught:
-        trace.find(_fails)
-    assert caught.value == messages
-    assert isinstance(caught.value.__cause__, ValueError)
+        caught = raised(ArgumentError, trace.find, condition)
+        assert caught.position == trace[2].position
+    caught = raised(ArgumentError, trace.find, _fails)
+    assert isinstance(caught.__cause__, ValueError)
 
 
 def _fails(_: State) -> bool:
     raise ValueError("mine")
 
 
-def test_diff_needs_a_program_in_common(tmp_path: Path, messages: SnapshotAssertion) -> None:
+def test_diff_needs_a_program_in_common(tmp_path: Path, raised: Raised) -> None:
     first, second = Events(tmp_path), Events(tmp_path)
     first.run()
     second.run(program=(1, 0, 0))
-    with pytest.raises(ArgumentError) as refused:
-        first.trace().diff(second.trace())
-    assert refused.value == messages
+    raised(ArgumentError, first.trace().diff, second.trace())
 
 
 # What was not kept
@@ -340,16 +321,12 @@ def test_what_is_too_large_is_computed_again(tmp_path: Path) -> None:
     assert len(asked) == 1  # values that follow come along
 
 
-def test_another_value_the_second_time_is_refused(
-    tmp_path: Path, messages: SnapshotAssertion
-) -> None:
+def test_another_value_the_second_time_is_refused(tmp_path: Path, raised: Raised) -> None:
     events = Events(tmp_path, largest=16)
     events.run()
     wrong = {(STEPS_PER_ITERATION, "acc"): numpy.zeros(8, numpy.float32)}
     trace = events.trace(compute_again=lambda _: wrong)
-    with pytest.raises(NotRecorded) as refused:
-        _ = trace.at(STEPS_PER_ITERATION).acc
-    assert refused.value == messages
+    raised(NotRecorded, lambda: trace.at(STEPS_PER_ITERATION).acc)
 
 
 # Values
@@ -364,9 +341,7 @@ def test_equal_values_are_kept_once() -> None:
     assert len(list(store.distinct())) == 2
 
 
-def test_a_value_that_was_a_summary_is_kept_whole_when_memory_needs_it(
-    messages: SnapshotAssertion,
-) -> None:
+def test_a_value_that_was_a_summary_is_kept_whole_when_memory_needs_it(raised: Raised) -> None:
     store = ValueStore(largest=8, memory=100)
     tile, other = numpy.arange(6.0), numpy.arange(7.0)
     first = store.add(tile)
@@ -377,9 +352,7 @@ def test_a_value_that_was_a_summary_is_kept_whole_when_memory_needs_it(
     pending = store.add(other)
     assert store.add(other, whole=True) == pending
     assert not store[pending].is_exact  # 48 of the 100 bytes are gone, and it has 56
-    with pytest.raises(NotRecorded) as refused:
-        store[pending].exact()
-    assert refused.value == messages
+    raised(NotRecorded, store[pending].exact)
     small = numpy.arange(6)
     assert store.add(small) == store.add(small, whole=True)
     assert store[store.add(small)].is_exact
