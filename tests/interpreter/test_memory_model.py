@@ -48,6 +48,10 @@ class Access:
         return len(self.shape)
 
     @property
+    def call(self) -> tuple[Any, ...]:
+        return self.buffer, self.offsets, self.rank
+
+    @property
     def inside(self) -> np.ndarray:
         in_storage = (self.index >= 0) & (self.index < len(self.storage))
         if self.buffer.bounds == "storage":
@@ -85,9 +89,8 @@ def accesses(draw: Any) -> Access:
     shape = tuple(draw(st.lists(st.sampled_from([1, 2, 4]), min_size=1, max_size=3)))
     offsets, plain = draw(offset_tiles(shape, len(storage)))
     mask, on = draw(mask_tiles(shape))
-    active = draw(
-        st.one_of(st.none(), st.lists(st.booleans(), min_size=PROGRAMS, max_size=PROGRAMS))
-    )
+    each = st.lists(st.booleans(), min_size=PROGRAMS, max_size=PROGRAMS)
+    active = draw(st.one_of(st.none(), each))
     if active is not None:
         active = np.array(active if any(active) else [True] * PROGRAMS)
         on = on & active.reshape((-1,) + (1,) * len(shape))
@@ -124,9 +127,8 @@ def offset_tiles(draw: Any, shape: tuple[int, ...], size: int) -> tuple[Any, np.
         return tile, plain
     leading = draw(st.sampled_from([(), (PROGRAMS,), (1,)]))
     lazy = tuple(n if draw(st.booleans()) else 1 for n in shape)
-    flat = draw(
-        st.lists(near, min_size=int(np.prod(leading + lazy)), max_size=int(np.prod(leading + lazy)))
-    )
+    count = int(np.prod(leading + lazy))
+    flat = draw(st.lists(near, min_size=count, max_size=count))
     array = np.array(flat, np.int64).reshape(leading + lazy)
     return array, np.broadcast_to(array, (PROGRAMS, *shape))
 
@@ -149,16 +151,8 @@ def mask_tiles(draw: Any, shape: tuple[int, ...]) -> tuple[Any, np.ndarray]:
     for axis, n in enumerate(shape):
         if draw(st.booleans()):
             continue
-        ends = [
-            draw(
-                st.one_of(
-                    st.integers(0, n),
-                    st.lists(st.integers(0, n), min_size=PROGRAMS, max_size=PROGRAMS),
-                )
-            )
-            for _ in range(2)
-        ]
-        start, stop = (np.array(end) if isinstance(end, list) else end for end in ends)
+        each = st.lists(st.integers(0, n), min_size=PROGRAMS, max_size=PROGRAMS)
+        start, stop = (draw(st.one_of(st.integers(0, n), each.map(np.array))) for _ in range(2))
         intervals[axis] = (start, stop)
         position = np.arange(n).reshape((-1,) + (1,) * (len(shape) - axis - 1))
         column = (-1,) + (1,) * len(shape)
@@ -188,10 +182,10 @@ def test_loads(access: Access, data: Any) -> None:
     before = access.storage.copy()
     if access.first_fault() is not None:
         with pytest.raises(OutOfBoundsAccess) as raised:
-            global_memory.load(access.buffer, access.offsets, access.rank, **keywords)
+            global_memory.load(*access.call, **keywords)
         access.assert_is_the_fault(raised.value)
         return
-    got = global_memory.load(access.buffer, access.offsets, access.rank, **keywords)
+    got = global_memory.load(*access.call, **keywords)
     assert got.dtype == access.storage.dtype
     off = np.zeros((), access.storage.dtype) if other is None else other
     expected = np.broadcast_to(off, access.on.shape).copy()
@@ -212,11 +206,11 @@ def test_stores(access: Access, data: Any) -> None:
     keywords = {"mask": access.mask, "active": access.active}
     if access.first_fault() is not None:
         with pytest.raises(OutOfBoundsAccess) as raised:
-            global_memory.store(access.buffer, access.offsets, access.rank, value, **keywords)
+            global_memory.store(*access.call, value, **keywords)
         access.assert_is_the_fault(raised.value)
         assert_same(access.storage, expected)  # nothing was written
         return
-    global_memory.store(access.buffer, access.offsets, access.rank, value, **keywords)
+    global_memory.store(*access.call, value, **keywords)
     everyone = np.broadcast_to(value, access.on.shape)
     for place in np.argwhere(access.on):  # program after program, lane after lane
         expected[access.index[tuple(place)]] = everyone[tuple(place)]
@@ -257,14 +251,14 @@ class Addressed:
     lanes: list[tuple[tuple[int, ...], int, int]]
 
     @property
-    def rank(self) -> int:
-        return self.addresses.ndim - 1
-
-    @property
-    def elements(self) -> Any:
+    def call(self) -> tuple[Any, ...]:
         kind = as_numpy(self.tensors[0]).dtype
         space = AddressSpace([Buffer(f"x{i}", t, kind) for i, t in enumerate(self.tensors)])
-        return space.elements(kind)
+        return space.elements(kind), self.addresses, self.addresses.ndim - 1
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        return {"mask": self.mask, "active": self.active}
 
     def contents(self) -> list[list[Any]]:
         return [as_numpy(tensor).tolist() for tensor in self.tensors]
@@ -300,14 +294,7 @@ def addressed(draw: Any) -> Addressed:
 def test_loads_through_addresses(access: Addressed) -> None:
     contents = access.contents()
     off = np.full(access.addresses.shape, 77, as_numpy(access.tensors[0]).dtype)
-    found = global_memory.load(
-        access.elements,
-        access.addresses,
-        access.rank,
-        mask=access.mask,
-        other=off,
-        active=access.active,
-    )
+    found = global_memory.load(*access.call, other=off, **access.keywords)
     expected = off.copy()
     for place, number, element in access.lanes:
         expected[place] = contents[number][element]
@@ -323,31 +310,14 @@ def test_stores_and_atomics_through_addresses(access: Addressed) -> None:
     contents = access.contents()
     kind = as_numpy(access.tensors[0]).dtype
     value = np.arange(access.addresses.size).reshape(access.addresses.shape).astype(kind)
-    global_memory.store(
-        access.elements,
-        access.addresses,
-        access.rank,
-        value,
-        mask=access.mask,
-        active=access.active,
-    )
+    global_memory.store(*access.call, value, **access.keywords)
     for place, number, element in access.lanes:
         contents[number][element] = value[place]
     assert access.contents() == contents
 
     operation = "fadd" if kind.kind == "f" else "add"
-    shape = access.addresses.shape[1:]
-    found = global_memory.atomic(
-        access.elements,
-        access.addresses,
-        access.rank,
-        operation,
-        value,
-        shape,
-        PROGRAMS,
-        mask=access.mask,
-        active=access.active,
-    )
+    extent = access.addresses.shape[1:], PROGRAMS
+    found = global_memory.atomic(*access.call, operation, value, *extent, **access.keywords)
     expected = np.zeros_like(value)
     for place, number, element in access.lanes:
         expected[place] = contents[number][element]

@@ -20,7 +20,9 @@ SMALL = st.integers(1, 40)
 DTYPES = st.sampled_from([torch.float32, torch.bfloat16, torch.int64, torch.int8])
 
 
-@pytest.fixture(autouse=True, params=["together", "alone"], scope="module")
+@pytest.fixture(
+    autouse=True, params=["together", pytest.param("alone", marks=pytest.mark.slow)], scope="module"
+)
 def programs_run(request) -> Any:
     """All programs of a launch in one batch, and each on its own."""
     with pytest.MonkeyPatch.context() as patch:
