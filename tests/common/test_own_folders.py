@@ -21,6 +21,10 @@ SOMEONE = 65534
 only_root = pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
 
 
+Make = Callable[[Path, Path], None]
+"""Makes something at a path, by means of something else."""
+
+
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
@@ -74,9 +78,7 @@ FOLDERS = [link, dangling, file, pipe, others_write, sticky]
 
 
 @pytest.mark.parametrize("make", [*FOLDERS, pytest.param(of_someone, marks=only_root)])
-def test_another_users_folder_is_an_error(
-    tmp_path: Path, make: Callable[[Path, Path], None]
-) -> None:
+def test_another_users_folder_is_an_error(tmp_path: Path, make: Make) -> None:
     there = tmp_path / "there"
     there.mkdir()
     make(tmp_path / "known", there)
@@ -111,7 +113,7 @@ LOCKS = [link, dangling, pipe, folder, others_write_file]
 
 
 @pytest.mark.parametrize("make", [*LOCKS, pytest.param(file_of_someone, marks=only_root)])
-def test_another_users_lock_is_an_error(tmp_path: Path, make: Callable[[Path, Path], None]) -> None:
+def test_another_users_lock_is_an_error(tmp_path: Path, make: Make) -> None:
     victim = tmp_path / "victim"
     victim.write_text("all my work")
     make(tmp_path / "lock", victim)
@@ -142,9 +144,7 @@ def test_saving_in_a_shared_folder_follows_no_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [others_write, pytest.param(of_someone, marks=only_root)])
-def test_code_in_another_users_cache_is_not_loaded(
-    tmp_path: Path, make: Callable[[Path, Path], None]
-) -> None:
+def test_code_in_another_users_cache_is_not_loaded(tmp_path: Path, make: Make) -> None:
     stored = StoredCode("", b"", {}, (), 1, None, False, "")  # type: ignore[arg-type]
     good = own_folder(tmp_path / "good")
     save_stored(good / "a.code", stored)

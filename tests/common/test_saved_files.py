@@ -13,8 +13,6 @@ import os
 import re
 import socket
 import struct
-import subprocess
-import sys
 import time
 import zipfile
 import zlib
@@ -35,7 +33,10 @@ from kernellab.errors import (
     ProfileError,
     source_lines,
 )
+from kernellab.tracing.steps import TracedArgument
 from tests.support import fuzzed_files
+from tests.support.messages import Raised
+from tests.support.python_processes import run_python
 from tests.support.source_files import ROOT
 from tests.support.trace_events import Events
 
@@ -275,10 +276,7 @@ def test_values_must_unpack_to_their_size(
     value = next(one for one in document["values"] if "data" in one)
     bomb = zlib.compress(bytes(1 << 26), 9)
     value["data"] = [len(entries["values"]), len(bomb)]
-    entries |= {
-        "values": entries["values"] + bomb,
-        "trace.json": json.dumps(document).encode(),
-    }
+    entries |= {"values": entries["values"] + bomb, "trace.json": json.dumps(document).encode()}
     file.write_bytes(zipped(entries))
     assert refusal(file) == messages
 
@@ -286,23 +284,10 @@ def test_values_must_unpack_to_their_size(
 # Files that are no files
 
 
-def named_by_trace(tmp_path: Path, file: str) -> Path:
-    events = Events(tmp_path)
-    events.run()
-    entries = unzipped(events.trace().save(tmp_path / "good").read_bytes())
-    document = json.loads(entries["trace.json"])
-    for one in document["sources"]:
-        one["file"] = file
-    (tmp_path / "trace").write_bytes(
-        zipped({**entries, "trace.json": json.dumps(document).encode()})
-    )
-    return tmp_path / "trace"
-
-
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", ["fifo", "/dev/zero", "/dev/stdin", "\0", "/", "socket", "huge"])
 def test_sources_that_are_no_regular_files_are_not_opened(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, damaged: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = name if name.startswith("/") or name == "\0" else str(tmp_path / name)
     if name == "fifo":
@@ -316,7 +301,7 @@ def test_sources_that_are_no_regular_files_are_not_opened(
         bound.bind("socket")
     with bound:
         assert source_lines(file) == []
-        loaded = kernellab.load(named_by_trace(tmp_path, file))
+        loaded = kernellab.load(damaged(lambda d: [one.update(file=file) for one in d["sources"]]))
     assert loaded.notices == ()
     repr(loaded.show())
 
@@ -344,25 +329,14 @@ ENTRY_POINTS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("entry_point", list(ENTRY_POINTS))
 @pytest.mark.parametrize(
     "given",
-    [
-        "",
-        "a\ud800b",
-        "x" * 300,
-        "a/" * 3000,
-    ],
+    ["", "a\ud800b", "x" * 300, "a/" * 3000],
     ids=["empty", "half a character", "long name", "long path"],
 )
 def test_paths_that_no_file_can_have_are_refused(
-    entry_point: str,
-    given: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    messages: SnapshotAssertion,
+    entry_point: str, given: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Raised
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(KernelLabError) as refused:
-        ENTRY_POINTS[entry_point](given)
-    assert refused.value == messages
+    raised(KernelLabError, ENTRY_POINTS[entry_point], given)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -391,16 +365,14 @@ def test_a_zip_file_with_more_in_it_is_read_for_what_it_should_have(tmp_path: Pa
 
 
 @pytest.mark.timeout(60)
-def test_only_regular_files_are_read(tmp_path: Path, messages: SnapshotAssertion) -> None:
+def test_only_regular_files_are_read(
+    tmp_path: Path, messages: SnapshotAssertion, raised: Raised
+) -> None:
     os.mkfifo(tmp_path / "fifo")
     for path in (tmp_path / "fifo", "/dev/zero", "/dev/null"):
         assert refusal(path) == messages
-        with pytest.raises(ProfileError) as refused:
-            kernellab.read_ncu(path)
-        assert refused.value == messages
-        with pytest.raises(ArchiveError) as archive_error:
-            kernellab.Tuning.load(path)
-        assert archive_error.value == messages
+        raised(ProfileError, kernellab.read_ncu, path)
+        raised(ArchiveError, kernellab.Tuning.load, path)
     with open(tmp_path / "sparse", "wb") as made:
         made.truncate(1 << 40)
     assert refusal(tmp_path / "sparse") == messages
@@ -427,12 +399,10 @@ def test_a_dump_of_empty_lines_takes_no_time(tmp_path: Path, messages: SnapshotA
     assert refusal(tmp_path / "dump") == messages
 
 
-def test_counts_of_a_profile_are_counts(tmp_path: Path, messages: SnapshotAssertion) -> None:
+def test_counts_of_a_profile_are_counts(tmp_path: Path, raised: Raised) -> None:
     text = '"Kernel Name","k"\n"Address","Source","# Samples"\n"10","NOP","1e300"\n'
     (tmp_path / "a.csv").write_text(text)
-    with pytest.raises(ProfileError) as refused:
-        kernellab.read_ncu(tmp_path / "a.csv")
-    assert refused.value == messages
+    raised(ProfileError, kernellab.read_ncu, tmp_path / "a.csv")
 
 
 # Nothing is executed
@@ -458,14 +428,7 @@ def test_a_file_runs_nothing_until_its_kernel_is_asked_for(tmp_path: Path) -> No
     file = tmp_path / "sweep.json"
     one["source"]["text"] += f"\nopen({str(file) + '.ran'!r}, 'w').close()\n"
     file.write_text(json.dumps(data))
-    ran = subprocess.run(
-        [sys.executable, "-c", SPY, str(file)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    ran = run_python(SPY, str(file), timeout=120)
     assert ran.returncode == 0, ran.stderr
 
 
@@ -478,15 +441,11 @@ def test_the_card_says_what_would_run_the_source() -> None:
     assert words not in repr(loaded.with_kernel(run_source=True).show())
 
 
-def test_a_source_that_ends_the_process_is_refused(
-    tmp_path: Path, messages: SnapshotAssertion
-) -> None:
+def test_a_source_that_ends_the_process_is_refused(tmp_path: Path, raised: Raised) -> None:
     data = json.loads((SWEEPS / "tuning_h200_vector_add.json").read_text())
     data["tunings"][0]["source"]["text"] = "raise SystemExit(3)\n"
     (tmp_path / "sweep.json").write_text(json.dumps(data))
-    with pytest.raises(ArchiveError) as refused:
-        kernellab.load(tmp_path / "sweep.json").with_kernel(run_source=True)
-    assert refused.value == messages
+    raised(ArchiveError, kernellab.load(tmp_path / "sweep.json").with_kernel, run_source=True)
 
 
 def test_quartiles_have_the_median_between_them(
@@ -528,7 +487,5 @@ def test_half_a_character_is_shown_as_unknown(tmp_path: Path) -> None:
 
 
 def test_places_outside_a_tensor_are_not_in_it() -> None:
-    from kernellab.tracing.steps import TracedArgument
-
     inside, _ = TracedArgument("x", "float32", (4,), (-1,), 0).coordinates(numpy.arange(3))
     assert inside.tolist() == [True, False, False]
