@@ -16,6 +16,7 @@ import kernellab
 from kernellab.common.system import cache_folder
 from kernellab.errors import ArchiveError, ArgumentError
 from tests.kernels.tuned import applies, double
+from tests.support.messages import Raised
 from tests.support.pretended_gpu import pretended_gpu
 
 N = 96
@@ -27,8 +28,7 @@ def set_block(arguments):
 
 
 @triton.autotune(
-    [triton.Config({"ROWS": rows}, num_warps=4, pre_hook=set_block) for rows in (16, 32)],
-    key=["n"],
+    [triton.Config({"ROWS": rows}, num_warps=4, pre_hook=set_block) for rows in (16, 32)], key=["n"]
 )
 @triton.heuristics({"EVEN": lambda arguments: arguments["n"] % arguments["ROWS"] == 0})
 @triton.jit
@@ -44,7 +44,7 @@ def doubled_rows(rows, z_ptr, n, ROWS: tl.constexpr, EVEN: tl.constexpr):
 
 @pytest.mark.slow
 def test_a_config_with_a_hook_a_descriptor_and_a_heuristic_is_the_same_from_a_file(
-    tmp_path, messages: SnapshotAssertion
+    tmp_path, raised: Raised
 ) -> None:
     x, z = torch.randn(80, 64), torch.zeros(80, 64)
     rows = TensorDescriptor.from_tensor(x, [1, 64])
@@ -69,9 +69,9 @@ def test_a_config_with_a_hook_a_descriptor_and_a_heuristic_is_the_same_from_a_fi
     assert torch.equal(z, 2 * x)
     assert rows.block_shape == [32, 64]
     plain = doubled_rows.fn.fn
-    with pytest.raises(ArgumentError, match="set_block") as refused:
-        kernellab.Tuning.load(tmp_path / "rows.json").apply(plain)
-    assert refused.value == messages
+    raised(
+        ArgumentError, kernellab.Tuning.load(tmp_path / "rows.json").apply, plain, match="set_block"
+    )
     both = again.merged(sweep)
     assert kinds_of(both.compilation(1))["rows"] == "tensordesc<fp32[32,64]>"
 
@@ -147,68 +147,48 @@ def saved(tmp_path, **changes):
         b'{"format": "kernellab.tuning", "version": 1, "tunings": []}',
     ],
 )
-def test_a_file_that_is_no_sweep_is_refused(tmp_path, text, messages: SnapshotAssertion) -> None:
+def test_a_file_that_is_no_sweep_is_refused(tmp_path, text, raised: Raised) -> None:
     file = tmp_path / "bad.json"
     file.write_bytes(text)
-    with pytest.raises(ArchiveError) as refused:
-        kernellab.Tuning.load(file)
-    assert refused.value == messages
+    raised(ArchiveError, kernellab.Tuning.load, file)
 
 
-def test_parts_that_are_none_are_named(tmp_path, messages: SnapshotAssertion) -> None:
+def test_parts_that_are_none_are_named(tmp_path, raised: Raised) -> None:
     file = saved(tmp_path)
     data = json.loads(file.read_text())
     (one,) = data["tunings"]
     one["source"]["modules"] = {"mylib": 5}
     file.write_text(json.dumps(data))
-    with pytest.raises(ArchiveError) as refused:
-        kernellab.Tuning.load(file)
-    assert refused.value == messages
+    raised(ArchiveError, kernellab.Tuning.load, file)
     one["source"]["modules"] = {}
     one["trials"][0]["constants"] = {"DTYPE": {"dtype": "fp17"}}
     file.write_text(json.dumps(data))
-    with pytest.raises(ArchiveError, match="DTYPE") as refused:
-        kernellab.Tuning.load(file)
-    assert refused.value == messages
+    raised(ArchiveError, kernellab.Tuning.load, file, match="DTYPE")
 
 
 @pytest.mark.parametrize("time", [1e-300, 1e290])
-def test_times_of_no_clock_are_refused(tmp_path, time: float, messages: SnapshotAssertion) -> None:
+def test_times_of_no_clock_are_refused(tmp_path, time: float, raised: Raised) -> None:
     file = saved(tmp_path)
     data = json.loads(file.read_text())
     timing = {"median": time, "lower": time, "upper": time, "fastest": time}
     data["tunings"][0]["trials"][0]["timing"] = {**timing, "runs": 3, "method": "events"}
     file.write_text(json.dumps(data))
-    with pytest.raises(ArchiveError, match=r"timing\.median") as refused:
-        kernellab.Tuning.load(file)
-    assert refused.value == messages
+    raised(ArchiveError, kernellab.Tuning.load, file, match=r"timing\.median")
 
 
-def test_sweeps_of_two_kernels_are_not_put_together(tmp_path, messages: SnapshotAssertion) -> None:
+def test_sweeps_of_two_kernels_are_not_put_together(tmp_path, raised: Raised) -> None:
     sweep = kernellab.Tuning.load(saved(tmp_path))
-    with pytest.raises(ArgumentError) as refused:
-        sweep.merged(replace(sweep, kernel="other"))
-    assert refused.value == messages
+    raised(ArgumentError, sweep.merged, replace(sweep, kernel="other"))
 
 
-def test_places_that_cannot_be_read_or_written_are_named(
-    tmp_path, messages: SnapshotAssertion
-) -> None:
+def test_places_that_cannot_be_read_or_written_are_named(tmp_path, raised: Raised) -> None:
     tuning = kernellab.Tuning.load(saved(tmp_path))
-    with pytest.raises(ArchiveError) as refused:
-        kernellab.Tuning.load(tmp_path)
-    assert refused.value == messages
-    with pytest.raises(ArchiveError) as refused:
-        tuning.save(tmp_path / "nowhere" / "sweep.json")
-    assert refused.value == messages
+    raised(ArchiveError, kernellab.Tuning.load, tmp_path)
+    raised(ArchiveError, tuning.save, tmp_path / "nowhere" / "sweep.json")
 
 
-def test_a_kernel_that_the_file_is_not_of_is_refused(tmp_path, messages: SnapshotAssertion) -> None:
+def test_a_kernel_that_the_file_is_not_of_is_refused(tmp_path, raised: Raised) -> None:
     tuning = kernellab.Tuning.load(saved(tmp_path))
-    with pytest.raises(ArgumentError, match="double") as refused:
-        tuning.with_kernel(applies)
-    assert refused.value == messages
+    raised(ArgumentError, tuning.with_kernel, applies, match="double")
     older = replace(tuning, constants={"SCALE": 2})
-    with pytest.raises(ArgumentError, match="SCALE") as refused:
-        older.with_kernel(double)
-    assert refused.value == messages
+    raised(ArgumentError, older.with_kernel, double, match="SCALE")

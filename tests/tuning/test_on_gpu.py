@@ -9,13 +9,7 @@ import triton.language as tl
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
-from tests.kernels.tuned import (
-    add_one,
-    autotuned_double,
-    double,
-    product,
-    wrong_in_some,
-)
+from tests.kernels.tuned import add_one, autotuned_double, double, product, wrong_in_some
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

@@ -10,12 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from kernellab.tuning.assignments import Delivery, Setup
 from kernellab.tuning.files import Store
-from kernellab.tuning.records import (
-    Candidate,
-    Dropped,
-    Outcome,
-    Timing,
-)
+from kernellab.tuning.records import Candidate, Dropped, Outcome, Timing
 from kernellab.tuning.sweep import Conduct, Entry, Sweep, SweepProgress
 
 SETUP = Setup(b"job", Delivery("arguments"), None, None, 0)
