@@ -163,14 +163,12 @@ def rewritten(path: Path, **changes: object) -> Path:
 @pytest.mark.parametrize(
     ("entry", "value", "place"),
     [
-        ("places", [99], "places"),
-        ("steps", [[7, 1, [], {}, [], ""]], "steps[0][0]"),
-        ("steps", [[0, 1, [], {"a": 999}, [], ""]], "steps[0][3].a"),
-        ("facts", {}, "facts.kernel"),
+        ("places", [99], "places"), ("steps", [[7, 1, [], {}, [], ""]], "steps[0][0]"),
+        ("steps", [[0, 1, [], {"a": 999}, [], ""]], "steps[0][3].a"), ("facts", {}, "facts.kernel"),
         ("values", [{"kind": "tile", "digest": "", "dtype": "float31"}], "values[0]"),
         ("frames", "none", "frames"),
     ],
-)
+)  # fmt: skip
 def test_a_file_that_is_damaged_names_the_place(
     events: Events, tmp_path: Path, entry: str, value: object, place: str, raised: Raised
 ) -> None:
