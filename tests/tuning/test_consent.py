@@ -99,7 +99,6 @@ def test_whatever_a_source_raises_is_its_own_error(tmp_path: Path, more: str, wh
 
 
 def in_process(file: Path, *lines: str) -> subprocess.CompletedProcess[str]:
-    """A script."""
     return run_python(SETUP.format(str(file)) + "\n".join(lines), stdin=subprocess.DEVNULL)
 
 

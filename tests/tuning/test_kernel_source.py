@@ -398,18 +398,9 @@ def test_other_processes_get_the_modules_as_they_are_here(written: Written) -> N
 
     def checked(factor: int) -> str:
         kernel = written.kernel("import edited", "edited.helper(x)")
-        found = kernellab.tune(
-            kernel,
-            (2,),
-            x,
-            z,
-            200,
-            space={"BLOCK": [128]},
-            reference={"z_ptr": factor * x},
-            check=True,
-            cache=False,
-            workers=1,
-        )
+        options: Any = {"space": {"BLOCK": [128]}, "check": True, "cache": False, "workers": 1}
+        reference = {"z_ptr": factor * x}
+        found = kernellab.tune(kernel, (2,), x, z, 200, reference=reference, **options)
         return str(found.table["same result as"][0])
 
     assert checked(2) == "the reference"

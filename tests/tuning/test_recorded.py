@@ -73,22 +73,15 @@ def test_the_same_call_has_the_recorded_times_where_there_is_no_gpu(raised: Rais
     case = vector_add_case(1 << 24, "cpu")
     space = {"BLOCK": [512, 1024], "num_warps": [1, 4]}
 
+    options = {"check": False, "workers": 1, "recorded": SWEEPS / "tuning_h200_vector_add.json"}
+
     def swept(**changes):
-        return kernellab.tune(
-            case.kernel,
-            case.grid,
-            space=space,
-            check=False,
-            workers=1,
-            recorded=SWEEPS / "tuning_h200_vector_add.json",
-            **{**case.arguments, **changes},
-        )
+        arguments = {**case.arguments, **changes}
+        return kernellab.tune(case.kernel, case.grid, space=space, **options, **arguments)
 
     tuning, whole = swept(), recorded("vector_add")
     times = {str(one.candidate): one.timing for one in whole.trials}
-    assert [one.timing for one in tuning.trials] == [
-        times[str(one.candidate)] for one in tuning.trials
-    ]
+    assert all(one.timing == times[str(one.candidate)] for one in tuning.trials)
     assert tuning.machine == whole.machine
     assert any("times were recorded with NVIDIA H200" in note for note in tuning.notes)
     assert tuning.compilation(0).options["num_warps"] == 1

@@ -77,17 +77,11 @@ def test_an_autotuners_own_pruning_counts(raised: Raised) -> None:
 
 
 VALUES: dict[str, list[Any]] = {
-    "BLOCK": [64, None, 128],
-    "FAST": [True, False, None],
-    "EXACT": [True, False, True],
-    "FACTOR": [0.5, 2, None],
-    "DTYPE": [tl.float16, tl.bfloat16, tl.float32],
-    "MODE": ["wide", "narrow", None],
-    "FUNCTION": [scaled, scaled, None],
-    "SHAPE": [(1, 2), (3, 4), (5, 6)],
-    "MIXED": [1, "one", None],
-    "SEED": [2**70, 1, 2],
-}
+    "BLOCK": [64, None, 128], "FAST": [True, False, None], "EXACT": [True, False, True],
+    "FACTOR": [0.5, 2, None], "DTYPE": [tl.float16, tl.bfloat16, tl.float32],
+    "MODE": ["wide", "narrow", None], "FUNCTION": [scaled, scaled, None],
+    "SHAPE": [(1, 2), (3, 4), (5, 6)], "MIXED": [1, "one", None], "SEED": [2**70, 1, 2],
+}  # fmt: skip
 KINDS = {
     "BLOCK": "Int64", "FAST": "boolean", "EXACT": "bool", "FACTOR": "float64", "DTYPE": "string",
     "MODE": "string", "FUNCTION": "string", "SHAPE": "string", "MIXED": "string", "SEED": "string",
