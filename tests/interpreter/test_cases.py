@@ -74,13 +74,9 @@ if not versions.NEGATES_ZEROS:
     TRITON_NEVER_MAKES |= {mlir.NegFOp}
 if not versions.HAS_ATOMIC_LOADS:
     TRITON_NEVER_MAKES |= {
-        tt.ApproxDivFOp,
-        tt.AtomicLoadOp,
-        tt.AtomicPollOp,
-        tt.AtomicStoreOp,
-        tt.GridDependencyLaunchDependentsOp,
-        tt.GridDependencyWaitOp,
-    }
+        tt.ApproxDivFOp, tt.AtomicLoadOp, tt.AtomicPollOp, tt.AtomicStoreOp,
+        tt.GridDependencyLaunchDependentsOp, tt.GridDependencyWaitOp,
+    }  # fmt: skip
 LATER_DIALECTS = ("ttg", "ttng", "amdg", "rocdl")
 """Those of TTGIR: see test_later_stages.py."""
 

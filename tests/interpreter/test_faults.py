@@ -58,7 +58,7 @@ def integers(*values: int) -> torch.Tensor:
 
 
 TILE = {"BLOCK_M": 4, "BLOCK_N": 8}
-FAULTS: list[tuple[tuple[Any, ...], dict[str, int], str, list[str]]] = [
+FAULTS: list[tuple[tuple[Any, ...], dict[str, Any], str, list[str]]] = [
     # kernel, grid, arguments; constants; what made the index; what else the error says
     (
         (faults.load_before, (1,), ones(8), zeros(8)), {"BLOCK": 8},
@@ -115,7 +115,7 @@ FAULTS: list[tuple[tuple[Any, ...], dict[str, int], str, list[str]]] = [
     ("launch", "constants", "made", "parts"), FAULTS, ids=[one[0][0].__name__ for one in FAULTS]
 )
 def test_a_fault_names_its_place(
-    launch: tuple[Any, ...], constants: dict[str, int], made: str, parts: list[str]
+    launch: tuple[Any, ...], constants: dict[str, Any], made: str, parts: list[str]
 ) -> None:
     error = fault(*launch, **constants)
     assert_says(error, launch[0].__name__, *parts)

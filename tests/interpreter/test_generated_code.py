@@ -107,17 +107,13 @@ def test_a_number_of_tries_decides_nothing() -> None:
 @pytest.mark.parametrize(
     "used",
     [
-        {"condition": "(seen == c0) & (tries_1 < n)"},
-        {"address": "at + tries_1"},
-        {"more": "memory.store(out, at, tries_2, 0)"},
-        {"more": "debugging.check(tries_2)"},
-        {"more": "checked = debugging.look(tries_2)"},
-        {"more": "if tries_2 > n: at = c1"},
-        {"more": "for turn in range(tries_2): pass"},
-        {"more": "picked = table[tries_2]"},
+        {"condition": "(seen == c0) & (tries_1 < n)"}, {"address": "at + tries_1"},
+        {"more": "memory.store(out, at, tries_2, 0)"}, {"more": "debugging.check(tries_2)"},
+        {"more": "checked = debugging.look(tries_2)"}, {"more": "if tries_2 > n: at = c1"},
+        {"more": "for turn in range(tries_2): pass"}, {"more": "picked = table[tries_2]"},
     ],
     ids=lambda used: next(iter(used.values())),
-)
+)  # fmt: skip
 def test_what_has_an_effect_or_says_where_to_go_on_decides(used: dict[str, str]) -> None:
     assert not idle_variables(code(**used)) & COUNTED
 
@@ -272,7 +268,6 @@ def python_s_own_limit() -> Iterator[None]:
 
 
 def chain(folder: Path, length: int) -> Any:
-    """A kernel with so many elifs."""
     arms = [f"    elif n == {one + 1}:\n        value = {one}.0\n" for one in range(length)]
     text = NESTED + "".join(arms) + "    tl.store(x_ptr, value)\n"
     return imported(folder / f"chain_{length}.py", text).choose

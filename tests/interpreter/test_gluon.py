@@ -42,12 +42,11 @@ def test_transposed_through_shared_memory(target: str) -> None:
 @pytest.mark.parametrize(
     ("kernel", "target"),
     [
-        (gluon_kernels.copy_async, "sm_80"),
-        (gluon_kernels.copy_async, "sm_90"),
+        (gluon_kernels.copy_async, "sm_80"), (gluon_kernels.copy_async, "sm_90"),
         (gluon_kernels.copy_padded, "gfx942"),
     ],
     ids=["async-sm_80", "async-sm_90", "padded-gfx942"],
-)
+)  # fmt: skip
 def test_copies(kernel: object, target: str) -> None:
     x, out = normal(64, 64), torch.zeros(64, 64)
     with kernellab.interpreted(target=target):

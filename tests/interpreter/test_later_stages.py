@@ -4,6 +4,8 @@ every case of the interpreter once more, in TTGIR.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import kernellab
@@ -16,14 +18,11 @@ from tests.support.messages import Raised
 TARGETS = ("sm_80", "sm_90", "sm_100", "gfx90a", "gfx942", "gfx950")
 CHOSEN = CASES if WHOLE else one_of_each_kernel()
 REFUSALS = (
-    "not supported in this architecture",
-    "input_precision must be one of",
-    "require native tma support",
-    "failed to legalize operation",
-    "target doesn't provide conversion",
-    "libdevice' has no attribute",
+    "not supported in this architecture", "input_precision must be one of",
+    "require native tma support", "failed to legalize operation",
+    "target doesn't provide conversion", "libdevice' has no attribute",
     "an assertion inside the compiler failed",
-)
+)  # fmt: skip
 """What Triton's compiler says of kernels that a target does not have, or that it cannot do."""
 
 
@@ -65,14 +64,7 @@ def test_a_pass_that_does_not_run(raised: Raised) -> None:
 
 def test_clusters_are_refused(raised: Raised) -> None:
     case = {case.name: case for case in CASES}["product-float16-float32-ieee"]
-    raised(
-        UnsupportedOperation,
-        kernellab.run,
-        case.kernel,
-        case.grid,
-        match="num_ctas",
-        **case.make(),
-        stage="ttgir",
-        num_ctas=2,
-    )
-    kernellab.run(case.kernel, case.grid, **case.make(), num_ctas=2)
+    launch: Any = {**case.make(), "num_ctas": 2}
+    refused = case.kernel, case.grid
+    raised(UnsupportedOperation, kernellab.run, *refused, **launch, stage="ttgir", match="num_ctas")
+    kernellab.run(case.kernel, case.grid, **launch)

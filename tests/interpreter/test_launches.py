@@ -36,17 +36,11 @@ def test_what_is_not_given_is_the_default() -> None:
 @pytest.mark.parametrize(
     ("wrong", "advice"),
     [
-        ({"stage": "llir"}, ""),
-        ({"stage": "tgir"}, "'ttgir'"),
-        ({"stage": None}, ""),
-        ({"order": "shufled"}, "'shuffled'"),
-        ({"order": 1}, ""),
-        ({"bounds": "views"}, "'view'"),
-        ({"seed": -1}, ""),
-        ({"seed": True}, ""),
-        ({"seed": 1.0}, ""),
+        ({"stage": "llir"}, ""), ({"stage": "tgir"}, "'ttgir'"), ({"stage": None}, ""),
+        ({"order": "shufled"}, "'shuffled'"), ({"order": 1}, ""), ({"bounds": "views"}, "'view'"),
+        ({"seed": -1}, ""), ({"seed": True}, ""), ({"seed": 1.0}, ""),
     ],
-)
+)  # fmt: skip
 def test_wrong_values_are_refused(wrong: dict[str, Any], advice: str) -> None:
     with pytest.raises(OptionError) as caught:
         kernellab.run(write_program, (4,), torch.zeros(4), **{"order": "shuffled", **wrong})
@@ -160,7 +154,6 @@ def test_the_last_writer_is_the_last_of_the_order() -> None:
 
 
 def test_a_million_programs() -> None:
-    """In order and out of it."""
     n = 4 * 10**6 - 3
     x = torch.arange(n, dtype=torch.float32) % 1000
     for order_of_programs in ORDERS:
@@ -251,13 +244,10 @@ print("grown by", grown // 1024)
 @pytest.mark.parametrize(
     ("function", "kernel", "keywords"),
     [
-        ("run", "touches_one", 'order="shuffled"'),
-        ("check", "touches_one", ""),
-        ("check", "leaves", ""),
-        ("accesses", "touches_one", ""),
-        ("trace", "touches_one", ""),
+        ("run", "touches_one", 'order="shuffled"'), ("check", "touches_one", ""),
+        ("check", "leaves", ""), ("accesses", "touches_one", ""), ("trace", "touches_one", ""),
     ],
-)
+)  # fmt: skip
 def test_hundreds_of_millions_of_programs_take_bounded_memory_and_can_be_stopped(
     function: str, kernel: str, keywords: str
 ) -> None:

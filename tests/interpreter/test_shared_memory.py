@@ -24,7 +24,6 @@ FLOAT16 = np.dtype(np.float16)
 
 
 def numbered(*shape: int) -> SharedTile:
-    """Memory whose elements are all different."""
     values = np.arange(PROGRAMS * np.prod(shape), dtype=np.float32).reshape(PROGRAMS, *shape)
     return shared_memory.allocate_with(PROGRAMS, shape, values)
 

@@ -87,16 +87,9 @@ def test_stream_k(share: int, order: str) -> None:
     programs = -(-tiles * per_tile // share)
     c = torch.zeros(tiles * block, block)
     partial, lock = torch.zeros(programs + 1, block, block), zeros(programs + 1)
-    kernellab.run(
-        waiting.stream_k,
-        (programs,),
-        *(a, b, c, partial, lock, tiles * per_tile),
-        K=per_tile * block,
-        PER_TILE=per_tile,
-        SHARE=share,
-        BLOCK=block,
-        order=order,
-    )
+    arguments = a, b, c, partial, lock, tiles * per_tile
+    sizes = {"K": per_tile * block, "PER_TILE": per_tile, "SHARE": share, "BLOCK": block}
+    kernellab.run(waiting.stream_k, (programs,), *arguments, **sizes, order=order)
     torch.testing.assert_close(c, (a.double() @ b.double()).float())
 
 
@@ -204,15 +197,8 @@ def test_a_poll_that_nobody_answers() -> None:
 @pytest.mark.skipif(not versions.HAS_ATOMIC_LOADS, reason="this Triton has no tl.atomic_poll")
 def test_a_poll_with_a_timeout(raised: Raised) -> None:
     """Time is not the GPU's here, so nothing can be promised."""
-    caught = raised(
-        UnsupportedOperation,
-        kernellab.run,
-        recent.timed,
-        (2,),
-        zeros(1),
-        zeros(1),
-        match="timeout_ns",
-    )
+    launch = recent.timed, (2,), zeros(1), zeros(1)
+    caught = raised(UnsupportedOperation, kernellab.run, *launch, match="timeout_ns")
     assert position_of(caught).line == marked_line(recent, "UNSUPPORTED: timed")
 
 
@@ -313,8 +299,6 @@ def test_a_fault_names_the_program_that_was_taking_its_turn() -> None:
 
 @contextmanager
 def interrupted_after(seconds: float) -> Iterator[None]:
-    """What Ctrl-C does, after a while."""
-
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 

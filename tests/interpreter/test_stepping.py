@@ -44,7 +44,6 @@ FILE = stepped.__file__
 
 
 def step_all(case: Case) -> dict[str, Any]:
-    """Step through the case's first, second and last program; returns the arguments afterwards."""
     arguments = case.make()
     kernel = innermost(case.kernel)
     keywords, backend, options = split_keywords({**arguments, **case.options}, kernel.arg_names)

@@ -61,7 +61,6 @@ def counted(lock_ptr, total_ptr):
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of its own."""
     monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache" / "code"
 
