@@ -191,7 +191,8 @@ def test_a_public_function_refuses_a_value_of_another_kind(
     call: Callable[..., Any], name: str, value: Any, raised: Raised
 ) -> None:
     error = raised(KernelLabError, call, match=name, **{name: value})
-    assert call is not steered or getattr(error, "advice", "")
+    if call is steered:
+        assert getattr(error, "advice", "")
 
 
 def test_a_space_of_more_configs_than_are_tried_is_refused() -> None:

@@ -13,6 +13,7 @@ import termios
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -194,7 +195,7 @@ def without_option() -> dict[str, str]:
 def printed_in_a_terminal() -> str:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-    streams = {"stdout": theirs, "stderr": theirs, "stdin": theirs}
+    streams: Any = {"stdout": theirs, "stderr": theirs, "stdin": theirs}
     command = [sys.executable, "-c", PROGRAM]
     process = subprocess.Popen(command, cwd=ROOT, env=without_option(), **streams)
     os.close(theirs)

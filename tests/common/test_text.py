@@ -22,15 +22,10 @@ from kernellab.errors import MissingArguments, nearest, suggestion
 @pytest.mark.parametrize(
     ("microseconds", "digits", "text"),
     [
-        (15.23, 3, "15.2 us"),
-        (999.4, 3, "999 us"),
-        (999.6, 3, "1 ms"),
-        (999.96, 4, "1 ms"),
-        (5842.0, 3, "5.84 ms"),
-        (1.234e6, 4, "1.234 s"),
-        (0.0, 3, "0 us"),
+        (15.23, 3, "15.2 us"), (999.4, 3, "999 us"), (999.6, 3, "1 ms"), (999.96, 4, "1 ms"),
+        (5842.0, 3, "5.84 ms"), (1.234e6, 4, "1.234 s"), (0.0, 3, "0 us"),
     ],
-)
+)  # fmt: skip
 def test_a_time_has_the_unit_that_fits(microseconds: float, digits: int, text: str) -> None:
     assert time_text(microseconds, digits) == text
 
@@ -53,15 +48,12 @@ def test_an_element_has_its_argument_and_its_index() -> None:
 @pytest.mark.parametrize(
     ("word", "known", "guess"),
     [
-        ("BLOK", ["BM", "BLOCK"], "BLOCK"),
-        ("sm_91", ["sm_80", "sm_89", "sm_90"], "sm_90"),
-        ("--taget", ["--sig", "--target"], "--target"),
-        ("*fp23", ["fp16", "fp32"], "fp32"),
-        ("zptr", ["x_ptr", "z_ptr"], "z_ptr"),
-        ("kernel.py", ["kernels.py"], "kernels.py"),
+        ("BLOK", ["BM", "BLOCK"], "BLOCK"), ("sm_91", ["sm_80", "sm_89", "sm_90"], "sm_90"),
+        ("--taget", ["--sig", "--target"], "--target"), ("*fp23", ["fp16", "fp32"], "fp32"),
+        ("zptr", ["x_ptr", "z_ptr"], "z_ptr"), ("kernel.py", ["kernels.py"], "kernels.py"),
         ("lock", ["BLOCK"], "BLOCK"),
     ],
-)
+)  # fmt: skip
 def test_a_slip_is_put_right(word: str, known: list[str], guess: str) -> None:
     assert nearest(word, known) == f"Did you mean {guess!r}?"
 
@@ -69,13 +61,10 @@ def test_a_slip_is_put_right(word: str, known: list[str], guess: str) -> None:
 @pytest.mark.parametrize(
     ("word", "known"),
     [
-        ("nope", ["open", "grouped", "add"]),
-        ("--pass", ["--sig", "--target", "--with"]),
-        ("cuda", ["hip", "add"]),
-        ("x", ["y", "acc"]),
-        ("", ["add"]),
+        ("nope", ["open", "grouped", "add"]), ("--pass", ["--sig", "--target", "--with"]),
+        ("cuda", ["hip", "add"]), ("x", ["y", "acc"]), ("", ["add"]),
     ],
-)
+)  # fmt: skip
 def test_what_is_far_off_is_not_guessed_at(word: str, known: list[str]) -> None:
     assert nearest(word, known) == ""
 
@@ -98,7 +87,7 @@ def test_what_there_is_is_listed() -> None:
         ("CODE='a,b=c'", [("CODE", "a,b=c")]),
         ("MODE=relu,SCALE=0.5", [("MODE", "relu"), ("SCALE", 0.5)]),
     ],
-)
+)  # fmt: skip
 def test_constants_with_commas(text: str, constants: list[tuple[str, object]]) -> None:
     assert read_constexprs(text) == constants
 
@@ -137,8 +126,6 @@ def test_each_comes_once_in_order(dtype: str, shape: tuple[int, ...]) -> None:
 
 @dataclass(frozen=True)
 class Entry:
-    """A table of the example."""
-
     text: Prose
     pattern: str = ""
     hints: tuple[Prose, ...] = ()
@@ -183,7 +170,7 @@ def test_a_file_becomes_the_records_of_its_schema(tmp_path: Path) -> None:
         ("[second]", "[first]", "Cannot declare ('first',) twice"),
         ('"short"', "short", "Invalid value"),
     ],
-)
+)  # fmt: skip
 def test_an_error_names_file_table_and_field(
     valid: str, wrong: str, message: str, tmp_path: Path
 ) -> None:

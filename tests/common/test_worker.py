@@ -100,6 +100,7 @@ def test_nothing_is_left_behind(how):
     """
     command = [sys.executable, "-c", textwrap.dedent(code)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
         worker_id = int(process.stdout.readline())
         assert is_running(worker_id)
         if how == "kill":
