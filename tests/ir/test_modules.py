@@ -121,8 +121,6 @@ def test_each_call_gives_a_module_of_its_own(matmul):
 
 
 class StepByTwo(RewritePattern):
-    """Loops that step by one step by two."""
-
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: mlir.ForOp, rewriter: PatternRewriter) -> None:
         step = op.step.owner

@@ -40,7 +40,6 @@ def assert_none(wrong: Iterable[object]) -> None:
 
 
 def imports_where(is_mine: Callable[[Path], bool] = lambda _: True) -> Iterator[Import]:
-    """What those of the package's files import."""
     for file in python_files("kernellab"):
         if is_mine(file):
             yield from imports_of(file)
@@ -67,7 +66,6 @@ def packages() -> list[str]:
 
 
 def package_of(module: str) -> str:
-    """The package that a module of ours stands in."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else "kernellab"
 
@@ -95,7 +93,6 @@ def declared_upward() -> frozenset[tuple[str, str]]:
 
 
 def is_declared(found: Import) -> bool:
-    """Return whether the page declares an import that goes upward."""
     return (found.file, found.module) in declared_upward()
 
 

@@ -18,15 +18,9 @@ OTHER_FOLDERS = SHARED | {"benchmarks", "project"}
 """Folders that mirror no package of the package."""
 
 DATA_OF_BENCHMARKS = {
-    "diagnosed",
-    "eleven_kernels",
-    "kernels",
-    "memory_cases",
-    "memory_kernels",
-    "small_cases",
-    "small_kernels",
-    "tuning_cases",
-}
+    "diagnosed", "eleven_kernels", "kernels", "memory_cases", "memory_kernels", "small_cases",
+    "small_kernels", "tuning_cases",
+}  # fmt: skip
 """The modules and folders that hold kernels and what they are launched with."""
 
 NEEDS_SIGINT = ("signal.SIGINT", "interrupt_until(")
