@@ -215,6 +215,7 @@ def while_killed(call):
         killer.join()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_calls_are_answered_where_the_folder_is_gone(tmp_path):
     program = """

@@ -263,6 +263,7 @@ def test_the_code_of_the_latest_specializations_is_kept(monkeypatch: pytest.Monk
     assert len(codes) == 6
 
 
+@pytest.mark.slow
 def test_so_is_the_code_for_stepping(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "MOST_KEPT", 2)
     monkeypatch.setattr(stepping_code, "MOST_KEPT", 2)

@@ -157,7 +157,7 @@ def test_every_float_comes_back_through_both_printers(type, kind, data):
     assert constants(generic) == [(value,)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["matmul_tma", "attention_forward"])
 @pytest.mark.parametrize("stage", ["ttgir", "ttir"])
 def test_texts_that_are_matched_whole_give_what_xdsls_tokens_give(

@@ -146,7 +146,7 @@ def test_a_compilation_from_a_folder_with_an_accent(
         assert kernellab.load(cache_folder(tmp_path)).source_map.file == file
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("folder", FOLDERS[1:] + QUOTED)
 def test_any_path(load: Load, folder: str) -> None:
     kernels = load(folder)

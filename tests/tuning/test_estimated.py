@@ -86,6 +86,7 @@ def test_an_estimate_that_a_busy_machine_gave_up_is_not_kept_as_none(
     assert store.get(["a config"]) is None
 
 
+@pytest.mark.slow
 def test_of_types_alone_nothing_is_estimated() -> None:
     tuning = kernellab.tune(
         vector_add, None, "*fp32:16", "*fp32:16", "*fp32:16", "i32:16",

@@ -383,6 +383,7 @@ def test_variables_of_the_kernel_are_not_taken_for_globals(written: Written) -> 
     assert torch.equal(computed(kept(annotated).kernel_again()), torch.arange(200.0))
 
 
+@pytest.mark.slow
 def test_other_processes_get_the_modules_as_they_are_here(written: Written) -> None:
     """One that was loaded again is another than the process that compiles has had,
     or than the file holds by now.

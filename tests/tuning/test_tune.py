@@ -100,6 +100,7 @@ def test_in_place_kernels_get_their_inputs_back() -> None:
     assert (x == 0).all()
 
 
+@pytest.mark.slow
 def test_what_the_autotuner_carries_is_swept_with_its_resets() -> None:
     x, _ = tensors()
     z = torch.full_like(x, 7)  # reset to zero before each run
