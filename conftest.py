@@ -133,10 +133,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage from now on, without another look at what was imported and collected: it
-    takes a quarter of a second each time.
-    """
-    gc.freeze()
+    """Collect garbage from now on."""
     gc.enable()
 
 
