@@ -54,3 +54,8 @@ def sweep(**changes) -> kernellab.Tuning:
         baselines={"torch": timing(12.0)},
     )
     return replace(whole, **changes)
+
+
+def sweep_of(*trials: Trial, **changes) -> kernellab.Tuning:
+    """As `sweep`, of other trials."""
+    return sweep(trials=trials, **changes)

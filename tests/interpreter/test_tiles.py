@@ -1,5 +1,5 @@
-"""Symbolic index tiles against plain NumPy: whatever is built from them,
-their elements are what arrays would give.
+"""Symbolic index tiles against plain NumPy: whatever is built from them, their elements are what
+arrays would give; and choosing and merging of large tiles.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -57,15 +58,14 @@ def model_of(values: Any, kind: np.dtype) -> np.ndarray:
 @st.composite
 def leaves(draw: Any, kind: np.dtype) -> Pair:
     """A range along one dimension, one number for all, or one for each program."""
-    match draw(st.sampled_from(["rows", "columns", "number", "evenly spaced", "numbers"])):
-        case "rows":
-            start = draw(st.integers(0, 50))
-            tile = tiles.expand_dims(tiles.make_range(start, start + M), -1).astype(kind)
-            return Pair(tile, model_of(np.arange(start, start + M)[:, None], kind))
-        case "columns":
-            start = draw(st.integers(0, 50))
-            tile = tiles.expand_dims(tiles.make_range(start, start + N), -2).astype(kind)
-            return Pair(tile, model_of(np.arange(start, start + N), kind))
+    match draw(st.sampled_from(["range", "range", "number", "evenly spaced", "numbers"])):
+        case "range":
+            start, (size, axis) = (
+                draw(st.integers(0, 50)),
+                draw(st.sampled_from([(M, -1), (N, -2)])),
+            )
+            tile = tiles.expand_dims(tiles.make_range(start, start + size), axis).astype(kind)
+            return Pair(tile, model_of(np.expand_dims(np.arange(start, start + size), axis), kind))
         case "number":
             number = kind.type(draw(near_limits(kind)))
             return Pair(tiles.splat(number, 2), model_of(number, kind))
@@ -217,3 +217,39 @@ def test_only_masks_without_lanes_are_boxes() -> None:
     everything = as_box(np.array([True, False]).reshape(2, 1), (8,))
     assert everything is not None
     np.testing.assert_array_equal(everything.elements(), [[True] * 8, [False] * 8])
+
+
+# Choosing and merging of large tiles, which take other ways than small ones
+
+
+WIDE = 64
+DTYPES: list[Any] = [bool, "i1", "i4", "i8", "f2", "f4", "f8", ml_dtypes.bfloat16]
+
+
+def bits(array: Any) -> bytes:
+    return np.ascontiguousarray(array).tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(PROGRAMS, WIDE, WIDE), (WIDE, 1), (1, 1)])
+def test_select(dtype: Any, shape: tuple[int, ...]) -> None:
+    chance = np.random.default_rng(0)
+    condition = chance.random((PROGRAMS, WIDE, WIDE)) < 0.5
+    a = chance.integers(0, 2 if dtype is bool else 100, shape).astype(dtype)
+    b = chance.integers(0, 2 if dtype is bool else 100, (WIDE, WIDE)).astype(dtype)
+    if a.dtype.kind == "f":
+        a[..., 0, 0], b[0] = np.nan, -0.0
+    assert bits(tiles.select(condition, a, b, 0)) == bits(np.where(condition, a, b))
+    assert bits(tiles.select(condition, b, a, 0)) == bits(np.where(condition, b, a))
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_merge_of_programs(rank: int) -> None:
+    shape = (PROGRAMS, WIDE, WIDE)[: rank + 1]
+    new, old = np.arange(np.prod(shape)).reshape(shape), -np.ones(shape, int)
+    before = new.copy()
+    active = np.array([True, False, True])
+    merged = tiles.merge(active, new, old, rank)
+    np.testing.assert_array_equal(merged[1], old[1])
+    np.testing.assert_array_equal(merged[[0, 2]], new[[0, 2]])
+    np.testing.assert_array_equal(new, before)
