@@ -1,16 +1,18 @@
 """The page of a package's messages, `tests/messages/PACKAGE.txt`, which its tests compare with.
 
-A test asserts `refused.value == messages`: the error with its class, kind and text, as the page
-has it under the test's name. tests/README.md says how the pages are updated.
+A test asserts `raised(LayoutError, lambda: layout.holders((16, 0))) == messages`: the error with
+its class, kind and text, as the page has it under the test's name. tests/README.md says how the
+pages are updated.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import pytest
 from syrupy.extensions.amber import AmberSnapshotExtension
 from syrupy.location import PyTestLocation
 
@@ -19,6 +21,8 @@ from tests.support import pinned_versions
 from tests.support.source_files import ROOT
 
 PAGES = ROOT / "tests/messages"
+
+E = TypeVar("E", bound=BaseException)
 
 VARYING = (
     (re.compile(re.escape(str(ROOT)) + "/"), ""),
@@ -79,6 +83,15 @@ class MessagePage(AmberSnapshotExtension):
 
     def serialize(self, data: Any, **kwargs: Any) -> str:
         return without_varying_parts(said(data))
+
+
+def raised(kind: type[E], call: Callable[[], object], match: str | None = None) -> E:
+    """Return the error of this kind that a call raises; the test fails if it raises none, or if
+    the pattern is not found in the error's text.
+    """
+    with pytest.raises(kind, match=match) as caught:
+        call()
+    return caught.value
 
 
 def package_of(file: Path) -> str:
