@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import io
 import runpy
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,9 @@ from kernellab.common.arguments import parameters_first
 from kernellab.errors import ArgumentError
 from kernellab.records import BoundLaunch
 from tests.kernels import launched
+from tests.support.messages import raised
+
+pytestmark = pytest.mark.usefixtures("goes_on")
 
 N = 64
 
@@ -62,14 +63,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], str, Any]] = {
 """Function -> one of its own options, and the option's default."""
 
 
-@pytest.fixture(autouse=True)
-def _goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the debugger prompts, the answer is to go on."""
-    monkeypatch.setattr(sys, "stdin", io.StringIO("c\n" * 100))
-
-
 def kernel_with(option: str, folder: Path) -> Any:
-    """A kernel with a constexpr of that name, without which it cannot be launched."""
     file = folder / "kernels.py"
     file.write_text(
         "import triton\nimport triton.language as tl\n\n\n@triton.jit\n"
@@ -90,9 +84,7 @@ def test_a_parameter_wins_also_with_the_value_that_the_option_has_by_default(
     kernel = kernel_with(option, tmp_path)
     x = torch.zeros(N, dtype=torch.int32)
     function(kernel, (1,), x, N, **{option: default}, BLOCK=N)
-    with pytest.raises(ArgumentError, match=option) as refused:
-        function(kernel, (1,), x, N, BLOCK=N)
-    assert refused.value == messages
+    assert raised(ArgumentError, lambda: function(kernel, (1,), x, N, BLOCK=N), option) == messages
 
 
 @parameters_first(lambda subject: subject)
@@ -110,9 +102,7 @@ def test_keywords_are_split_by_the_subjects_names(messages: SnapshotAssertion) -
         5, (6,), {"b": 2, "extra": 3}, 1, 2,
     )  # fmt: skip
     assert with_options(subject=["b"], extra=4, b=3) == (4, (), {"b": 3}, 1, 2)
-    with pytest.raises(TypeError, match="with_options") as refused:
-        with_options([])
-    assert refused.value == messages
+    assert raised(TypeError, lambda: with_options([]), "with_options") == messages
     names = list(inspect.signature(with_options).parameters)
     assert names == ["subject", "extra", "args", "a", "b", "keywords"]
 
@@ -150,9 +140,5 @@ def test_a_records_launch_is_a_bound_launch_for_its_target() -> None:
 
 
 def test_a_bound_launch_takes_no_more_arguments(messages: SnapshotAssertion) -> None:
-    with pytest.raises(ArgumentError, match="add") as refused:
-        kernellab.check(bound(), (2,))
-    assert refused.value == messages
-    with pytest.raises(ArgumentError, match="add") as refused:
-        kernellab.trace(bound(), num_warps=8)
-    assert refused.value == messages
+    assert raised(ArgumentError, lambda: kernellab.check(bound(), (2,)), "add") == messages
+    assert raised(ArgumentError, lambda: kernellab.trace(bound(), num_warps=8), "add") == messages

@@ -10,6 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import KernelFault, OptionError, OutOfBounds
+from tests.support.messages import raised
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
@@ -97,9 +98,8 @@ def test_faults_are_raised_by_default_and_others_in_any_case(messages: SnapshotA
     with kernellab.interpreted(on_fault="collect") as run, pytest.raises(KernelFault):
         asserts[(1,)](x, BLOCK=1, debug=True)
     assert not run.faults
-    with pytest.raises(OptionError, match="on_fault") as refused:
-        kernellab.interpreted(on_fault="ignore")
-    assert refused.value == messages
+    error = raised(OptionError, lambda: kernellab.interpreted(on_fault="ignore"), "on_fault")
+    assert error == messages
 
 
 def test_only_some_hundreds_are_kept() -> None:

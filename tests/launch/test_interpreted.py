@@ -24,6 +24,7 @@ from kernellab.errors import GridError, OptionError, OutOfBounds, TargetError
 from kernellab.launch.interception import InterpretedLaunch
 from kernellab.records import Target
 from tests.kernels import parameters, third_party
+from tests.support.messages import raised
 
 needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU answers for itself")
 
@@ -40,9 +41,6 @@ def pair(generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
 
 def silu_times(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.silu(gate) * up
-
-
-# Ordinary code
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
@@ -136,9 +134,6 @@ def test_a_kernel_whose_source_was_changed(pair: Any) -> None:
     assert torch.equal(out, pair[0] + pair[1])
 
 
-# What a launch gives
-
-
 def test_a_launch_gives_its_run_and_what_a_compiled_kernel_has(pair: Any) -> None:
     out = torch.empty(1000)
     with kernellab.interpreted(target="sm_80"):
@@ -184,9 +179,6 @@ def test_what_triton_refuses_raises_tritons_own_exceptions(pair: Any) -> None:
         kernellab.run(third_party._gated_kernel, (1,), *pair, torch.empty(8), 8, BLOCK=7)
 
 
-# Options
-
-
 def test_options_hold_for_every_launch_and_a_launch_goes_before(
     pair: Any, messages: SnapshotAssertion
 ) -> None:
@@ -221,14 +213,8 @@ def test_a_parameter_that_is_called_like_an_option_is_both(kernel: Any) -> None:
 
 
 def test_wrong_options_are_refused_at_once(messages: SnapshotAssertion) -> None:
-    with pytest.raises(TargetError, match="sm_91"):
-        kernellab.interpreted(target="sm_91")
-    with pytest.raises(OptionError, match="views") as refused:
-        kernellab.interpreted(bounds="views")
-    assert refused.value == messages
-
-
-# What Triton's driver says meanwhile
+    raised(TargetError, lambda: kernellab.interpreted(target="sm_91"), "sm_91")
+    assert raised(OptionError, lambda: kernellab.interpreted(bounds="views"), "views") == messages
 
 
 @needs_no_gpu
@@ -281,22 +267,15 @@ def test_work_can_be_timed(pair: Any) -> None:
     assert 0 < milliseconds < 1000
 
 
-# On and off
-
-
 def everything_of_triton() -> dict[Any, Any]:
     """The attributes of Triton's classes, modules and kernels that launches go
     through, by identity.
     """
     classes = (JITFunction, JITCallable, KernelInterface, Autotuner, Heuristics, DriverConfig)
     modules = (
-        triton,
-        triton.runtime,
-        triton.runtime.jit,
-        triton.runtime.driver,
-        triton.compiler,
+        triton, triton.runtime, triton.runtime.jit, triton.runtime.driver, triton.compiler,
         triton.language,
-    )
+    )  # fmt: skip
     kernels = (third_party._matmul_kernel, third_party._matmul_inner)
     found = {
         (holder, name): id(value)
@@ -376,14 +355,12 @@ def test_contexts_nest() -> None:
         with pytest.raises(ZeroDivisionError), kernellab.interpreted(target="sm_90"):
             raise ZeroDivisionError
         assert emulated() == 80
-    with pytest.raises(RuntimeError):
-        emulated()
+    raised(RuntimeError, emulated)
 
 
 def test_as_a_decorator(pair: Any) -> None:
     @kernellab.interpreted(target="sm_80")
     def halved(depth: int) -> torch.Tensor:
-        """Calls itself: one decorator, entered several times."""
         out = third_party.gated(*pair)
         return out if depth == 0 else halved(depth - 1)
 

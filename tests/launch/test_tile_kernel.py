@@ -21,6 +21,7 @@ from kernellab.launch import autotuners, preparation
 from kernellab.launch.tile_kernel import GluonTileKernel, TileKernel, tile_kernels_in
 from kernellab.records import Target
 from tests.kernels import launched
+from tests.support.messages import raised
 
 N = 1000
 
@@ -36,9 +37,6 @@ def vectors() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     x = torch.rand(N, generator=generator)
     y = torch.rand(N, generator=generator)
     return x, y, torch.zeros(N)
-
-
-# Launching on the CPU
 
 
 def test_a_launch_runs_in_place_and_gives_a_run(add, vectors) -> None:
@@ -77,16 +75,12 @@ def test_numpy_arrays_and_tensors_mix(add) -> None:
     np.testing.assert_array_equal(z.numpy(), 2 * x)
 
 
-def test_before_a_launch_there_is_none(add) -> None:
+def test_the_last_launch_is_the_last_that_did_not_fail(add, vectors) -> None:
+    x, y, z = vectors
     assert add.last_run is None
     assert add.last_launch is None
-
-
-def test_a_failed_launch_is_not_the_last_one(add, vectors) -> None:
-    x, y, z = vectors
     run = add[(8,)](x, y, z, N, BLOCK=128)
-    with pytest.raises(ArgumentError):
-        add[(8,)](x, y, z, BLOCK=128)
+    raised(ArgumentError, lambda: add[(8,)](x, y, z, BLOCK=128))
     assert add.last_run is run
 
 
@@ -116,9 +110,7 @@ def test_tensors_in_two_places_are_refused(add, vectors, messages: SnapshotAsser
 
 def test_tensors_without_memory_are_refused(add, messages: SnapshotAssertion) -> None:
     x = torch.empty(N, device="meta")
-    with pytest.raises(ArgumentError, match="x_ptr") as refused:
-        add[(8,)](x, x, x, N, BLOCK=128)
-    assert refused.value == messages
+    assert raised(ArgumentError, lambda: add[(8,)](x, x, x, N, BLOCK=128), "x_ptr") == messages
 
 
 def test_warmup_compiles_for_the_target_and_runs_nothing(add) -> None:
@@ -139,9 +131,6 @@ def test_a_gluon_kernel_compiles_and_runs_on_the_cpu() -> None:
     assert run.launch.options == {"stage": "ttgir"}
 
 
-# kernellab.run, autotune, heuristics
-
-
 def fresh_count() -> Any:
     """`launched.count` with an autotuner that has chosen nothing yet."""
     kernel = copy.copy(launched.count)
@@ -158,9 +147,7 @@ def test_run_takes_a_plain_jit_function(vectors) -> None:
 
 
 def test_run_refuses_what_is_no_kernel(messages: SnapshotAssertion) -> None:
-    with pytest.raises(ArgumentError) as refused:
-        kernellab.run(len, (1,))
-    assert refused.value == messages
+    assert raised(ArgumentError, lambda: kernellab.run(len, (1,))) == messages
 
 
 def test_run_takes_an_autotuned_kernel_and_says_once_that_it_is_not_tuned(capsys) -> None:
@@ -217,9 +204,8 @@ def test_a_config_that_is_not_there(config, messages: SnapshotAssertion) -> None
         kernellab.run(fresh_count(), (8,), torch.zeros(1, dtype=torch.int32), N, config=config)
     assert caught.value == messages
     assert "1: BLOCK: 128" in caught.value.advice
-    with pytest.raises(ArgumentError, match="add") as refused:
-        kernellab.run(launched.add, (8,), config=0)
-    assert refused.value == messages
+    error = raised(ArgumentError, lambda: kernellab.run(launched.add, (8,), config=0), "add")
+    assert error == messages
 
 
 def test_a_choice_without_timing_does_not_reach_a_gpu(monkeypatch) -> None:
@@ -241,17 +227,11 @@ def test_autotuners_of_plain_kernels_are_left_to_triton(monkeypatch) -> None:
         timed.append(quantiles)
         return [1.0, 1.0, 1.0]
 
-    def run(kernel, *args, **keywords):
-        return "ran"
-
     kernel = fresh_count()
     monkeypatch.setitem(vars(kernel), "do_bench", bench)
-    monkeypatch.setattr(type(launched.count.fn), "run", run)
+    monkeypatch.setattr(type(launched.count.fn), "run", lambda *_, **__: "ran")
     assert kernel[(1,)](torch.zeros(1), N) == "ran"
     assert len(timed) == len(kernel.configs)
-
-
-# Still Triton's own
 
 
 def test_triton_takes_it_for_its_own(add, messages: SnapshotAssertion) -> None:
@@ -260,9 +240,7 @@ def test_triton_takes_it_for_its_own(add, messages: SnapshotAssertion) -> None:
     assert add.cache_key == launched.add.cache_key
     assert repr(add) == f"TileKernel({launched.__name__}:add)"
     assert add.__name__ == "add"
-    with pytest.raises(RuntimeError) as refused:
-        add(1)
-    assert refused.value == messages
+    assert raised(RuntimeError, lambda: add(1)) == messages
 
 
 def test_it_can_be_called_by_another_kernel_and_be_wrapped(add, monkeypatch, vectors) -> None:
@@ -300,9 +278,6 @@ def test_decorators_are_restored_after_an_exception() -> None:
     assert JITFunction.__init__ is before
 
 
-# Launching on a GPU
-
-
 def test_a_launch_on_the_gpu_goes_to_triton_unchanged(add, monkeypatch) -> None:
     """Triton's own launch is replaced: what matters here is what it is given and what is noted of it."""
     given: dict[str, Any] = {}
@@ -310,9 +285,7 @@ def test_a_launch_on_the_gpu_goes_to_triton_unchanged(add, monkeypatch) -> None:
         src=SimpleNamespace(
             fn=add,
             signature={
-                "x_ptr": "*fp32",
-                "y_ptr": "*fp32",
-                "z_ptr": "*fp32",
+                **dict.fromkeys(("x_ptr", "y_ptr", "z_ptr"), "*fp32"),
                 "n": "i32",
                 "BLOCK": "constexpr",
             },
@@ -374,9 +347,8 @@ def test_one_kernel_on_cpu_and_gpu(add, messages: SnapshotAssertion) -> None:
     add[(8,)](x, x, on_cpu, N, BLOCK=128)
     add[(8,)](x.cuda(), x.cuda(), on_gpu, N, BLOCK=128)
     assert torch.equal(on_cpu, on_gpu.cpu())
-    with pytest.raises(ArgumentError, match="x_ptr") as refused:
-        add[(8,)](x, x.cuda(), on_cpu, N, BLOCK=128)
-    assert refused.value == messages
+    error = raised(ArgumentError, lambda: add[(8,)](x, x.cuda(), on_cpu, N, BLOCK=128), "x_ptr")
+    assert error == messages
 
 
 def test_without_any_tensor_the_machine_decides(add, monkeypatch) -> None:
@@ -394,8 +366,7 @@ def test_code_from_elsewhere_is_refused(add, vectors, messages: SnapshotAssertio
 
 
 def test_an_unknown_option_is_refused(add, vectors) -> None:
-    with pytest.raises(OptionError, match="num_warp"):
-        add[(8,)](*vectors, N, BLOCK=128, num_warp=8)
+    raised(OptionError, lambda: add[(8,)](*vectors, N, BLOCK=128, num_warp=8), "num_warp")
 
 
 def test_a_tile_kernel_of_a_kernel_has_its_function_and_settings() -> None:
@@ -412,6 +383,4 @@ def test_a_tile_kernel_of_a_kernel_has_its_function_and_settings() -> None:
 
 def test_what_is_no_function_makes_no_tile_kernel(messages: SnapshotAssertion) -> None:
     autotuned = triton.autotune([triton.Config({})], key=[])(launched.add)
-    with pytest.raises(ArgumentError, match="got Autotuner") as refused:
-        TileKernel(autotuned)
-    assert refused.value == messages
+    assert raised(ArgumentError, lambda: TileKernel(autotuned), "got Autotuner") == messages
