@@ -16,13 +16,12 @@ from torch.utils.checkpoint import checkpoint
 import kernellab
 from kernellab.errors import ArgumentError, NotRecorded, OptionError
 from kernellab.graphs.report import GraphReport
+from tests.support.messages import raised
 
 HERE = Path(__file__)
 
 
 class Small(nn.Module):
-    """A norm, a product, an activation."""
-
     def __init__(self) -> None:
         super().__init__()
         self.norm, self.linear = nn.LayerNorm(32), nn.Linear(32, 48)
@@ -58,13 +57,10 @@ def test_right_code_has_no_difference(report: GraphReport, messages: SnapshotAss
         assert one.fx >= 3
         assert one.buffers >= 3
     assert "No value differs" in str(found)
-    with pytest.raises(NotRecorded) as refused:
-        found.trace()
-    assert refused.value == messages
+    assert raised(NotRecorded, found.trace) == messages
 
 
 def wrong_gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
-    """The quick one, which is another function."""
     del approximate
     return x * torch.sigmoid(1.702 * x)
 
@@ -86,7 +82,6 @@ def test_a_wrong_decomposition_is_found_on_its_node(report: GraphReport) -> None
 def wrong_gelu_backward(
     gradient: torch.Tensor, x: torch.Tensor, approximate: str = "none"
 ) -> torch.Tensor:
-    """Without what the slope adds."""
     del approximate
     return gradient * (x > 0)
 
@@ -144,20 +139,15 @@ def test_what_did_not_run_says_why() -> None:
 
 
 def test_a_comparison_refuses_bad_input(report: GraphReport, messages: SnapshotAssertion) -> None:
-    with pytest.raises(OptionError, match="run"):
-        report.compare("cuda")
+    raised(OptionError, lambda: report.compare("cuda"), "run")
     name = report.kernels[0].name
-    with pytest.raises(ArgumentError, match="no kernel") as raised:
-        report.compare(kernels={name + "x": ""})
-    assert name in str(raised.value)
-    with pytest.raises(ArgumentError) as refused:
-        report.compare(kernels={name: 5})  # type: ignore[dict-item]
-    assert refused.value == messages
-    with pytest.raises(ArgumentError, match="no operation"):
-        report.compare(decompositions={"aten.gelux.default": wrong_gelu})
-    with pytest.raises(NotRecorded) as refused:
-        GraphReport(report.capture).compare()
-    assert refused.value == messages
+    error = raised(ArgumentError, lambda: report.compare(kernels={name + "x": ""}), "no kernel")
+    assert name in str(error)
+    wrong: Any = {name: 5}
+    assert raised(ArgumentError, lambda: report.compare(kernels=wrong)) == messages
+    unknown = {"aten.gelux.default": wrong_gelu}
+    raised(ArgumentError, lambda: report.compare(decompositions=unknown), "no operation")
+    assert raised(NotRecorded, lambda: GraphReport(report.capture).compare()) == messages
 
 
 def _attend(q: torch.Tensor) -> torch.Tensor:
@@ -201,8 +191,6 @@ def test_gradients_of_flex_attention_are_captured() -> None:
 
 
 class Averaging(nn.Module):
-    """Keeps a running mean."""
-
     mean: torch.Tensor
 
     def __init__(self) -> None:
@@ -243,6 +231,7 @@ def test_a_layer_that_several_graphs_use_is_right() -> None:
     assert not found.differences
 
 
+@pytest.mark.slow
 def test_a_convolution_of_channels_last_tensors_is_compared_whole() -> None:
     model = nn.Conv2d(3, 8, 3)
     model.weight.data = model.weight.data.to(memory_format=torch.channels_last)

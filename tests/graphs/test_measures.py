@@ -15,10 +15,10 @@ from kernellab.errors import MachineError, NotRecorded, OptionError
 from kernellab.graphs.jobs import EAGER, WAYS, Way, speedups
 from kernellab.graphs.report import GraphReport
 from kernellab.records.display import text_of
+from tests.support.messages import raised
 
 
 def branchless(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Two kernels' worth of work."""
     return ((x.sin() * 2).sum(-1) + y).cos()
 
 
@@ -74,18 +74,10 @@ def test_without_fusion_and_inlining_there_are_more_kernels_and_bytes(report: Gr
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_no_time_is_made_up(report: GraphReport, messages: SnapshotAssertion) -> None:
-    with pytest.raises(MachineError, match="GPU") as refused:
-        report.speedup()
-    assert refused.value == messages
+    assert raised(MachineError, report.speedup, "GPU") == messages
 
 
 def test_a_measure_refuses_bad_input(report: GraphReport, messages: SnapshotAssertion) -> None:
-    with pytest.raises(OptionError) as refused:
-        report.speedup(rounds=0)
-    assert refused.value == messages
-    with pytest.raises(NotRecorded) as caught:
-        GraphReport(report.capture).speedup()
-    assert caught.value == messages
-    with pytest.raises(NotRecorded) as caught:
-        GraphReport(report.capture).ablation()
-    assert caught.value == messages
+    assert raised(OptionError, lambda: report.speedup(rounds=0)) == messages
+    assert raised(NotRecorded, lambda: GraphReport(report.capture).speedup()) == messages
+    assert raised(NotRecorded, lambda: GraphReport(report.capture).ablation()) == messages
