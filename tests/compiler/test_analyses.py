@@ -26,8 +26,6 @@ WITH_SHARED_MEMORY = [
     ("histogram", "sm_90"),
 ]
 
-# Shared memory
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "target"), WITH_SHARED_MEMORY)
@@ -38,7 +36,7 @@ def test_the_buffers_end_where_the_launchs_shared_memory_ends(name: str, target:
     assert max(buffer.end for buffer in memory.buffers) == memory.total_bytes
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("name", "target"), WITH_SHARED_MEMORY)
 def test_buffers_that_share_bytes_do_not_live_at_once(name: str, target: str) -> None:
     buffers = {buffer.name: buffer for buffer in of_corpus(name, target).shared_memory().buffers}
@@ -72,8 +70,6 @@ def test_a_kernel_without_shared_memory_has_no_buffers() -> None:
     memory = of_corpus("vector_add", "sm_90").shared_memory()
     assert (memory.buffers, memory.total_bytes) == ((), 0)
 
-
-# Tensor memory
 
 HALVES = ("*fp16:16", "*fp16:16", "*fp32:16")
 _ALLOCATION = re.compile(
@@ -115,6 +111,7 @@ def test_an_accumulator_of_128_by_128_floats_has_128_columns() -> None:
     assert accumulator.first_operation < loop[0] < loop[1] < accumulator.last_operation
 
 
+@pytest.mark.slow
 def test_a_result_of_64_rows_has_half_of_each_warps_rows() -> None:
     made = compiled(remarked.product, *HALVES, M=64, N=64, K=64, target="sm_100")
     (result,) = made.tensor_memory().buffers
@@ -144,13 +141,9 @@ def test_buffers_of_tensor_memory_that_share_columns_do_not_live_at_once() -> No
         )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
-    ("name", "target"),
-    [
-        ("matmul", "sm_90"),
-        ("matmul", "gfx942"),
-        ("vector_add", "sm_100"),
-    ],
+    ("name", "target"), [("matmul", "sm_90"), ("matmul", "gfx942"), ("vector_add", "sm_100")]
 )
 def test_where_there_is_no_tensor_memory_it_says_why(
     name: str, target: str, messages: SnapshotAssertion
@@ -158,9 +151,6 @@ def test_where_there_is_no_tensor_memory_it_says_why(
     memory = of_corpus(name, target).tensor_memory()
     assert (memory.buffers, memory.total_columns) == ((), 0)
     assert memory.absence == messages
-
-
-# Barriers
 
 
 @pytest.mark.slow
@@ -219,9 +209,7 @@ def test_every_hazard_has_a_write_and_bytes_in_common() -> None:
         assert "write" in (hazard.before.kind, hazard.after.kind)
 
 
-# Axis info
-
-
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "target"),
     [
@@ -274,9 +262,6 @@ def test_an_access_has_its_parameter_also_behind_a_branch() -> None:
     assert [one.pointer for one in compilation.axis_info().accesses] == ["x_ptr", "out_ptr"]
 
 
-# Calls
-
-
 def test_functions_that_stay_functions_are_in_the_call_graph() -> None:
     graph = of_corpus("ragged_scale", "sm_90").call_graph()
     kernel, helper = graph.functions
@@ -295,9 +280,6 @@ def test_inlined_helpers_are_not_in_the_call_graph() -> None:
     assert graph.edges == ()
 
 
-# Software pipelining
-
-
 def test_loads_run_two_stages_ahead_of_the_product() -> None:
     compilation = of_corpus("matmul", "sm_90")
     (loop,) = compilation.pipeline_stages().loops
@@ -310,9 +292,6 @@ def test_loads_run_two_stages_ahead_of_the_product() -> None:
 
 def test_a_kernel_without_loops_has_no_schedule() -> None:
     assert of_corpus("vector_add", "sm_90").pipeline_stages().loops == ()
-
-
-# Work
 
 
 def test_work_of_a_loop_of_known_length_counted_by_hand() -> None:
@@ -342,18 +321,15 @@ def test_work_in_a_while_loop_and_through_calls() -> None:
     assert len(inside) == 2, "each of the two calls reads one length per iteration"
 
 
+@pytest.mark.slow
 def test_a_product_of_packed_fp4_has_twice_the_depth_of_its_bytes() -> None:
     work = of_corpus("matmul_mxfp4", "sm_100").work()
     (flops,) = work.matrix_flops.values()
     assert flops == 2 * 128 * 128 * 128
 
 
-# Tables, and what is not there
-
-
 @pytest.mark.parametrize(
-    "question",
-    ["shared_memory", "barriers", "axis_info", "call_graph", "pipeline_stages", "work"],
+    "question", ["shared_memory", "barriers", "axis_info", "call_graph", "pipeline_stages", "work"]
 )
 def test_every_result_is_a_table_and_is_kept(question: str) -> None:
     compilation = of_corpus("matmul", "sm_90")

@@ -15,6 +15,7 @@ from triton.experimental.gluon import language as gl
 
 import kernellab
 from tests.kernels import descriptors
+from tests.support.messages import raised
 
 TILE = f"tensordesc<fp16[64, 64],{gl.NVMMASharedLayout.get_default_for([64, 64], gl.float16)}>"
 
@@ -44,18 +45,14 @@ def line_of(kernel: Any, text: str) -> int:
     ],
 )
 def test_an_instruction_of_other_targets(
-    made: Callable[[str], Any],
-    target: str,
-    text: str,
-    messages: SnapshotAssertion,
+    made: Callable[[str], Any], target: str, text: str, messages: SnapshotAssertion
 ) -> None:
-    with pytest.raises(kernellab.CompileError) as caught:
-        made(target)
-    assert caught.value == messages
+    caught = raised(kernellab.CompileError, lambda: made(target))
+    assert caught == messages
     kernel = descriptors.gluon_matmul if made is matmul else descriptors.gluon_copy
-    assert caught.value.position is not None
-    assert caught.value.position.file == descriptors.__file__
-    assert caught.value.position.line == line_of(kernel, text)
+    assert caught.position is not None
+    assert caught.position.file == descriptors.__file__
+    assert caught.position.line == line_of(kernel, text)
 
 
 def test_targets_that_have_it() -> None:
@@ -65,8 +62,7 @@ def test_targets_that_have_it() -> None:
 
 
 def test_it_is_refused_without_the_record_of_the_passes_too() -> None:
-    with pytest.raises(kernellab.CompileError, match="wgmma"):
-        matmul("sm_80", record="stages")
+    raised(kernellab.CompileError, lambda: matmul("sm_80", record="stages"), "wgmma")
     x, y = torch.ones(64, 32, dtype=torch.float16), torch.ones(32, 32, dtype=torch.float16)
     refused = pytest.raises(kernellab.CompileError, match="wgmma")
     with kernellab.interpreted(target="sm_80"), refused:
