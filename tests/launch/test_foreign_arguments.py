@@ -17,20 +17,9 @@ import kernellab
 from kernellab.errors import ArgumentError, GridError, OutOfBounds
 from tests.kernels.third_party import _matmul_inner
 from tests.kernels.tuned import double
+from tests.support.pointers import Pointer
 
 N = 64
-
-
-class Pointer:
-    """An object of somebody else's: an address, a type, and whatever else it says of itself."""
-
-    def __init__(self, address: int, dtype: Any, **said: Any) -> None:
-        self._address = address
-        self.dtype = dtype
-        vars(self).update(said)
-
-    def data_ptr(self) -> int:
-        return self._address
 
 
 class Delegating:

@@ -20,6 +20,7 @@ import kernellab
 from kernellab.errors import ArgumentError, CompileError, GridError, OutOfBounds
 from tests.kernels.tuned import double
 from tests.support.messages import raised
+from tests.support.pointers import Pointer
 
 N = 64
 
@@ -158,21 +159,6 @@ def test_a_sparse_tensor_cannot_be_compiled_for_its_layout(messages: SnapshotAss
     with pytest.raises(ArgumentError, match="x_ptr") as refused:
         kernellab.compile(double, torch.ones(8, 8).to_sparse_csr(), torch.ones(N), N, BLOCK=64)
     assert refused.value == messages
-
-
-class Pointer:
-    """An object with what Triton asks a pointer for, and the answers that a test gives."""
-
-    dtype = torch.float32
-
-    def __init__(self, address: Any, **sizes: Any) -> None:
-        self.address = address
-        self.__dict__.update(sizes)
-
-    def data_ptr(self) -> Any:
-        if isinstance(self.address, Exception):
-            raise self.address
-        return self.address
 
 
 ALIGNED = torch.ones(N)

@@ -21,6 +21,7 @@ from kernellab.tuning.configs import Calls, PreparedCall
 from kernellab.tuning.records import Candidate
 from tests.kernels import launched, like_options
 from tests.support.messages import raised
+from tests.support.pointers import Pointer
 
 pytestmark = pytest.mark.usefixtures("goes_on")
 
@@ -168,23 +169,14 @@ def test_tensors_in_a_tuple_count(entry_point: str) -> None:
     assert result is None or "(3.07 kB)" in words_of(result, "")
 
 
-class PointerOnGpu:
-    """An object that points to memory on a GPU, of which no one knows the extent."""
-
-    dtype = torch.float32
-    device = torch.device("cuda", 0)
-
-    def data_ptr(self) -> int:
-        return 0x7F0000000000
-
-
 def test_a_pointer_to_memory_on_a_gpu_is_refused(
     monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
 ) -> None:
     monkeypatch.setattr(preparation, "local_target", lambda: DEFAULT_TARGET)
     x, y, _ = on_gpu()
+    z = Pointer(0x7F0000000000, device=torch.device("cuda", 0))  # no one knows its extent
     with pytest.raises(ArgumentError, match="z_ptr") as refused:
-        kernellab.check(launched.add, (2,), x, y, PointerOnGpu(), N, BLOCK=128)
+        kernellab.check(launched.add, (2,), x, y, z, N, BLOCK=128)
     assert refused.value == messages
 
 
@@ -334,9 +326,3 @@ def test_a_kernel_with_its_grid_is_given_one_by_one(messages: SnapshotAssertion)
         kernellab.check(kernellab.TileKernel(launched.add)[(4,)], *tensors(), N, BLOCK=64)
     assert told.value == messages
     assert told.value.advice == "Write add, (4,), ... instead."
-
-
-def test_a_number_of_warps_that_no_gpu_has_gets_its_neighbors() -> None:
-    with pytest.raises(OptionError) as told:
-        kernellab.run(launched.add, (4,), *tensors(), N, BLOCK=64, num_warps=3)
-    assert told.value.advice == "Give num_warps=2 or num_warps=4."

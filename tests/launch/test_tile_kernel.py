@@ -138,14 +138,6 @@ def fresh_count() -> Any:
     return kernel
 
 
-def test_run_takes_a_plain_jit_function(vectors) -> None:
-    x, y, z = vectors
-    run = kernellab.run(launched.add, (8,), x, y, z, N, BLOCK=128)
-    assert torch.equal(z, x + y)
-    assert run.launch.kernel == "add"
-    assert type(launched.add) is JITFunction
-
-
 def test_run_refuses_what_is_no_kernel(messages: SnapshotAssertion) -> None:
     assert raised(ArgumentError, lambda: kernellab.run(len, (1,))) == messages
 
