@@ -27,19 +27,16 @@ WITH_SHARED_MEMORY = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("name", "target"), WITH_SHARED_MEMORY)
-def test_the_buffers_end_where_the_launchs_shared_memory_ends(name: str, target: str) -> None:
+def test_buffers_fill_the_launchs_memory_and_share_bytes_at_different_times(
+    name: str, target: str
+) -> None:
     compilation = of_corpus(name, target)
     memory = compilation.shared_memory()
     assert memory.total_bytes == compilation.resources.shared_bytes
     assert max(buffer.end for buffer in memory.buffers) == memory.total_bytes
-
-
-@pytest.mark.sampled(8)
-@pytest.mark.parametrize(("name", "target"), WITH_SHARED_MEMORY)
-def test_buffers_that_share_bytes_do_not_live_at_once(name: str, target: str) -> None:
-    buffers = {buffer.name: buffer for buffer in of_corpus(name, target).shared_memory().buffers}
+    buffers = {buffer.name: buffer for buffer in memory.buffers}
     for buffer in buffers.values():
         for other in (buffers[name] for name in buffer.shares_with):
             assert buffer.name in other.shares_with
@@ -66,9 +63,11 @@ def test_a_pipelined_matmuls_buffers_are_its_tiles_times_the_stages() -> None:
     assert list(memory.table()["name"]) == list(by_name)
 
 
-def test_a_kernel_without_shared_memory_has_no_buffers() -> None:
-    memory = of_corpus("vector_add", "sm_90").shared_memory()
+def test_a_kernel_without_shared_memory_and_loops_has_no_buffers_and_no_schedule() -> None:
+    compilation = of_corpus("vector_add", "sm_90")
+    memory = compilation.shared_memory()
     assert (memory.buffers, memory.total_bytes) == ((), 0)
+    assert compilation.pipeline_stages().loops == ()
 
 
 HALVES = ("*fp16:16", "*fp16:16", "*fp32:16")
@@ -87,16 +86,11 @@ def test_tensor_memory_is_what_the_modules_text_says(name: str) -> None:
     assert memory.read_from == allocated.label
     text = allocated.text.read()
     found = list(_ALLOCATION.finditer(text))
-    assert [(one.column, one.row) for one in memory.buffers] == [
-        (int(one[1]), int(one[2])) for one in found
-    ]
     # By hand: a cell is 32 bits, and these tiles have 128 rows.
-    by_hand = []
-    for one in found:
-        sizes = [int(size) for size in one["shape"].split("x")]
-        by_hand.append(math.prod(sizes) * int(one["bits"]) // (32 * 128))
-    assert [one.columns for one in memory.buffers] == by_hand
-    assert all(one.rows == 128 for one in memory.buffers)
+    for buffer, one in zip(memory.buffers, found, strict=True):
+        assert (buffer.column, buffer.row, buffer.rows) == (int(one[1]), int(one[2]), 128)
+        bits = math.prod(map(int, one["shape"].split("x"))) * int(one["bits"])
+        assert buffer.columns == bits // (32 * 128)
     total = re.search(r"ttg\.tensor_memory_size = (\d+)", text)
     assert total
     assert memory.total_columns == int(total[1]) == compilation.resources.tensor_memory_columns
@@ -130,9 +124,8 @@ def test_scales_of_a_product_lie_behind_its_accumulator() -> None:
 
 @pytest.mark.slow
 def test_buffers_of_tensor_memory_that_share_columns_do_not_live_at_once() -> None:
-    buffers = {
-        one.name: one for one in of_corpus("attention_forward", "sm_100").tensor_memory().buffers
-    }
+    memory = of_corpus("attention_forward", "sm_100").tensor_memory()
+    buffers = {one.name: one for one in memory.buffers}
     pairs = [(one, buffers[name]) for one in buffers.values() for name in one.shares_with]
     assert pairs
     for one, other in pairs:
@@ -288,10 +281,6 @@ def test_loads_run_two_stages_ahead_of_the_product() -> None:
     assert stage["tt.load"] == 0
     assert stage["ttng.warp_group_dot"] == 2
     assert source_line(loop.position).startswith("for ")
-
-
-def test_a_kernel_without_loops_has_no_schedule() -> None:
-    assert of_corpus("vector_add", "sm_90").pipeline_stages().loops == ()
 
 
 def test_work_of_a_loop_of_known_length_counted_by_hand() -> None:

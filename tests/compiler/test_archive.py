@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
+import functools
 import gzip
 import json
 import os
@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -186,44 +185,40 @@ def test_another_version(saved: Path, messages: SnapshotAssertion) -> None:
     assert "9.9.9" in message
 
 
-def _set(*way: Any, to: Any) -> Callable[[Any], None]:
-    def change(data: Any) -> None:
-        for step in way[:-1]:
-            data = data[step]
-        data[way[-1]] = to
-
-    return change
-
-
-DAMAGES: list[tuple[Callable[[Any], Any], str]] = [
-    (lambda data: data.pop("passes"), "passes"),
-    (lambda data: data["passes"][3].pop("text"), r"passes[3].text"),
-    (_set("passes", 3, "text", to=10_000), "passes[3].text"),
-    (_set("passes", 0, "occurrence", to=True), "passes[0].occurrence"),
-    (_set("passes", 0, "seconds", to="fast"), "passes[0].seconds"),
-    (_set("passes", to={}), "passes"),
-    (_set("texts", 1, to=None), "texts[1]"),
-    (_set("target", "backend", to="metal"), "target.backend"),
-    (_set("target", to=3), "target"),
-    (_set("options", 0, to=["num_warps"]), "options[0]"),
-    (_set("options", 0, 0, to=[]), "options[0][0]"),
-    (_set("resources", to={"registers": 3}), "resources.spills"),
-    (_set("source_map", "chains", to=[[1]]), "source_map"),
-    (_set("remarks", 0, "severity", to="shout"), "remarks[0].severity"),
-    (_set("stages", 0, to={"name": "cubin", "language": "elf", "base64": "?"}), "stages[0].base64"),
+REMOVED = object()
+DAMAGES: list[tuple[tuple[Any, ...], Any, str]] = [
+    (("passes",), REMOVED, "passes"),
+    (("passes", 3, "text"), REMOVED, "passes[3].text"),
+    (("passes", 3, "text"), 10_000, "passes[3].text"),
+    (("passes", 0, "occurrence"), True, "passes[0].occurrence"),
+    (("passes", 0, "seconds"), "fast", "passes[0].seconds"),
+    (("passes",), {}, "passes"),
+    (("texts", 1), None, "texts[1]"),
+    (("target", "backend"), "metal", "target.backend"),
+    (("target",), 3, "target"),
+    (("options", 0), ["num_warps"], "options[0]"),
+    (("options", 0, 0), [], "options[0][0]"),
+    (("resources",), {"registers": 3}, "resources.spills"),
+    (("source_map", "chains"), [[1]], "source_map"),
+    (("remarks", 0, "severity"), "shout", "remarks[0].severity"),
+    (("stages", 0), {"name": "cubin", "language": "elf", "base64": "?"}, "stages[0].base64"),
 ]
 
 
-@pytest.mark.parametrize(("damage", "place"), DAMAGES, ids=[place for _, place in DAMAGES])
+@pytest.mark.parametrize(("way", "to", "place"), DAMAGES, ids=[place for *_, place in DAMAGES])
 def test_a_part_that_does_not_fit_is_named(
-    damage: Callable[[Any], Any], place: str, messages: SnapshotAssertion
+    way: tuple[Any, ...], to: Any, place: str, messages: SnapshotAssertion
 ) -> None:
-    data = copy.deepcopy(json.loads(FORMAT.text(**parts(of_corpus("vector_add", "sm_90")))))
+    data = json.loads(FORMAT.text(**parts(of_corpus("vector_add", "sm_90"))))
     from_json(data)
-    damage(data)
-    caught = raised(ArchiveError, lambda: from_json(data))
-    assert place in str(caught)
-    assert caught == messages
+    holder = functools.reduce(lambda found, step: found[step], way[:-1], data)
+    if to is REMOVED:
+        del holder[way[-1]]
+    else:
+        holder[way[-1]] = to
+    error = raised(ArchiveError, lambda: from_json(data))
+    assert place in str(error)
+    assert error == messages
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path, messages: SnapshotAssertion) -> None:
@@ -247,19 +242,17 @@ def run_apart(program: str, folder: Path, **environment: str) -> str:
     return ran.stderr
 
 
-PROGRAM = (
-    "from tests.corpus.loader import compile_entry, entry\n"
-    "compile_entry(entry('{name}'), '{target}', record='stages')\n"
-)
+Left = tuple[str, Path, Path]
+"""What a process left behind: target, Triton's cache folder, the dump of MLIR."""
 
 
 @pytest.fixture(scope="module", params=["sm_90", "gfx942"])
-def left_behind(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[str, Path, Path]:
-    """A matmul that a process compiled: target, Triton's cache folder, the dump of MLIR."""
+def left(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Left:
     cache = tmp_path_factory.mktemp("cache")
-    program = PROGRAM.format(name="matmul", target=request.param)
+    program = (
+        "from tests.corpus.loader import compile_entry, entry\n"
+        f"compile_entry(entry('matmul'), '{request.param}', record='stages')\n"
+    )
     dump = cache.parent / f"{request.param}.dump"
     dump.write_text(run_apart(program, cache, MLIR_ENABLE_DUMP="1"))
     (folder,) = {file.parent for file in cache.rglob("matmul.ttgir")}
@@ -267,10 +260,8 @@ def left_behind(
 
 
 @pytest.mark.slow
-def test_a_folder_of_tritons_cache(
-    left_behind: tuple[str, Path, Path], tmp_path: Path, messages: SnapshotAssertion
-) -> None:
-    target, folder, _ = left_behind
+def test_a_folder_of_tritons_cache(left: Left, tmp_path: Path, messages: SnapshotAssertion) -> None:
+    target, folder, _ = left
     ours = of_corpus("matmul", target)
     for path in (folder, folder / "matmul.json"):
         loaded = kernellab.load(path)
@@ -285,8 +276,8 @@ def test_a_folder_of_tritons_cache(
 
 
 @pytest.mark.slow
-def test_a_dump_of_mlir(left_behind: tuple[str, Path, Path], messages: SnapshotAssertion) -> None:
-    target, _, dump = left_behind
+def test_a_dump_of_mlir(left: Left, messages: SnapshotAssertion) -> None:
+    target, _, dump = left
     loaded, ours = kernellab.load(dump), of_corpus("matmul", target)
     assert (loaded.kernel, loaded.target) == ("matmul", ours.target)
     assert loaded.stages["ttir"].text.rstrip() == ours.stages["ttir"].text.rstrip()
@@ -303,10 +294,8 @@ def test_a_dump_of_mlir(left_behind: tuple[str, Path, Path], messages: SnapshotA
 
 
 @pytest.mark.slow
-def test_a_dump_that_ends_early(
-    left_behind: tuple[str, Path, Path], tmp_path: Path, messages: SnapshotAssertion
-) -> None:
-    _, _, dump = left_behind
+def test_a_dump_that_ends_early(left: Left, tmp_path: Path, messages: SnapshotAssertion) -> None:
+    _, _, dump = left
     text = dump.read_text()
     cut = tmp_path / "cut"
     # The dump's last module is what the pass before the last one made:
@@ -323,9 +312,9 @@ def test_a_dump_that_ends_early(
 
 
 @pytest.mark.slow
-def test_a_layout_that_mlir_dies_of(left_behind: tuple[str, Path, Path], tmp_path: Path) -> None:
+def test_a_layout_that_mlir_dies_of(left: Left, tmp_path: Path) -> None:
     """An edited file may end the worker process, never this one; Triton 3.9 refuses it in words."""
-    _, folder, _ = left_behind
+    _, folder, _ = left
     edited = shutil.copytree(folder, tmp_path / "edited") / "matmul.ttgir"
     unknown = (
         "#ttg.nvidia_mma<{versionMajor = 7, versionMinor = 0, warpsPerCTA = [4, 1], "
@@ -344,9 +333,9 @@ def test_a_layout_that_mlir_dies_of(left_behind: tuple[str, Path, Path], tmp_pat
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", [slice(0), slice(1000), slice(60)])
 def test_a_cut_off_cubin_costs_the_sass_and_nothing_else(
-    left_behind: tuple[str, Path, Path], tmp_path: Path, damage: slice, messages: SnapshotAssertion
+    left: Left, tmp_path: Path, damage: slice, messages: SnapshotAssertion
 ) -> None:
-    target, folder, _ = left_behind
+    target, folder, _ = left
     if target != "sm_90":
         pytest.skip("AMD's machine code is text")
     cubin = shutil.copytree(folder, tmp_path / "cut") / "matmul.cubin"
@@ -367,9 +356,9 @@ def test_a_cut_off_cubin_costs_the_sass_and_nothing_else(
 
 @pytest.mark.slow
 def test_a_cache_folder_whose_module_was_edited_is_mapped_as_far_as_it_goes(
-    left_behind: tuple[str, Path, Path], tmp_path: Path, messages: SnapshotAssertion
+    left: Left, tmp_path: Path, messages: SnapshotAssertion
 ) -> None:
-    _, folder, _ = left_behind
+    _, folder, _ = left
     module = shutil.copytree(folder, tmp_path / "edited") / "matmul.ttir"
     module.write_text(module.read_text().replace("tt.make_range", "tt.made_range"))
     found = kernellab.load(module.parent).source_map
@@ -382,9 +371,7 @@ def test_a_cache_folder_whose_module_was_edited_is_mapped_as_far_as_it_goes(
 
 
 @pytest.mark.slow
-def test_folders_that_are_no_cache(
-    left_behind: tuple[str, Path, Path], tmp_path: Path, messages: SnapshotAssertion
-) -> None:
+def test_folders_that_are_no_cache(left: Left, tmp_path: Path, messages: SnapshotAssertion) -> None:
     assert refusal(tmp_path) == messages
     (tmp_path / "a.json").write_text("{}")
     assert refusal(tmp_path) == messages

@@ -4,7 +4,6 @@ would end the process.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ from triton.experimental.gluon import language as gl
 import kernellab
 from tests.kernels import descriptors
 from tests.support.messages import raised
+from tests.support.source_lines import line_of
 
 TILE = f"tensordesc<fp16[64, 64],{gl.NVMMASharedLayout.get_default_for([64, 64], gl.float16)}>"
 
@@ -27,11 +27,6 @@ def copy(target: str) -> Any:
 def matmul(target: str, **options: Any) -> Any:
     kernel = descriptors.gluon_matmul
     return kernellab.compile(kernel, "*fp16", "*fp16", "*fp32", target=target, **options)
-
-
-def line_of(kernel: Any, text: str) -> int:
-    lines, first = inspect.getsourcelines(kernel.fn)
-    return next(number for number, line in enumerate(lines, first) if text in line)
 
 
 @pytest.mark.parametrize(
@@ -49,10 +44,9 @@ def test_an_instruction_of_other_targets(
 ) -> None:
     caught = raised(kernellab.CompileError, lambda: made(target))
     assert caught == messages
-    kernel = descriptors.gluon_matmul if made is matmul else descriptors.gluon_copy
     assert caught.position is not None
     assert caught.position.file == descriptors.__file__
-    assert caught.position.line == line_of(kernel, text)
+    assert caught.position.line == line_of(descriptors, text)
 
 
 def test_targets_that_have_it() -> None:

@@ -27,6 +27,7 @@ from tests.kernels import gluon_add
 from tests.support import versions
 from tests.support.compiled import of_corpus
 from tests.support.messages import raised
+from tests.support.source_lines import line_of
 
 
 @functools.cache
@@ -34,13 +35,6 @@ def compiled(name: str, target: str, ttgir_lines: bool = True) -> Compilation:
     one, to = entry(name), parse_target(target)
     call = bind(one.kernel, one.types, {}, to, options=one.options, constants=one.constants)
     return compile_bound(one.kernel, call, to, ttgir_lines=ttgir_lines)
-
-
-def line_of(module, text: str) -> int:
-    lines = Path(module.__file__).read_text().splitlines()
-    found = [number for number, line in enumerate(lines, start=1) if text in line]
-    assert len(found) == 1, found
-    return found[0]
 
 
 def texts(compilation: Compilation, stage: str, lines) -> list[str]:
@@ -189,7 +183,8 @@ def test_amd_products_come_from_the_dot(target, matrix):
         assert "tt.dot" in texts(one, "ttgir", [ttgir])[0]
 
 
-@pytest.mark.parametrize("target", ["sm_75", "sm_90", "sm_100", "gfx942"])
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("target", ["sm_90", "gfx942", "sm_75", "sm_100"])
 def test_every_pair_of_stages_goes_both_ways(target):
     one = compiled("softmax", target)
     line_map = one.source_map
