@@ -20,7 +20,7 @@ from kernellab.compiler.modules import lines_of_operations
 from kernellab.compiler.passes import lowered_text
 from kernellab.interpreter.ptx_threads import Threads, functions
 from kernellab.records.layouts import Layout, RegisterLayout
-from kernellab.viz.layouts import conversions_card, layout_card, layouts_card, tile_card
+from kernellab.viz.layouts import conversions_card, layouts_card, tile_card
 from tests.corpus.entries import OLDEST
 from tests.kernels.relayout import change_layout
 from tests.support.compiled import compiled, of_corpus, source_line
@@ -83,9 +83,6 @@ def test_the_machine_code_does_what_is_said(name: str, target: str) -> None:
         assert_done_as_said(one)
 
 
-# One conversion of each kind, by hand
-
-
 def blocked(size: list[int], threads: list[int], warps: list[int], order: list[int]) -> gl.BlockedLayout:  # fmt: skip
     return gl.BlockedLayout(size, threads, warps, order)
 
@@ -107,7 +104,6 @@ def held(layout: gl.BlockedLayout) -> set[tuple[int, int, int, int]]:
 
 
 def laid_out(layout: gl.BlockedLayout) -> RegisterLayout:
-    """The same as a layout of a 32x32 tile."""
     found = Layout.blocked(
         shape=(32, 32),
         size_per_thread=layout.size_per_thread,
@@ -124,7 +120,7 @@ BOXES = blocked([2, 2], [8, 4], [2, 2], [1, 0])
 PAIRS = blocked([2, 4], [4, 8], [4, 1], [1, 0])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("before", "after", "means"),
     [
@@ -184,9 +180,6 @@ def conversion(before: object, after: object) -> Conversion:
     raise AssertionError("no conversion")
 
 
-# Who forces it
-
-
 def test_the_conversion_of_a_matmul(messages: SnapshotAssertion) -> None:
     compilation = of_corpus("matmul", "sm_90")
     (one,) = compilation.conversions()
@@ -215,9 +208,6 @@ def test_operands_are_loaded_in_the_loop() -> None:
         assert one.means == "shared memory"
         assert [neighbor.operation for neighbor in one.wanted_by] == ["tt.dot"]
         assert count(one.in_finished_code, "LDSM") > 0
-
-
-# How much
 
 
 def stored_bytes(compilation: Compilation, one: Conversion) -> tuple[int, int]:
@@ -306,7 +296,7 @@ def test_a_scan_says_what_goes_through_shared_memory_and_what_by_shuffles() -> N
     assert compilation.conversions()[:1] == (scan,)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("kernel", "types", "constants"),
     [
@@ -353,7 +343,6 @@ def test_a_reduction_of_whole_warps_by_one_instruction() -> None:
 
 @pytest.mark.slow
 def test_reductions_in_loops_hand_on_what_is_said() -> None:
-    """Each shuffle of the machine code hands on 4 bytes of every thread."""
     compilation = of_corpus("attention_forward", "sm_80")
     reductions = [one for one in compilation.conversions() if one.operation == "tt.reduce"]
     assert len(reductions) == 4
@@ -408,16 +397,3 @@ def test_table_and_cards() -> None:
     buffer = next(tile for tile in layouts["a"] if "shared" in tile.encoding)
     words = tile_card(buffer).text()
     assert OLDEST or "Offset in elements" in words
-
-
-def test_card_of_a_small_layout() -> None:
-    layout = Layout.blocked(
-        shape=(2, 2),
-        size_per_thread=(1, 1),
-        threads_per_warp=(2, 2),
-        warps_per_cta=(2, 1),
-        order=(1, 0),
-    )
-    for words in (layout_card(layout).text(), layout_card(layout).html()):
-        assert "Layout(0,0)={0,4}, (0,1)={1,5}, (1,0)={2,6}, (1,1)={3,7}" in words
-    assert "sizePerThread" in layout_card(layout).text()

@@ -13,7 +13,6 @@ from kernellab.graphs.report import GraphReport
 
 
 def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """One product, and what is fused with it."""
     return torch.relu(a @ b)
 
 

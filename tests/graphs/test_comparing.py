@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 - as everyone writes it
 from torch.nn.attention.flex_attention import flex_attention
@@ -16,13 +15,12 @@ from torch.utils.checkpoint import checkpoint
 import kernellab
 from kernellab.errors import ArgumentError, NotRecorded, OptionError
 from kernellab.graphs.report import GraphReport
+from tests.support.messages import Raised
 
 HERE = Path(__file__)
 
 
 class Small(nn.Module):
-    """A norm, a product, an activation."""
-
     def __init__(self) -> None:
         super().__init__()
         self.norm, self.linear = nn.LayerNorm(32), nn.Linear(32, 48)
@@ -46,7 +44,7 @@ def _line(text: str) -> int:
 
 
 @pytest.mark.slow
-def test_right_code_has_no_difference(report: GraphReport, messages: SnapshotAssertion) -> None:
+def test_right_code_has_no_difference(report: GraphReport, raised: Raised) -> None:
     found = report.compare()
     assert not found.error
     assert not found.differences, found
@@ -58,13 +56,10 @@ def test_right_code_has_no_difference(report: GraphReport, messages: SnapshotAss
         assert one.fx >= 3
         assert one.buffers >= 3
     assert "No value differs" in str(found)
-    with pytest.raises(NotRecorded) as refused:
-        found.trace()
-    assert refused.value == messages
+    raised(NotRecorded, found.trace)
 
 
 def wrong_gelu(x: torch.Tensor, approximate: str = "none") -> torch.Tensor:
-    """The quick one, which is another function."""
     del approximate
     return x * torch.sigmoid(1.702 * x)
 
@@ -86,7 +81,6 @@ def test_a_wrong_decomposition_is_found_on_its_node(report: GraphReport) -> None
 def wrong_gelu_backward(
     gradient: torch.Tensor, x: torch.Tensor, approximate: str = "none"
 ) -> torch.Tensor:
-    """Without what the slope adds."""
     del approximate
     return gradient * (x > 0)
 
@@ -169,21 +163,20 @@ def test_what_did_not_run_says_why() -> None:
     assert "Nothing was compiled" in str(found)
 
 
-def test_a_comparison_refuses_bad_input(report: GraphReport, messages: SnapshotAssertion) -> None:
+def test_a_comparison_refuses_bad_input(report: GraphReport, raised: Raised) -> None:
     with pytest.raises(OptionError, match="run"):
         report.compare("cuda")
     name = report.kernels[0].name
-    with pytest.raises(ArgumentError, match="no kernel") as raised:
+    with pytest.raises(ArgumentError, match="no kernel") as caught:
         report.compare(kernels={name + "x": ""})
-    assert name in str(raised.value)
-    with pytest.raises(ArgumentError) as refused:
-        report.compare(kernels={name: 5})  # type: ignore[dict-item]
-    assert refused.value == messages
+    error = caught.value
+    assert name in str(error)
+    wrong: Any = {name: 5}
+    raised(ArgumentError, report.compare, kernels=wrong)
+    unknown = {"aten.gelux.default": wrong_gelu}
     with pytest.raises(ArgumentError, match="no operation"):
-        report.compare(decompositions={"aten.gelux.default": wrong_gelu})
-    with pytest.raises(NotRecorded) as refused:
-        GraphReport(report.capture).compare()
-    assert refused.value == messages
+        report.compare(decompositions=unknown)
+    raised(NotRecorded, GraphReport(report.capture).compare)
 
 
 def _attend(q: torch.Tensor) -> torch.Tensor:
@@ -227,8 +220,6 @@ def test_gradients_of_flex_attention_are_captured() -> None:
 
 
 class Averaging(nn.Module):
-    """Keeps a running mean."""
-
     mean: torch.Tensor
 
     def __init__(self) -> None:
@@ -269,6 +260,7 @@ def test_a_layer_that_several_graphs_use_is_right() -> None:
     assert not found.differences
 
 
+@pytest.mark.slow
 def test_a_convolution_of_channels_last_tensors_is_compared_whole() -> None:
     model = nn.Conv2d(3, 8, 3)
     model.weight.data = model.weight.data.to(memory_format=torch.channels_last)

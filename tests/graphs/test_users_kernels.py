@@ -101,10 +101,6 @@ def _with_other_constants(x: torch.Tensor) -> torch.Tensor:
     return y + z
 
 
-def _line_of(function: Callable[..., Any], after: int) -> int:
-    return function.__code__.co_firstlineno + after
-
-
 def _opened(function: Callable[..., Any], **options: Any) -> GraphReport:
     report = kernellab.graph(function, torch.rand(64), levels=False, **options)
     assert report.error == ""
@@ -122,32 +118,36 @@ def _edited(report: GraphReport, name: str, old: str, new: str) -> GraphComparis
     return report.compare(kernels={name: kernel.source.replace(old, new)})
 
 
-@pytest.mark.parametrize(
-    ("function", "launches", "line"),
-    [
-        (_one, [("_twice", ("x_ptr",))], 2),
-        (_of_another_module, [("_twice", ("x_ptr",)), ("add", ("z_ptr",))], 2),
-        (_both, [("_swap", ("x_ptr", "y_ptr"))], 2),
-        (_autotuned, [("_tuned", ("out_ptr",))], 2),
-        (_in_an_operation, [("_twice", ("x_ptr",))], 1),
-        (_in_place, [("_twice", ("x_ptr",))], 1),
-        (_part_of_a_tensor, [("_twice", ("x_ptr",))], 2),
-        (_with_other_constants, [("_twice_0", ("x_ptr",)), ("_twice_1", ("x_ptr",))], 2),
-    ],
-)
+WRITTEN: list[tuple[Callable[..., Any], list[tuple[str, tuple[str, ...]]], int]] = [
+    (_one, [("_twice", ("x_ptr",))], 2),
+    (_of_another_module, [("_twice", ("x_ptr",)), ("add", ("z_ptr",))], 2),
+    (_both, [("_swap", ("x_ptr", "y_ptr"))], 2),
+    (_autotuned, [("_tuned", ("out_ptr",))], 2),
+    (_in_an_operation, [("_twice", ("x_ptr",))], 1),
+    (_in_place, [("_twice", ("x_ptr",))], 1),
+    (_part_of_a_tensor, [("_twice", ("x_ptr",))], 2),
+    (_with_other_constants, [("_twice_0", ("x_ptr",)), ("_twice_1", ("x_ptr",))], 2),
+]
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(("function", "launches", "line"), WRITTEN)
 def test_name_line_and_what_is_written(
     function: Callable[..., Any], launches: list[tuple[str, tuple[str, ...]]], line: int
 ) -> None:
     report = _opened(function)
     assert _users_launches(report) == launches
     graph, (name, _) = report.graphs[0], launches[0]
-    assert [place.line for place in graph.positions(name)] == [_line_of(function, line)]
+    assert [place.line for place in graph.positions(name)] == [
+        function.__code__.co_firstlineno + line
+    ]
     (kernel,) = (kernel for kernel in report.kernels if kernel.name == name)
     assert f"def {name.removesuffix('_0')}(" in kernel.source
     assert kernel.compilation.resources.registers
     assert not report.compare().differences
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("function", "kernel", "old", "new"),
     [
@@ -169,6 +169,7 @@ def test_a_wrong_kernel_is_found_where_it_stores(
     assert found.launch.kernel.name == kernel
 
 
+@pytest.mark.slow
 def test_sizes_that_are_symbols_have_the_grid_of_the_config() -> None:
     report = _opened(_autotuned, dynamic=True)
     assert "s" in report.graphs[0].wrapper.partition("_tuned_0.run(")[2].partition(")")[0]

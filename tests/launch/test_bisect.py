@@ -46,6 +46,7 @@ def test_no_pass_of_triton_changes_a_product(target: str) -> None:
     assert not arguments[2].any(), "the arguments themselves stay as they are"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("target", "label"),
     [("sm_90", "ttir.combine"), ("sm_90", "ttgir.coalesce"), ("gfx942", "ttgir.pipeline")],

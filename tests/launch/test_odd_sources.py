@@ -4,10 +4,10 @@ leaves out is refused.
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import linecache
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -36,12 +36,7 @@ def double(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
 def kernel_in(folder: Path, source: bytes) -> Any:
     file = folder / "odd.py"
     file.write_bytes(source)
-    spec = importlib.util.spec_from_file_location("odd", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.double
+    return runpy.run_path(str(file))["double"]
 
 
 @pytest.mark.parametrize(
