@@ -179,3 +179,23 @@ def test_libraries_are_told_by_name_and_not_by_their_place_on_this_machine() -> 
     assert "libdevice, libdevice.10.bc" in text
     assert "ocml, ocml.bc" in text
     assert "site-packages" not in text
+
+
+def test_the_lines_whose_operations_differ_are_listed(
+    tmp_path: Path, messages: SnapshotAssertion
+) -> None:
+    twice = SOURCE.replace("x * 3.0", "x * 3.0 + x").replace("\n@triton", "\n\n@triton")
+    compared = kernellab.compare(
+        version_of(SOURCE, tmp_path, "three"), version_of(twice, tmp_path, "four")
+    )
+    old, new = compared.by_line("ttir")
+    assert (old.name, new.name) == (
+        "tl.store(out_ptr + i, x * 3.0)",
+        "tl.store(out_ptr + i, x * 3.0 + x)",
+    )
+    assert old.left["arith.mulf"] == new.right["arith.mulf"] == new.right["arith.addf"] == 1
+    assert (old.right, new.left) == ({}, {})
+    assert kernellab.compare(compared.left, compared.left).by_line("sass") == ()
+    with pytest.raises(ArgumentError, match="ttgri") as refused:
+        compared.by_line("ttgri")
+    assert refused.value == messages
