@@ -183,7 +183,11 @@ def _examined(launch: BoundLaunch, options: _Options) -> _Examined:
         kinds = WITHOUT_PROGRAMS if 0 in sizes else DETECTORS
         detectors, stopped = session.run_detectors(kinds, failures)
         work.total = len(detectors) + 1
-        noticed = [one for one in detectors if isinstance(one, TwoPhaseDetector) and one.is_suspect]
+        noticed = [
+            detector
+            for detector in detectors
+            if isinstance(detector, TwoPhaseDetector) and detector.is_suspect
+        ]
         if noticed and stopped is None:
             with failures.kept(type(noticed[0])):
                 look_closer(session, noticed, failures)

@@ -16,6 +16,7 @@ import kernellab
 from kernellab.checker.detectors.integers import CastOverflow
 from kernellab.checker.numerics.exact_functions import function_of
 from kernellab.checker.numerics.reference_run import ReferenceRun
+from kernellab.checker.records import Findings
 from kernellab.ir import mlir, tt
 
 
@@ -30,7 +31,7 @@ def wraps_cuts_and_divides(
     tl.store(quotient_ptr + lanes, 7 // tl.load(d_ptr + lanes))
 
 
-def found() -> kernellab.checker.records.Findings:
+def found() -> Findings:
     i = torch.arange(16, dtype=torch.int8) + 60
     x = torch.full((16,), 100.0)
     d = torch.arange(16, dtype=torch.int32)
@@ -77,6 +78,7 @@ def computes(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr):
 def exact(kind: type[Operation], *operands: torch.Tensor) -> list[torch.Tensor]:
     """The results of the first operation of a kind in `computes`, of operands with a program."""
     compilation = kernellab.compile(computes, "*fp16", "*fp16", "*fp32", BLOCK=16, target="sm_90")
+    assert isinstance(compilation, kernellab.Compilation)
     module = compilation.module("ttir")
     op = next(op for op in module.walk() if isinstance(op, kind))
     function = function_of(op)

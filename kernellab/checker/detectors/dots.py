@@ -307,7 +307,8 @@ class DotCancellation(SuspectedCause):
     def departs(self, step: Step, exact: Array) -> Array:
         if all(fits_tf32(operand.astype(FLOAT32)) for operand in step.operands[:2]):
             return numpy.zeros((1,) * step.result.ndim, numpy.bool_)
-        return numpy.isfinite(step.result) & (exact != step.result)
+        differs: Array = numpy.isfinite(step.result) & (exact != step.result)
+        return differs
 
     def is_off(self, value: SSAValue, stored: Array, exact: Array, on: Array) -> Array:
         """Return the elements that are off by more than the tolerance, in the programs whose tile

@@ -67,10 +67,13 @@ class RoundingCause(Cause):
     def exact(self, step: Step, exact: Array) -> Array:
         if self.rounds_otherwise is None:
             return exact
-        return exact + (self.rounds_otherwise(step) - step.plain[0])
+        less: Array = exact + (self.rounds_otherwise(step) - step.plain[0])
+        return less
 
     def departs(self, step: Step, exact: Array) -> Array:
-        return numpy.isfinite(step.result) & numpy.isfinite(exact) & (exact != step.result)
+        finite = numpy.isfinite(step.result) & numpy.isfinite(exact)
+        rounded: Array = finite & (exact != step.result)
+        return rounded
 
     def is_off(self, value: SSAValue, stored: Array, exact: Array, on: Array) -> Array:
         """Report nothing: `explained` reads the results."""
@@ -345,7 +348,7 @@ def _explained(
     reference = _followed(session, (EVERYTHING, OWN_BOUND, BOUND_OF_REFERENCE))
     tensor = reference.run.tensors[name]
     actual = tensor.double()
-    exact, bound, of_reference = (one.of_tensor(tensor) for one in reference.followed)
+    exact, bound, of_reference = (followed.of_tensor(tensor) for followed in reference.followed)
     if not _near(exact, right, torch.maximum(allowed, of_reference)):
         return None
     within = _near(actual, right, torch.maximum(allowed, bound + of_reference))

@@ -318,7 +318,8 @@ class StalledSum(SuspectedCause):
         """Return those of sums that stall."""
         for op, departure in departures.items():
             self._lost_at[_place(op)] += departure.count
-        return {op: one for op, one in departures.items() if _place(op) in self._stalled}
+        stalled = (op for op in departures if _place(op) in self._stalled)
+        return {op: departures[op] for op in stalled}
 
     def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
         op = departure.computed.operation

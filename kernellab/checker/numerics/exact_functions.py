@@ -187,7 +187,8 @@ def function_of(op: Operation) -> Function | None:
         return _LOGIC[type(op)] if dtype(op.results[0].type).kind == "b" else None
     if type(op) in _FUNCTIONS:
         return _FUNCTIONS[type(op)]
-    return unrounded(op, function_of) if op.results and _kind(op.results[0]) != "b" else None
+    function = unrounded(op, function_of)
+    return None if function is None or _kind(op.results[0]) == "b" else function
 
 
 def _kind(value: SSAValue) -> str:

@@ -313,9 +313,13 @@ class Cause:
         """Return the departures that are reported, at the end of the run."""
         return departures
 
-    @abstractmethod
     def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
-        """Return the kind, the message and the advice of a finding."""
+        """Return the kind, the message and the advice of a finding.
+
+        Raises:
+            NotImplementedError: the cause has no findings.
+        """
+        raise NotImplementedError
 
 
 # Following a cause through the run.
@@ -584,18 +588,18 @@ class ReferenceRun(Detector):
         for cause in others:
             if isinstance(cause, Cause):
                 departing = [op for op in self._operations if cause.may_depart(op)]
-                one = cause.followed_as(cause, departing)
-                self.followed.append(one)
-                self._follow(one, [result for op in departing for result in op.results])
+                followed = cause.followed_as(cause, departing)
+                self.followed.append(followed)
+                self._follow(followed, [result for op in departing for result in op.results])
 
-    def _follow(self, one: Followed, values: Iterable[SSAValue]) -> None:
+    def _follow(self, followed: Followed, values: Iterable[SSAValue]) -> None:
         """Follow values for a cause, and what is computed from them."""
         inexact = set(flow.forward(values))
         for op in self._operations:
             known = self._concerned[op]
             arriving = chain(op.operands, op.results, flow.arguments_inside(op))
-            if one not in known and not inexact.isdisjoint(arriving):
-                known.append(one)
+            if followed not in known and not inexact.isdisjoint(arriving):
+                known.append(followed)
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
@@ -613,20 +617,20 @@ class ReferenceRun(Detector):
         concerned = self._concerned.get(computed.operation)
         if concerned:
             step = Step(computed, self.unsigned)
-            self._each(lambda one: one.follow_step(step), concerned)
+            self._each(lambda followed: followed.follow_step(step), concerned)
 
     def before(self, access: Access) -> None:
         """Check what is stored and where, and record it."""
-        self._each(lambda one: one.access(access, self.unsigned), self.followed)
+        self._each(lambda followed: followed.access(access, self.unsigned), self.followed)
 
     def after(self, access: Access, result: Value | None) -> None:
         """Record how far loaded values are from exact ones."""
         if isinstance(access.request, Load):
-            self._each(lambda one: self._read(one, access), self.followed)
+            self._each(lambda followed: self._read(followed, access), self.followed)
 
-    def _read(self, one: Followed, access: Access) -> None:
-        if one.read(access) and one not in self._concerned[access.operation]:
-            self._follow(one, access.operation.results)
+    def _read(self, followed: Followed, access: Access) -> None:
+        if followed.read(access) and followed not in self._concerned[access.operation]:
+            self._follow(followed, access.operation.results)
 
     def end(self) -> None:
         """Report each operation that causes a wrong number in memory."""
@@ -640,16 +644,16 @@ class ReferenceRun(Detector):
         """
         if cause in self.failed:
             raise self.failed[cause]
-        return next(one for one in self.followed if one.cause is cause)
+        return next(followed for followed in self.followed if followed.cause is cause)
 
     def _each(self, step: Callable[[Followed], None], among: Sequence[Followed]) -> None:
-        for one in among:
-            if one.cause in self.failed:
+        for followed in among:
+            if followed.cause in self.failed:
                 continue
             try:
-                step(one)
+                step(followed)
             except Exception as error:  # a cause that fails must not end the others
-                self.failed[one.cause] = error
+                self.failed[followed.cause] = error
 
 
 class SuspectedCause(Cause, TwoPhaseDetector):
