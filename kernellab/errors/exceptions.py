@@ -75,7 +75,8 @@ class Change:
 
     Attributes:
         line: the number of the (first) line in its file.
-        old, new: its text before and after, without indentation if it is one line.
+        old, new: its text before and after, without indentation if it is one line; a line that is
+            only indented differently comes with the line above it.
     """
 
     line: int
@@ -94,13 +95,15 @@ def changes_between(before: str, after: str, first_line: int) -> tuple[Change, .
         first_line: the number of the sources' first line in their file.
     """
     old, new = before.splitlines(), after.splitlines()
-    if len(old) == len(new):
-        return tuple(
-            Change(first_line + number, was.strip(), other.strip())
-            for number, (was, other) in enumerate(zip(old, new, strict=True))
-            if was != other
-        )
-    start = next(n for n, (was, other) in enumerate(zip(old, new, strict=False)) if was != other)
+    differing = [
+        (number, was.strip(), other.strip())
+        for number, (was, other) in enumerate(zip(old, new, strict=False))
+        if was != other
+    ]
+    is_moved = any(was == other for _, was, other in differing)
+    if len(old) == len(new) and not is_moved:
+        return tuple(Change(first_line + number, *texts) for number, *texts in differing)
+    start = differing[0][0] - is_moved
     tail = 0
     while tail < min(len(old), len(new)) - start and old[-1 - tail] == new[-1 - tail]:
         tail += 1
