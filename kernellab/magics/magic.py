@@ -304,7 +304,7 @@ def _function_of(
     parameters.body = tree
     ast.increment_lineno(parameters, position.line - 1)
     expression = ast.fix_missing_locations(ast.Expression(parameters))
-    function = eval(compile(expression, position.file, "eval"), dict(namespace))  # noqa: S307
+    function = eval(compile(expression, position.file, "eval"), dict(namespace))
     function.__name__ = function.__qualname__ = " ".join(text.split())
     return function, tuple(namespace[name] for name in data), {}
 
