@@ -179,7 +179,8 @@ def test_what_a_thread_holds_is_outlined_in_white_on_black(
                     const [x, y] = [38 + 38 * column, 18 + 38 * row + 19];
                     const found = new Set();
                     for (let by = -4; by <= 4; by++) {
-                        const at = 4 * (Math.round(y * dense) * width + Math.round((x + by) * dense));
+                        const pixel = Math.round(y * dense) * width + Math.round((x + by) * dense);
+                        const at = 4 * pixel;
                         if (pixels[at + 3] > 200) found.add(pixels[at] > 127 ? "white" : "black");
                     }
                     return [...found].sort();
