@@ -251,8 +251,8 @@ def read_expression(
             position=position,
         )
     _refuse_unknown_names(tree, namespace, magic, position)
-    given = [*tree.args, *(one.value for one in tree.keywords)] if _is_call(tree) else []
-    if _is_call(tree) and not any(_computes(one, namespace) for one in given):
+    given = [*tree.args, *(keyword.value for keyword in tree.keywords)] if _is_call(tree) else []
+    if _is_call(tree) and not any(_computes(argument, namespace) for argument in given):
         function = _value(tree.func, namespace)
         if not _is_tensor(getattr(function, "__self__", None)):
             return function, *_arguments(tree, namespace)
