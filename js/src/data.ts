@@ -133,6 +133,7 @@ export interface GraphLevel {
   readonly names: readonly string[];
   readonly labels: readonly string[];
   readonly facts: readonly string[];
+  readonly bytes: readonly number[];
   readonly inputs: readonly (readonly number[])[];
   readonly origins: readonly (readonly number[])[];
   readonly lines: readonly number[];

@@ -162,6 +162,36 @@ def test_hover_leads_from_elements_to_threads_and_back(chromium: Browser, tmp_pa
         assert words.endswith(f"element {index}")
 
 
+def test_what_a_thread_holds_is_outlined_in_white_on_black(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    """One of the two has a contrast of at least 4.5 to any color of a cell, in both themes."""
+    layout = mma()
+    with opened(chromium, layout.show().to_html(tmp_path / "mma.html").as_uri(), dark=True) as page:
+        point(page, 0, 3, 1)
+        held = [layout.elements(lane=5, register=one).tolist() for one in range(4)]
+        outlined = canvas(page, 0).evaluate(
+            """(canvas, cells) => {
+                const { width, height } = canvas;
+                const dense = width / canvas.clientWidth;
+                const pixels = canvas.getContext("2d").getImageData(0, 0, width, height).data;
+                const shades = (row, column) => {
+                    const [x, y] = [38 + 38 * column, 18 + 38 * row + 19];
+                    const found = new Set();
+                    for (let by = -4; by <= 4; by++) {
+                        const pixel = Math.round(y * dense) * width + Math.round((x + by) * dense);
+                        const at = 4 * pixel;
+                        if (pixels[at + 3] > 200) found.add(pixels[at] > 127 ? "white" : "black");
+                    }
+                    return [...found].sort();
+                };
+                return cells.map(([row, column]) => shades(row, column));
+            }""",
+            held,
+        )
+        assert outlined == [["black", "white"]] * 4
+
+
 @pytest.mark.slow
 def test_keys_go_from_cell_to_cell(chromium: Browser, tmp_path: Path) -> None:
     page_file = mma().show().to_html(tmp_path / "mma.html")

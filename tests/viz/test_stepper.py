@@ -23,6 +23,7 @@ from kernellab.viz.kit.palette import (
     INFINITE,
     NAN,
     PALETTE,
+    ZERO,
     codes_of,
     colored,
     png,
@@ -222,7 +223,7 @@ def test_tensors_of_a_still_are_what_they_are_after_each_step(shape: tuple[int, 
 
 def test_codes_scale_and_odd_numbers_stand_out() -> None:
     numbers = numpy.array([[0.0, 5.0, 10.0], [numpy.nan, numpy.inf, -numpy.inf]])
-    assert codes_of(numbers).tolist() == [[0, 124, 249], [NAN, INFINITE, INFINITE]]
+    assert codes_of(numbers - 5).tolist() == [[0, ZERO, 249], [NAN, INFINITE, INFINITE]]
     assert codes_of(numpy.full((2, 2), 7.0)).tolist() == [[124, 124], [124, 124]]
 
 

@@ -502,7 +502,11 @@ def test_a_click_opens_the_ir_a_second_config_the_comparison_and_escape_leads_ba
         f"{first.number}: {first.candidate}, {in_microseconds(first.timing.median)} us"
     )
     explorer.press("3")
-    expect(explorer.locator(".kl-pane").nth(1)).to_contain_text("instrShape = [16, 256, 16]")
+    expect(explorer.locator(".kl-pane")).to_have_count(3)
+    text = explorer.locator(".kl-pane").nth(1)
+    text.locator(".cm-scroller").evaluate("one => { one.scrollTop = 0; }")
+    text.get_by_role("button", name="names of layouts").click()
+    expect(text).to_contain_text("instrShape = [16, 256, 16]")
     page.get_by_label("Compare with").select_option(str(second.number))
     expect(explorer.locator(".kl-head")).to_contain_text(
         f"config {first.number} and config {second.number}"
