@@ -189,6 +189,12 @@ export interface Tab {
   readonly why_not: string;
 }
 
+/** A part of a bar. */
+export interface BarPart {
+  readonly stands_for: "wait" | "copy" | "dot" | "other" | "used" | "lost";
+  readonly share: number;
+}
+
 /** A table of a card. */
 export interface TableData {
   readonly title: string;
@@ -199,6 +205,7 @@ export interface TableData {
   readonly links: readonly Link[];
   readonly code: readonly number[];
   readonly is_wide: boolean;
+  readonly bars: Readonly<Record<number, readonly (readonly BarPart[])[]>>;
 }
 
 /** A card whose rows lead elsewhere. */
@@ -208,6 +215,7 @@ export interface CardData {
   readonly subtitle: string;
   readonly notes: readonly string[];
   readonly tables: readonly TableData[];
+  readonly footnotes: readonly string[];
 }
 
 /** One input of a linear layout. */
@@ -238,6 +246,61 @@ export interface LayoutView {
   readonly right: number | null;
   readonly conversion: string;
   readonly colors: string;
+}
+
+/** What one operation of a line took. */
+export interface LineCost {
+  readonly words: string;
+  readonly stands_for: "wait" | "copy" | "dot" | "other" | "used" | "lost";
+  readonly shares: readonly number[];
+  readonly facts: string;
+  readonly scope: number;
+}
+
+/** A line of a source, and what it took: nothing, for most lines. */
+export interface CostLine {
+  readonly number: number;
+  readonly text: string;
+  readonly costs: readonly LineCost[];
+}
+
+/** A kernel's lines in the order of its source; those of helpers in other files are in a separate one. */
+export interface KernelCosts {
+  readonly name: string;
+  readonly words: string;
+  readonly lines: readonly CostLine[];
+}
+
+/** The events of a warp. */
+export interface TimelineRow {
+  readonly program: number;
+  readonly warp: number;
+  readonly events: number;
+}
+
+/** Events over time. */
+export interface TimelineData {
+  readonly names: readonly string[];
+  readonly kinds: readonly ("wait" | "copy" | "dot" | "other" | "used" | "lost")[];
+  readonly unit: "cycles" | "ns";
+  readonly rows: readonly TimelineRow[];
+  readonly left_out: string;
+  readonly events: null;
+}
+
+/** What the view of a profile draws. */
+export interface ProfileView {
+  readonly kind: "profile";
+  readonly title: string;
+  readonly answer: string;
+  readonly origin: string;
+  readonly is_of_gpu: boolean;
+  readonly measures: readonly string[];
+  readonly kernels: readonly KernelCosts[];
+  readonly scopes: TableData | null;
+  readonly timeline: TimelineData | null;
+  readonly notes: readonly string[];
+  readonly text: string;
 }
 
 /** Elements in the bytes of a `StepperView`. */
@@ -464,4 +527,4 @@ export interface TuningView {
 }
 
 /** What a view can draw. */
-export type ViewData = IrView | GraphView | CardData | LayoutView | StepperView | TuningView;
+export type ViewData = IrView | GraphView | CardData | LayoutView | ProfileView | StepperView | TuningView;

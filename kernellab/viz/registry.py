@@ -28,6 +28,7 @@ def _import_views() -> None:
     import kernellab.viz.explorer
     import kernellab.viz.graphs
     import kernellab.viz.performance
+    import kernellab.viz.profiles
     import kernellab.viz.stepper
     import kernellab.viz.sweeps  # noqa: F401
 

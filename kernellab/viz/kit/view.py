@@ -21,7 +21,18 @@ from typing import Any
 from kernellab.common.saved_files import check_place, save_whole
 from kernellab.errors import ArgumentError
 from kernellab.records.display import described
-from kernellab.viz.kit.data import CardData, Handler, Link, TabGroup, TableData, ViewData, packed
+from kernellab.viz.kit.data import (
+    Bar,
+    BarKind,
+    CardData,
+    Handler,
+    Link,
+    TabGroup,
+    TableData,
+    ViewData,
+    packed,
+)
+from kernellab.viz.kit.palette import BLUE, GRAY, GREEN, ORANGE, SKY, VERMILION
 from kernellab.viz.kit.progress_bar import in_notebook
 
 # What cards are made of: tables of text, as HTML and as plain text of the same content.
@@ -44,6 +55,8 @@ class Table:
     """Columns of code, counted from 0; of a table without column names, rows whose fact is code."""
     is_wide: bool = False
     """Whether it has the whole width, though it could be beside another table."""
+    bars: Mapping[int, Sequence[Bar]] = field(default_factory=dict)
+    """Column -> the bar of each row, which is drawn in place of the cell's text."""
 
 
 @dataclass(frozen=True)
@@ -56,20 +69,25 @@ class Card:
     subtitle: str = ""
     tables: Sequence[Table] = ()
     notes: Sequence[str] = field(default=())
+    footnotes: Sequence[str] = ()
+    """What is said below the tables: how the numbers were found."""
 
     def html(self) -> str:
         """Self-contained HTML: no script, no style sheet;
         readable where styles are stripped, in light and in dark.
         """
         tables = "\n".join(_table_html(table, is_wide) for table, is_wide in self._drawn())
-        notes = "\n".join(f'<div style="{_NOTE}">{_words(note)}</div>' for note in self.notes)
+        notes, footnotes = (
+            "\n".join(f'<div style="{style}">{_words(note)}</div>' for note in some)
+            for some, style in ((self.notes, _NOTE), (self.footnotes, _FOOTNOTE))
+        )
         heading = f'<b style="font-size:1.1em">{escape(self.title)}</b>'
         subtitle = f'<span style="opacity:.75">{escape(self.subtitle)}</span>'
-        if not tables and not notes:
+        if not tables and not notes and not footnotes:
             return f"<div>{heading} {subtitle}</div>"
         return (
             f'<div style="{_BOX}">\n<div>{heading} {subtitle}</div>\n{notes}\n'
-            f'<div style="{_SIDE_BY_SIDE}">\n{tables}\n</div>\n</div>'
+            f'<div style="{_SIDE_BY_SIDE}">\n{tables}\n</div>\n{footnotes}</div>'
         )
 
     def text(self) -> str:
@@ -78,6 +96,7 @@ class Card:
         for table in self.tables:
             if table.rows:
                 lines += _table_text(table)
+        lines += [f"  {note}" for note in self.footnotes]
         return _MARKED.sub(r"\1", "\n".join(lines))
 
     def data(self) -> CardData:
@@ -92,10 +111,12 @@ class Card:
                 tuple(table.links),
                 tuple(sorted(table.code)),
                 is_wide,
+                {column: tuple(bars) for column, bars in table.bars.items()},
             )
             for table, is_wide in self._drawn()
         )
-        return CardData("card", self.title, self.subtitle, tuple(self.notes), tables)
+        notes, footnotes = tuple(self.notes), tuple(self.footnotes)
+        return CardData("card", self.title, self.subtitle, notes, tables, footnotes)
 
     def _drawn(self) -> Sequence[tuple[Table, bool]]:
         """The tables with rows, and whether each has the whole width, as one does that has no other
@@ -129,6 +150,9 @@ _BOX = (
 
 
 _NOTE = "margin-top:4px"
+
+
+_FOOTNOTE = f"{_NOTE};opacity:.75;font-size:.9em"
 
 
 _SIDE_BY_SIDE = "columns:2 28em;column-gap:40px"
@@ -209,7 +233,10 @@ def _table_html(table: Table, across: bool) -> str:
     first_style = f"{_CODE}{';white-space:nowrap' if across else ''}" if head else _LABEL
     rows = []
     for number, row in enumerate(table.rows):
-        first, *rest = (_words(cell) for cell in row)
+        first, *rest = (
+            _bar_html(table.bars[column][number]) if column in table.bars else _words(cell)
+            for column, cell in enumerate(row)
+        )
         if table.is_listing:  # where styles are stripped, spaces would become one
             first = first.replace("  ", "&nbsp; ").replace("  ", " &nbsp;")
         if table.is_listing and not any(rest):
@@ -239,6 +266,39 @@ def _style(table: Table, row: int, column: int) -> str:
     return _FACT if row in table.code else _CELL
 
 
+_DRAWN: Mapping[BarKind, tuple[str, str]] = {
+    "wait": ("░", ORANGE),
+    "copy": ("▒", SKY),
+    "dot": ("█", GREEN),
+    "other": ("·", GRAY),
+    "used": ("█", BLUE),
+    "lost": ("▒", VERMILION),
+}
+"""The character and the color of a part of a bar."""
+
+BAR_LETTERS = 20
+"""Characters of a full bar in a text."""
+
+
+def _bar_html(bar: Bar) -> str:
+    stops, end = [], 0.0
+    for part in bar:
+        color = _DRAWN[part.stands_for][1]
+        start, end = end, end + 100 * part.share
+        stops.append(f"{color} {start:.1f}% {end:.1f}%")
+    stops.append(f"transparent {end:.1f}%")
+    gradient = f"linear-gradient(90deg,{','.join(stops)})"
+    return f'<div style="width:9em;height:.75em;margin-top:.35em;background:{gradient}"></div>'
+
+
+def _bar_text(bar: Bar) -> str:
+    """A bar as characters; a part that would have none of them has one."""
+    counts = [(part, round(part.share * BAR_LETTERS)) for part in bar if part.share > 0]
+    return "".join(_DRAWN[part.stands_for][0] * max(1, count) for part, count in counts)[
+        :BAR_LETTERS
+    ]
+
+
 def _is_broad(table: Table) -> bool:
     """Whether there are many columns, or names that do not wrap would reach into a table beside
     this one.
@@ -249,7 +309,14 @@ def _is_broad(table: Table) -> bool:
 
 
 def _table_text(table: Table) -> list[str]:
-    shown = [*([table.columns] if any(table.columns) else []), *table.rows]
+    rows = [
+        [
+            _bar_text(table.bars[column][number]) if column in table.bars else cell
+            for column, cell in enumerate(row)
+        ]
+        for number, row in enumerate(table.rows)
+    ]
+    shown = [*([table.columns] if any(table.columns) else []), *rows]
     widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
     lines = [f"  {table.title}"] if table.title else []
     for row in shown:
