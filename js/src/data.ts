@@ -440,13 +440,14 @@ export interface ConfigData {
   readonly sweep: number;
   readonly number: number;
   readonly values: readonly (number | string | null)[];
-  readonly standing: "best" | "tied" | "behind" | "untimed" | "dropped";
+  readonly standing: "best" | "tied" | "behind" | "candidate" | "untimed" | "dropped";
   readonly us: number | null;
   readonly lower: number | null;
   readonly upper: number | null;
   readonly runs: number;
   readonly gb_per_s: number | null;
   readonly tflop_per_s: number | null;
+  readonly estimate: number | null;
   readonly registers: number | null;
   readonly spills: number | null;
   readonly shared: number | null;
@@ -466,6 +467,7 @@ export interface SweepData {
   readonly name: string;
   readonly machine: string;
   readonly launch: string;
+  readonly answer: string;
   readonly words: readonly string[];
   readonly parameters: readonly string[];
   readonly varying: readonly string[];
@@ -473,6 +475,7 @@ export interface SweepData {
   readonly knows_kernel: boolean;
   readonly how_to_open: string;
   readonly source: string;
+  readonly space: string;
 }
 
 /** The fastest config of a sweep, or a baseline, at one value of the key. */
@@ -522,6 +525,7 @@ export interface TuningView {
   readonly configs: readonly ConfigData[];
   readonly sizes: readonly SizesData[];
   readonly notes: readonly string[];
+  readonly estimate_error: number;
   readonly opened: readonly OpenedConfig[];
   readonly pairs: readonly ConfigPair[];
 }

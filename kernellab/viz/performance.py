@@ -11,8 +11,9 @@ from kernellab.common.text import counted, joined_sizes, percent, time_text
 from kernellab.profiling.estimates.estimate import Estimate, Roofline
 from kernellab.profiling.estimates.model import MEDIAN_ERROR
 from kernellab.profiling.profiles.nsight import Counters
-from kernellab.tuning.plot_data import varying_parameters
+from kernellab.tuning.plot_data import has_estimates, varying_parameters
 from kernellab.tuning.records import (
+    ESTIMATED,
     MICROSECONDS,
     Trial,
     achieved,
@@ -145,20 +146,25 @@ COMPILED_IN_ORDER = (
     "what the compiler says, those first that spill less, have the higher occupancy and take fewer "
     "registers, which is not an order of times"
 )
-"""Of configs without times; see `ranking.by_compiler`."""
+"""Of configs without times; see `by_compiler`."""
 ESTIMATED_IN_ORDER = (
-    "the order of estimates, which no one has measured: median error "
-    f"{MEDIAN_ERROR:.0%} on kernels left out"
+    f"estimated times, with a median error of {MEDIAN_ERROR:.0%} on kernels left out"
 )
+
+TO_MEASURE = 5
+"""Configs to measure first, which are marked."""
 
 
 def untimed_order(tuning: Tuning) -> str:
     """What configs without times are ranked by, in words."""
-    compiled = (trial.outcome.compiled for trial in tuning.trials)
-    has_estimates = any(
-        outcome is not None and outcome.estimated is not None for outcome in compiled
-    )
-    return ESTIMATED_IN_ORDER if has_estimates else COMPILED_IN_ORDER
+    return ESTIMATED_IN_ORDER if has_estimates(tuning) else COMPILED_IN_ORDER
+
+
+def to_measure(tuning: Tuning) -> list[Trial]:
+    """The configs to measure first on a GPU; none where times or no estimates are known."""
+    if tuning.is_timed or not has_estimates(tuning):
+        return []
+    return by_compiler(tuning.trials)[:TO_MEASURE]
 
 
 TO_EXPLORE_ALL = ".show() opens the sweeps: times over the key, and each sweep's plots and configs."
@@ -237,6 +243,26 @@ def format_untimed(tuning: Tuning) -> str:
     return "Nothing was timed" if tuning.machine.gpu else "Nothing was timed, which needs a GPU"
 
 
+def sweep_answer(tuning: Tuning) -> str:
+    """The fastest config and its time beside the first baseline's; without times the lowest
+    estimate. "" where neither is known.
+    """
+    if tuning.is_timed and tuning.best.timing is not None:
+        best = tuning.best.timing
+        beside = [
+            f", {percent(baseline.median / best.median)} of the speed of {name}"
+            for name, baseline in tuning.baselines.items()
+        ]
+        time = time_text(best.median * MICROSECONDS, 4)
+        return f"{time}{beside[0] if beside else ''}: {tuning.best.candidate}"
+    for trial in to_measure(tuning)[:1]:
+        compiled = trial.outcome.compiled
+        if compiled is not None and compiled.estimated is not None:
+            about = time_text(compiled.estimated)
+            return f"about {about}, estimated ± {MEDIAN_ERROR:.0%}: {trial.candidate}"
+    return ""
+
+
 def format_sweep(tuning: Tuning) -> tuple[str, ...]:
     """What is to be said of a sweep as a whole, in sentences."""
     ahead = [REDEFINED] if tuning.is_redefined else []
@@ -288,16 +314,22 @@ def _configs(tuning: Tuning, shown: list[Trial], title: str) -> Table:
     parameters = varying or list(shown[0].candidate.values if shown else ())
     rates = achieved(tuning, tuning.best.timing) if tuning.is_timed else {}
     times = ["us", "quartiles", *rates] if tuning.is_timed else []
+    if not tuning.is_timed and has_estimates(tuning):
+        times = [ESTIMATED]
     results = ["config", *times, "registers", "spilled", "shared", "occupancy"]
     named = (parameter_column(name, results) for name in parameters)
     columns = [results[0], *named, *results[1:]]
-    rows = [_row(tuning, trial, parameters) for trial in shown]
+    marked = {trial.number for trial in to_measure(tuning)}
+    rows = [_row(tuning, trial, parameters, trial.number in marked) for trial in shown]
     return Table(title, columns, rows, numbers=range(1, len(columns)))
 
 
-def _row(tuning: Tuning, trial: Trial, parameters: Sequence[str]) -> tuple[str, ...]:
+def _row(
+    tuning: Tuning, trial: Trial, parameters: Sequence[str], is_marked: bool
+) -> tuple[str, ...]:
     values = trial.candidate.values
-    cells = [str(trial.number), *(format_value(values.get(name, "")) for name in parameters)]
+    mark = "★ " if is_marked else ""
+    cells = [f"{mark}{trial.number}", *(format_value(values.get(name, "")) for name in parameters)]
     timing, compiled = trial.timing, trial.outcome.compiled
     if tuning.is_timed and timing is not None:
         median, lower, upper = (
@@ -305,6 +337,9 @@ def _row(tuning: Tuning, trial: Trial, parameters: Sequence[str]) -> tuple[str, 
         )
         cells += [f"{median:.4g}", f"{lower:.4g} to {upper:.4g}"]
         cells += [f"{rate:.4g}" for rate in achieved(tuning, timing).values() if rate is not None]
+    if not tuning.is_timed and has_estimates(tuning):
+        estimated = None if compiled is None else compiled.estimated
+        cells.append("" if estimated is None else f"{estimated:.4g}")
     if compiled is None:
         return (*cells, "", "", "", "")
     resources = compiled.resources
