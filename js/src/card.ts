@@ -1,6 +1,7 @@
 // A card whose rows lead to other views of its launch.
 import type { CardData, Link } from "./data";
 import { element } from "./dom";
+import { swatch } from "./parts/bar";
 import { cardTable, worded } from "./parts/table";
 import type { Beside, Seen } from "./tabs";
 
@@ -23,7 +24,10 @@ export class CardView implements Seen {
         { class: "kl-card-tables" },
         ...data.tables.map((table) => cardTable(table, (link) => this.way(link))),
       ),
-      footnotes(data.footnotes),
+      footnotes(
+        data.footnotes,
+        data.legend.map(([kind, words]) => swatch(kind, words)),
+      ),
     );
   }
 
@@ -40,10 +44,14 @@ export class CardView implements Seen {
 }
 
 /** How the numbers of a view were found: below them, in small letters. */
-export function footnotes(notes: readonly string[]): HTMLElement {
+export function footnotes(
+  notes: readonly string[],
+  legend: readonly HTMLElement[] = [],
+): HTMLElement {
   return element(
     "footer",
-    { class: "kl-method kl-soft", hidden: notes.length === 0 },
+    { class: "kl-method kl-soft", hidden: notes.length + legend.length === 0 },
+    ...(legend.length > 0 ? [element("div", { class: "kl-totals" }, ...legend)] : []),
     ...notes.map((note) => element("div", {}, ...worded(note))),
   );
 }

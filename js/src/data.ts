@@ -206,6 +206,7 @@ export interface TableData {
   readonly code: readonly number[];
   readonly is_wide: boolean;
   readonly bars: Readonly<Record<number, readonly (readonly BarPart[])[]>>;
+  readonly title_bar: readonly BarPart[];
 }
 
 /** A card whose rows lead elsewhere. */
@@ -216,6 +217,7 @@ export interface CardData {
   readonly notes: readonly string[];
   readonly tables: readonly TableData[];
   readonly footnotes: readonly string[];
+  readonly legend: readonly (readonly ["wait" | "copy" | "dot" | "other" | "used" | "lost", string])[];
 }
 
 /** One input of a linear layout. */

@@ -355,7 +355,6 @@ _LEAST_SHARE = 0.001
 """The share of a kernel's time that a line must take to have a row in a card."""
 
 _ORDER: Sequence[BarKind] = ("wait", "copy", "dot", "other")
-_LEGEND = "Bars: ░ wait, ▒ copy, █ dot, · other."
 
 
 @card_of.register
@@ -372,9 +371,12 @@ def profile_card(profile: Profile) -> Card:
     if profile.kernels:
         rows = [_kernel_row(kernel) for kernel in profile.kernels[:_MOST_LINES]]
         tables.append(Table("Kernels", ("kernel", "launches", "options"), rows, numbers=(1,)))
-    method = (*([_LEGEND] if kernels else []), *_method(profile))
     return Card(
-        f"{title}: {answer}" if answer else title, visible(profile.origin), tables, footnotes=method
+        f"{title}: {answer}" if answer else title,
+        visible(profile.origin),
+        tables,
+        footnotes=_method(profile),
+        legend=[(kind, kind) for kind in _ORDER] if kernels else [],
     )
 
 
@@ -422,12 +424,10 @@ def _cost_table(costs: KernelCosts, is_named: bool, measures: Sequence[str]) -> 
 
 
 def _first(line: CostLine) -> str:
-    """The operations that took most of a line."""
-    ordered = sorted(line.costs, key=lambda cost: cost.shares, reverse=True)
-    if len(ordered[0].shares) > 1 or len(ordered) == 1:
-        return ordered[0].words
-    words = [f"{cost.words} {percent(cost.shares[0])}" for cost in ordered[:2] if cost.words]
-    return ", ".join(words)
+    """The operation that took most of a line."""
+    first = max(line.costs, key=lambda cost: cost.shares)
+    is_alone = len(first.shares) > 1 or len(line.costs) == 1 or not first.words
+    return first.words if is_alone else f"{first.words} {percent(first.shares[0])}"
 
 
 def _bars(lines: Sequence[CostLine]) -> list[Bar]:

@@ -23,7 +23,7 @@ from kernellab.profiling.diagnosis import diagnose
 from kernellab.profiling.diagnosis.records import Diagnoses, Diagnosis
 from kernellab.profiling.diagnosis.rules import all_rules
 from kernellab.profiling.estimates import estimate as estimating
-from kernellab.viz.diagnostics import diagnoses_card, diagnosis_card
+from kernellab.viz.costs import diagnoses_card, diagnosis_card
 from tests.corpus.elementwise import vector_add
 from tests.corpus.loader import compile_entry, entry
 

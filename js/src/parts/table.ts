@@ -29,6 +29,7 @@ export function cardTable(
   const title = element(
     "div",
     { class: "kl-card-title" },
+    ...(data.title_bar.length > 0 ? [bar(data.title_bar)] : []),
     data.title,
     ...of(-1).map(([, to]) => to),
   );

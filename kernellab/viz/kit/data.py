@@ -104,6 +104,7 @@ class TableData:
     is_wide: bool
     bars: Mapping[int, tuple[tuple[BarPart, ...], ...]]
     """Column -> the bar of each row."""
+    title_bar: tuple[BarPart, ...]
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ class CardData(ViewData):
     notes: tuple[str, ...]
     tables: tuple[TableData, ...]
     footnotes: tuple[str, ...]
+    legend: tuple[tuple[BarKind, str], ...]
 
 
 def as_json(data: Any) -> Any:

@@ -57,6 +57,8 @@ class Table:
     """Whether it has the whole width, though it could be beside another table."""
     bars: Mapping[int, Sequence[Bar]] = field(default_factory=dict)
     """Column -> the bar of each row, which is drawn in place of the cell's text."""
+    title_bar: Bar = ()
+    """A bar before the title: what a finding costs."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ class Card:
     notes: Sequence[str] = field(default=())
     footnotes: Sequence[str] = ()
     """What is said below the tables: how the numbers were found."""
+    legend: Sequence[tuple[BarKind, str]] = ()
+    """What the parts of bars stand for, in words."""
 
     def html(self) -> str:
         """Self-contained HTML: no script, no style sheet;
@@ -83,6 +87,9 @@ class Card:
         )
         heading = f'<b style="font-size:1.1em">{escape(self.title)}</b>'
         subtitle = f'<span style="opacity:.75">{escape(self.subtitle)}</span>'
+        legend = " ".join(map(_legend_html, self.legend))
+        if legend:
+            footnotes = f'<div style="{_FOOTNOTE}">{legend}</div>\n{footnotes}'
         if not tables and not notes and not footnotes:
             return f"<div>{heading} {subtitle}</div>"
         return (
@@ -96,7 +103,8 @@ class Card:
         for table in self.tables:
             if table.rows:
                 lines += _table_text(table)
-        lines += [f"  {note}" for note in self.footnotes]
+        entries = [f"{_DRAWN[kind][0]} {words}" for kind, words in self.legend]
+        lines += [f"  {note}" for note in (*filter(None, [", ".join(entries)]), *self.footnotes)]
         return _MARKED.sub(r"\1", "\n".join(lines))
 
     def data(self) -> CardData:
@@ -112,11 +120,13 @@ class Card:
                 tuple(sorted(table.code)),
                 is_wide,
                 {column: tuple(bars) for column, bars in table.bars.items()},
+                table.title_bar,
             )
             for table, is_wide in self._drawn()
         )
         notes, footnotes = tuple(self.notes), tuple(self.footnotes)
-        return CardData("card", self.title, self.subtitle, notes, tables, footnotes)
+        legend = tuple(self.legend)
+        return CardData("card", self.title, self.subtitle, notes, tables, footnotes, legend)
 
     def _drawn(self) -> Sequence[tuple[Table, bool]]:
         """The tables with rows, and whether each has the whole width, as one does that has no other
@@ -217,7 +227,8 @@ def _table_html(table: Table, across: bool) -> str:
     """A table as HTML; `across` says whether it has the whole width."""
     title = ""
     if table.title:
-        title = f'<div style="padding-top:8px;font-weight:600">{escape(table.title)}</div>\n'
+        bar = _bar_html(table.title_bar) if table.title_bar else ""
+        title = f'<div style="padding-top:8px;font-weight:600">{bar}{escape(table.title)}</div>\n'
     head = ""
     if any(table.columns):
         heads = [
@@ -231,6 +242,8 @@ def _table_html(table: Table, across: bool) -> str:
     dense = len(table.columns) > _MOST_ROOMY
     table_style = f"{_TABLE};font-size:.88em" if dense else _TABLE
     first_style = f"{_CODE}{';white-space:nowrap' if across else ''}" if head else _LABEL
+    if 0 in table.numbers:
+        first_style += ";text-align:right"
     rows = []
     for number, row in enumerate(table.rows):
         first, *rest = (
@@ -261,6 +274,8 @@ def _style(table: Table, row: int, column: int) -> str:
     """The style of a cell after the first."""
     if column in table.numbers:
         return _NUMBER
+    if any(table.columns) and table.bars and table.code:  # the code would take the whole width
+        return f"{_CODE if column in table.code else _CELL};white-space:pre"
     if any(table.columns):
         return f"{_CODE};white-space:pre" if column in table.code else _CELL
     return _FACT if row in table.code else _CELL
@@ -291,6 +306,12 @@ def _bar_html(bar: Bar) -> str:
     return f'<div style="width:9em;height:.75em;margin-top:.35em;background:{gradient}"></div>'
 
 
+def _legend_html(entry: tuple[BarKind, str]) -> str:
+    kind, words = entry
+    swatch = f"display:inline-block;width:.8em;height:.8em;background:{_DRAWN[kind][1]}"
+    return f'<span style="white-space:nowrap"><i style="{swatch}"></i> {escape(words)}</span>'
+
+
 def _bar_text(bar: Bar) -> str:
     """A bar as characters; a part that would have none of them has one."""
     counts = [(part, round(part.share * BAR_LETTERS)) for part in bar if part.share > 0]
@@ -318,7 +339,8 @@ def _table_text(table: Table) -> list[str]:
     ]
     shown = [*([table.columns] if any(table.columns) else []), *rows]
     widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
-    lines = [f"  {table.title}"] if table.title else []
+    bar = f"{_bar_text(table.title_bar).ljust(BAR_LETTERS)} " if table.title_bar else ""
+    lines = [f"  {bar}{table.title}"] if table.title else []
     for row in shown:
         cells = (
             cell.rjust(width) if n in table.numbers else cell.ljust(width)
