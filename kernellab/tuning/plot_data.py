@@ -192,7 +192,7 @@ def default_kind(tuning: Tuning) -> str:
 def has_estimates(tuning: Tuning) -> bool:
     """Whether the time of any config was estimated."""
     compiled = (trial.outcome.compiled for trial in tuning.trials)
-    return any(one is not None and one.estimated is not None for one in compiled)
+    return any(result is not None and result.estimated is not None for result in compiled)
 
 
 def untimed_data(tuning: Tuning, kind: str) -> UntimedData:

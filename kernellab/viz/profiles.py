@@ -18,7 +18,14 @@ from kernellab.errors import source_line
 from kernellab.profiling.profiles import trees
 from kernellab.profiling.profiles.files import SAMPLES
 from kernellab.profiling.profiles.profile import Profile, ProfileDifference
-from kernellab.profiling.profiles.records import COUNT, TIME, Events, ProfiledKernel, ProfiledLine
+from kernellab.profiling.profiles.records import (
+    COUNT,
+    TIME,
+    Events,
+    ProfiledKernel,
+    ProfiledLine,
+    Scope,
+)
 from kernellab.viz.kit.data import Bar, BarKind, BarPart, TableData, ViewData
 from kernellab.viz.kit.view import Card, Table, View, card_of, view_of
 
@@ -268,7 +275,7 @@ def answer_of(profile: Profile, kernels: Sequence[KernelCosts]) -> str:
         several = f" in {launches:,} launches" if launches > 1 else ""
         parts.append(f"{time_text(totals[TIME] / 1000)}{several}")
     times = _kernel_times(profile)
-    if len(times) > 1 and sum(times.values()):
+    if len(times) > 1 and any(times.values()):
         first = max(times, key=lambda name: times[name])
         parts.append(f"{visible(first)} {_about(times[first] / sum(times.values()))}")
     hottest = _hottest(kernels, 0)
@@ -288,10 +295,10 @@ def _counted_answer(profile: Profile, kernels: Sequence[KernelCosts]) -> str:
 
 def _hottest(kernels: Sequence[KernelCosts], measure: int) -> str:
     """The line and the operation that took most of the first kernel; "" where there are none."""
-    found = [(line, cost) for line in kernels[0].lines for cost in line.costs] if kernels else []
-    if not found:
+    pairs = [(line, cost) for line in kernels[0].lines for cost in line.costs] if kernels else []
+    if not pairs:
         return ""
-    line, cost = max(found, key=lambda pair: pair[1].shares[measure])
+    line, cost = max(pairs, key=lambda pair: pair[1].shares[measure])
     words = f" {cost.words}" if cost.words else ""
     return f"line {line.number}{words} {_about(cost.shares[measure])}"
 
@@ -322,14 +329,14 @@ def timeline_of(events: Events | None) -> TimelineData | None:
     drawn = kept.at(numpy.arange(count))
     first = int(drawn.start.min())
     starts, stops = ((column - first).astype("<f8") for column in (drawn.start, drawn.end))
-    programs, all_programs = (len(numpy.unique(one.program)) for one in (drawn, kept))
+    programs, all_programs = (len(numpy.unique(events.program)) for events in (drawn, kept))
     rows = zip(drawn.program[begins[:shown]], drawn.warp[begins[:shown]], ends - begins)
     left_out = f"{programs:,} of {all_programs:,} programs" if programs < all_programs else ""
     return TimelineData(
         names=tuple(map(visible, events.names)),
         kinds=tuple(map(kind_of, events.names)),
         unit=events.unit,
-        rows=tuple(TimelineRow(int(one), int(warp), int(many)) for one, warp, many in rows),
+        rows=tuple(TimelineRow(int(program), int(warp), int(many)) for program, warp, many in rows),
         left_out=left_out,
         events=b"".join((starts.tobytes(), stops.tobytes(), drawn.scope.astype("<i4").tobytes())),
     )
@@ -337,7 +344,7 @@ def timeline_of(events: Events | None) -> TimelineData | None:
 
 def _rows_drawn(programs: numpy.ndarray, ends: numpy.ndarray) -> int:
     """How many rows are drawn: those of whole programs, at least the first row."""
-    count = int(min(_MOST_ROWS, numpy.searchsorted(ends, _MOST_EVENTS, side="right")))
+    count = min(_MOST_ROWS, int(numpy.searchsorted(ends, _MOST_EVENTS, side="right")))
     if count >= len(ends):
         return len(ends)
     while count > 1 and programs[count] == programs[count - 1]:
@@ -407,7 +414,7 @@ def _cost_table(costs: KernelCosts, is_named: bool, measures: Sequence[str]) -> 
             str(line.number),
             _share(line.share() or math.nan),
             "",
-            *(_share(line.share(one) or math.nan) for one in of[1:]),
+            *(_share(line.share(measure) or math.nan) for measure in of[1:]),
             _first(line),
             line.text,
         ]
@@ -438,7 +445,9 @@ def _bars(lines: Sequence[CostLine]) -> list[Bar]:
         shares = {
             kind: sum(c.shares[0] for c in line.costs if c.stands_for == kind) for kind in _ORDER
         }
-        bars.append(tuple(BarPart(kind, one / most) for kind, one in shares.items() if one > 0))
+        bars.append(
+            tuple(BarPart(kind, share / most) for kind, share in shares.items() if share > 0)
+        )
     return bars
 
 
@@ -477,11 +486,11 @@ def _scopes(profile: Profile) -> Table | None:
     return Table(title, columns, cells, numbers=numbers, is_listing=True, bars=bars)
 
 
-def _without_lines(scope: trees.Scope) -> trees.Scope:
+def _without_lines(scope: Scope) -> Scope:
     """A tree in which the metrics of lines count where the lines are."""
     totals = trees.totals_of(scope)
 
-    def pruned(scope: trees.Scope) -> trees.Scope:
+    def pruned(scope: Scope) -> Scope:
         if scope.kind == "kernel":
             return replace(scope, metrics=totals[id(scope)], children=())
         return replace(scope, children=tuple(map(pruned, scope.children)))
