@@ -190,6 +190,12 @@ export interface Tab {
   readonly why_not: string;
 }
 
+/** A part of a bar. */
+export interface BarPart {
+  readonly stands_for: "wait" | "copy" | "dot" | "other" | "used" | "lost";
+  readonly share: number;
+}
+
 /** A table of a card. */
 export interface TableData {
   readonly title: string;
@@ -200,6 +206,8 @@ export interface TableData {
   readonly links: readonly Link[];
   readonly code: readonly number[];
   readonly is_wide: boolean;
+  readonly bars: Readonly<Record<number, readonly (readonly BarPart[])[]>>;
+  readonly title_bar: readonly BarPart[];
 }
 
 /** A card whose rows lead elsewhere. */
@@ -209,6 +217,8 @@ export interface CardData {
   readonly subtitle: string;
   readonly notes: readonly string[];
   readonly tables: readonly TableData[];
+  readonly footnotes: readonly string[];
+  readonly legend: readonly (readonly ["wait" | "copy" | "dot" | "other" | "used" | "lost", string])[];
 }
 
 /** One input of a linear layout. */
@@ -239,6 +249,61 @@ export interface LayoutView {
   readonly right: number | null;
   readonly conversion: string;
   readonly colors: string;
+}
+
+/** What one operation of a line took. */
+export interface LineCost {
+  readonly words: string;
+  readonly stands_for: "wait" | "copy" | "dot" | "other" | "used" | "lost";
+  readonly shares: readonly number[];
+  readonly facts: string;
+  readonly scope: number;
+}
+
+/** A line of a source, and what it took: nothing, for most lines. */
+export interface CostLine {
+  readonly number: number;
+  readonly text: string;
+  readonly costs: readonly LineCost[];
+}
+
+/** A kernel's lines in the order of its source; those of helpers in other files are in a separate one. */
+export interface KernelCosts {
+  readonly name: string;
+  readonly words: string;
+  readonly lines: readonly CostLine[];
+}
+
+/** The events of a warp. */
+export interface TimelineRow {
+  readonly program: number;
+  readonly warp: number;
+  readonly events: number;
+}
+
+/** Events over time. */
+export interface TimelineData {
+  readonly names: readonly string[];
+  readonly kinds: readonly ("wait" | "copy" | "dot" | "other" | "used" | "lost")[];
+  readonly unit: "cycles" | "ns";
+  readonly rows: readonly TimelineRow[];
+  readonly left_out: string;
+  readonly events: null;
+}
+
+/** What the view of a profile draws. */
+export interface ProfileView {
+  readonly kind: "profile";
+  readonly title: string;
+  readonly answer: string;
+  readonly origin: string;
+  readonly is_of_gpu: boolean;
+  readonly measures: readonly string[];
+  readonly kernels: readonly KernelCosts[];
+  readonly scopes: TableData | null;
+  readonly timeline: TimelineData | null;
+  readonly notes: readonly string[];
+  readonly text: string;
 }
 
 /** Elements in the bytes of a `StepperView`. */
@@ -378,13 +443,14 @@ export interface ConfigData {
   readonly sweep: number;
   readonly number: number;
   readonly values: readonly (number | string | null)[];
-  readonly standing: "best" | "tied" | "behind" | "untimed" | "dropped";
+  readonly standing: "best" | "tied" | "behind" | "candidate" | "untimed" | "dropped";
   readonly us: number | null;
   readonly lower: number | null;
   readonly upper: number | null;
   readonly runs: number;
   readonly gb_per_s: number | null;
   readonly tflop_per_s: number | null;
+  readonly estimate: number | null;
   readonly registers: number | null;
   readonly spills: number | null;
   readonly shared: number | null;
@@ -404,6 +470,7 @@ export interface SweepData {
   readonly name: string;
   readonly machine: string;
   readonly launch: string;
+  readonly answer: string;
   readonly words: readonly string[];
   readonly parameters: readonly string[];
   readonly varying: readonly string[];
@@ -411,6 +478,7 @@ export interface SweepData {
   readonly knows_kernel: boolean;
   readonly how_to_open: string;
   readonly source: string;
+  readonly space: string;
 }
 
 /** The fastest config of a sweep, or a baseline, at one value of the key. */
@@ -460,9 +528,10 @@ export interface TuningView {
   readonly configs: readonly ConfigData[];
   readonly sizes: readonly SizesData[];
   readonly notes: readonly string[];
+  readonly estimate_error: number;
   readonly opened: readonly OpenedConfig[];
   readonly pairs: readonly ConfigPair[];
 }
 
 /** What a view can draw. */
-export type ViewData = IrView | GraphView | CardData | LayoutView | StepperView | TuningView;
+export type ViewData = IrView | GraphView | CardData | LayoutView | ProfileView | StepperView | TuningView;

@@ -118,6 +118,14 @@ def source_line(file: str, line: int) -> str:
     return lines[line - 1].rstrip("\n") if 1 <= line <= len(lines) else ""
 
 
+def compiled_text(file: str, line: int) -> str:
+    """The lines of the function at a line, from its `def` on, as it was compiled; "" where no
+    kernel that ran or was compiled in this process has that line.
+    """
+    compiled = compiled_at(file, line)
+    return "" if compiled is None else "\n".join(compiled.lines)
+
+
 def lines_as_imported(file: str) -> list[str]:
     """The lines of a file's functions as they were compiled, with their ends, each at its number;
     empty ones between them.

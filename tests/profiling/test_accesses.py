@@ -19,7 +19,7 @@ from benchmarks import memory_kernels as kernels
 from kernellab.errors import OutOfBounds, TargetError
 from kernellab.interpreter.execution import program
 from kernellab.profiling.accesses.records import Accesses, GlobalAccess
-from kernellab.viz.diagnostics import accesses_card
+from kernellab.viz.costs import accesses_card
 from tests.cases.case import normal
 from tests.corpus.entries import OLDEST
 from tests.corpus.launches import LAUNCHES
@@ -296,7 +296,7 @@ def test_the_card_has_the_totals_of_a_line_that_a_pipeline_copied() -> None:
     assert len(copies) > 1
     assert copies[0].position is not None
     rows = [table.rows for table in accesses_card(found).tables if "several" in table.title]
-    line, count, requests, sectors, _ = rows[0][0]
+    line, count, requests, sectors = rows[0][0]
     assert (int(line), int(count)) == (copies[0].position.line, len(copies))
     assert int(requests.replace(",", "")) == sum(one.requests for one in copies)
     assert int(sectors.replace(",", "")) == sum(one.sectors for one in copies)

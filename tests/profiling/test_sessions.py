@@ -67,7 +67,7 @@ def test_work_is_counted_by_line_and_scope() -> None:
     assert kernel["time/ms"] == pytest.approx(found.lines["time (ns)"].sum() / 1e6, rel=0.2)
     assert found.kernels[0].compilation.kernel == "product"
     card = found._repr_mimebundle_()["text/plain"]
-    assert f"─ {line_of('# the product')}: " in card
+    assert f"line {line_of('# the product')} tt.dot 100 %" in card
     assert card.count("# the product") == 1  # in the tree, and not beside each operation again
     assert " 0.0" not in "".join(one for one in card.splitlines() if one.startswith("    product:"))
 

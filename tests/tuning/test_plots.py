@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from dataclasses import replace
@@ -16,6 +17,7 @@ import kernellab
 from kernellab.cli.demo.kernels import vector_add
 from kernellab.common.text import percent
 from kernellab.errors import ArgumentError
+from kernellab.profiling.estimates.model import MEDIAN_ERROR
 from kernellab.tuning.plot_data import KINDS
 from kernellab.tuning.records import Candidate, Dropped, Timing, Trial, Work
 from kernellab.tuning.tuning import Live
@@ -198,6 +200,7 @@ def test_what_cannot_be_drawn_is_said(raised: Raised) -> None:
     for subject, kind in (
         (sweep(), "heat"),
         (sweep_of(trial(0, None, BLOCK=64)), "times"),
+        (sweep_of(trial(0, None, BLOCK=64)), "estimate"),
         (sweep_of(failed), "spills"),
         (sweep_of(one), "heatmap"),
         (sweep_of(one), "parallel"),
@@ -352,6 +355,26 @@ def test_many_configs_parameters_values_and_baselines_leave_a_picture_its_size(
 def test_letters_that_the_font_lacks_warn_of_nothing() -> None:
     trials = [trial(number, 10.0 + number, 块=f"值{number}\U00010203") for number in range(2)]
     assert sweep_of(*trials, kernel="核").plot().png()
+
+
+def test_without_times_estimates_are_drawn_with_their_error_and_the_first_five_marked() -> None:
+    untimed = sweep(
+        trials=tuple(trial(n, None, estimate=20.0 - n, BLOCK=2**n) for n in range(8)), baselines={}
+    )
+    drawn = untimed.plot()
+    assert drawn.data.kind == "estimate"
+    (axes,) = drawn.figure.axes
+    assert [text.get_text() for text in axes.texts[1:]] == [f"{13 + n}" for n in range(8)]
+    (band,) = [one for one in axes.containers if one.has_xerr]
+    (segments,) = (one.get_segments() for one in band[2])
+    assert segments[0][:, 0] == pytest.approx([13 * (1 - MEDIAN_ERROR), 13 * (1 + MEDIAN_ERROR)])
+    rows = tuning_card(untimed).tables[0].rows
+    assert [row[0] for row in rows] == ["★ 7", "★ 6", "★ 5", "★ 4", "★ 3", "2", "1", "0"]
+    data = untimed.show().data
+    assert [one.number for one in data.configs if one.standing == "candidate"] == [3, 4, 5, 6, 7]
+    assert data.sweeps[0].answer == "about 13 us, estimated ± 9%: BLOCK=128, num_warps=4"
+    space = ast.literal_eval(data.sweeps[0].space.removeprefix("space = "))
+    assert space == untimed.candidates(5)
 
 
 def test_without_times_configs_are_ranked_by_what_the_compiler_says(

@@ -72,6 +72,23 @@ class Tab:
     """Why there is nothing to open: the tab is then disabled."""
 
 
+BarKind = Literal["wait", "copy", "dot", "other", "used", "lost"]
+"""What a part of a bar stands for: what warps do, or whether a resource is used or lost."""
+
+
+@dataclass(frozen=True)
+class BarPart:
+    """A part of a bar."""
+
+    stands_for: BarKind
+    share: float
+    """Of the length of a full bar, 0 to 1."""
+
+
+Bar = tuple[BarPart, ...]
+"""The parts of a bar, from the left."""
+
+
 @dataclass(frozen=True)
 class TableData:
     """A table of a card."""
@@ -85,6 +102,9 @@ class TableData:
     code: tuple[int, ...]
     """As those of `kernellab.viz.kit.view.Table`."""
     is_wide: bool
+    bars: Mapping[int, tuple[tuple[BarPart, ...], ...]]
+    """Column -> the bar of each row."""
+    title_bar: tuple[BarPart, ...]
 
 
 @dataclass(frozen=True)
@@ -96,6 +116,8 @@ class CardData(ViewData):
     subtitle: str
     notes: tuple[str, ...]
     tables: tuple[TableData, ...]
+    footnotes: tuple[str, ...]
+    legend: tuple[tuple[BarKind, str], ...]
 
 
 def as_json(data: Any) -> Any:

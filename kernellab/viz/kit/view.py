@@ -21,7 +21,18 @@ from typing import Any
 from kernellab.common.saved_files import check_place, save_whole
 from kernellab.errors import ArgumentError
 from kernellab.records.display import described
-from kernellab.viz.kit.data import CardData, Handler, Link, TabGroup, TableData, ViewData, packed
+from kernellab.viz.kit.data import (
+    Bar,
+    BarKind,
+    CardData,
+    Handler,
+    Link,
+    TabGroup,
+    TableData,
+    ViewData,
+    packed,
+)
+from kernellab.viz.kit.palette import BLUE, GRAY, GREEN, ORANGE, SKY, VERMILION
 from kernellab.viz.kit.progress_bar import in_notebook
 
 # What cards are made of: tables of text, as HTML and as plain text of the same content.
@@ -44,6 +55,10 @@ class Table:
     """Columns of code, counted from 0; of a table without column names, rows whose fact is code."""
     is_wide: bool = False
     """Whether it has the whole width, though it could be beside another table."""
+    bars: Mapping[int, Sequence[Bar]] = field(default_factory=dict)
+    """Column -> the bar of each row, which is drawn in place of the cell's text."""
+    title_bar: Bar = ()
+    """A bar before the title: what a finding costs."""
 
 
 @dataclass(frozen=True)
@@ -56,20 +71,30 @@ class Card:
     subtitle: str = ""
     tables: Sequence[Table] = ()
     notes: Sequence[str] = field(default=())
+    footnotes: Sequence[str] = ()
+    """What is said below the tables: how the numbers were found."""
+    legend: Sequence[tuple[BarKind, str]] = ()
+    """What the parts of bars stand for, in words."""
 
     def html(self) -> str:
         """Self-contained HTML: no script, no style sheet;
         readable where styles are stripped, in light and in dark.
         """
         tables = "\n".join(_table_html(table, is_wide) for table, is_wide in self._drawn())
-        notes = "\n".join(f'<div style="{_NOTE}">{_words(note)}</div>' for note in self.notes)
+        notes, footnotes = (
+            "\n".join(f'<div style="{style}">{_words(note)}</div>' for note in some)
+            for some, style in ((self.notes, _NOTE), (self.footnotes, _FOOTNOTE))
+        )
         heading = f'<b style="font-size:1.1em">{escape(self.title)}</b>'
         subtitle = f'<span style="opacity:.75">{escape(self.subtitle)}</span>'
-        if not tables and not notes:
+        legend = " ".join(map(_legend_html, self.legend))
+        if legend:
+            footnotes = f'<div style="{_FOOTNOTE}">{legend}</div>\n{footnotes}'
+        if not tables and not notes and not footnotes:
             return f"<div>{heading} {subtitle}</div>"
         return (
             f'<div style="{_BOX}">\n<div>{heading} {subtitle}</div>\n{notes}\n'
-            f'<div style="{_SIDE_BY_SIDE}">\n{tables}\n</div>\n</div>'
+            f'<div style="{_SIDE_BY_SIDE}">\n{tables}\n</div>\n{footnotes}</div>'
         )
 
     def text(self) -> str:
@@ -78,6 +103,8 @@ class Card:
         for table in self.tables:
             if table.rows:
                 lines += _table_text(table)
+        entries = [f"{_DRAWN[kind][0]} {words}" for kind, words in self.legend]
+        lines += [f"  {note}" for note in (*filter(None, [", ".join(entries)]), *self.footnotes)]
         return _MARKED.sub(r"\1", "\n".join(lines))
 
     def data(self) -> CardData:
@@ -92,10 +119,14 @@ class Card:
                 tuple(table.links),
                 tuple(sorted(table.code)),
                 is_wide,
+                {column: tuple(bars) for column, bars in table.bars.items()},
+                table.title_bar,
             )
             for table, is_wide in self._drawn()
         )
-        return CardData("card", self.title, self.subtitle, tuple(self.notes), tables)
+        notes, footnotes = tuple(self.notes), tuple(self.footnotes)
+        legend = tuple(self.legend)
+        return CardData("card", self.title, self.subtitle, notes, tables, footnotes, legend)
 
     def _drawn(self) -> Sequence[tuple[Table, bool]]:
         """The tables with rows, and whether each has the whole width, as one does that has no other
@@ -129,6 +160,9 @@ _BOX = (
 
 
 _NOTE = "margin-top:4px"
+
+
+_FOOTNOTE = f"{_NOTE};opacity:.75;font-size:.9em"
 
 
 _SIDE_BY_SIDE = "columns:2 28em;column-gap:40px"
@@ -193,7 +227,8 @@ def _table_html(table: Table, across: bool) -> str:
     """A table as HTML; `across` says whether it has the whole width."""
     title = ""
     if table.title:
-        title = f'<div style="padding-top:8px;font-weight:600">{escape(table.title)}</div>\n'
+        bar = _bar_html(table.title_bar) if table.title_bar else ""
+        title = f'<div style="padding-top:8px;font-weight:600">{bar}{escape(table.title)}</div>\n'
     head = ""
     if any(table.columns):
         heads = [
@@ -207,9 +242,14 @@ def _table_html(table: Table, across: bool) -> str:
     dense = len(table.columns) > _MOST_ROOMY
     table_style = f"{_TABLE};font-size:.88em" if dense else _TABLE
     first_style = f"{_CODE}{';white-space:nowrap' if across else ''}" if head else _LABEL
+    if 0 in table.numbers:
+        first_style += ";text-align:right"
     rows = []
     for number, row in enumerate(table.rows):
-        first, *rest = (_words(cell) for cell in row)
+        first, *rest = (
+            _bar_html(table.bars[column][number]) if column in table.bars else _words(cell)
+            for column, cell in enumerate(row)
+        )
         if table.is_listing:  # where styles are stripped, spaces would become one
             first = first.replace("  ", "&nbsp; ").replace("  ", " &nbsp;")
         if table.is_listing and not any(rest):
@@ -234,9 +274,50 @@ def _style(table: Table, row: int, column: int) -> str:
     """The style of a cell after the first."""
     if column in table.numbers:
         return _NUMBER
+    if any(table.columns) and table.bars and table.code:  # the code would take the whole width
+        return f"{_CODE if column in table.code else _CELL};white-space:pre"
     if any(table.columns):
         return f"{_CODE};white-space:pre" if column in table.code else _CELL
     return _FACT if row in table.code else _CELL
+
+
+_DRAWN: Mapping[BarKind, tuple[str, str]] = {
+    "wait": ("░", ORANGE),
+    "copy": ("▒", SKY),
+    "dot": ("█", GREEN),
+    "other": ("·", GRAY),
+    "used": ("█", BLUE),
+    "lost": ("▒", VERMILION),
+}
+"""The character and the color of a part of a bar."""
+
+BAR_LETTERS = 20
+"""Characters of a full bar in a text."""
+
+
+def _bar_html(bar: Bar) -> str:
+    stops, end = [], 0.0
+    for part in bar:
+        color = _DRAWN[part.stands_for][1]
+        start, end = end, end + 100 * part.share
+        stops.append(f"{color} {start:.1f}% {end:.1f}%")
+    stops.append(f"transparent {end:.1f}%")
+    gradient = f"linear-gradient(90deg,{','.join(stops)})"
+    return f'<div style="width:9em;height:.75em;margin-top:.35em;background:{gradient}"></div>'
+
+
+def _legend_html(entry: tuple[BarKind, str]) -> str:
+    kind, words = entry
+    swatch = f"display:inline-block;width:.8em;height:.8em;background:{_DRAWN[kind][1]}"
+    return f'<span style="white-space:nowrap"><i style="{swatch}"></i> {escape(words)}</span>'
+
+
+def _bar_text(bar: Bar) -> str:
+    """A bar as characters; a part that would have none of them has one."""
+    counts = [(part, round(part.share * BAR_LETTERS)) for part in bar if part.share > 0]
+    return "".join(_DRAWN[part.stands_for][0] * max(1, count) for part, count in counts)[
+        :BAR_LETTERS
+    ]
 
 
 def _is_broad(table: Table) -> bool:
@@ -249,9 +330,17 @@ def _is_broad(table: Table) -> bool:
 
 
 def _table_text(table: Table) -> list[str]:
-    shown = [*([table.columns] if any(table.columns) else []), *table.rows]
+    rows = [
+        [
+            _bar_text(table.bars[column][number]) if column in table.bars else cell
+            for column, cell in enumerate(row)
+        ]
+        for number, row in enumerate(table.rows)
+    ]
+    shown = [*([table.columns] if any(table.columns) else []), *rows]
     widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
-    lines = [f"  {table.title}"] if table.title else []
+    bar = f"{_bar_text(table.title_bar).ljust(BAR_LETTERS)} " if table.title_bar else ""
+    lines = [f"  {bar}{table.title}"] if table.title else []
     for row in shown:
         cells = (
             cell.rjust(width) if n in table.numbers else cell.ljust(width)
