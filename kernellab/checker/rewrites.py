@@ -101,8 +101,8 @@ class _Kinds(dict[str, str]):
         inner = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
         parts = {self.of(part) for part in inner if not isinstance(part, _AXES)}
         is_quotient = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
-        found = [kind for kind in ("pointer", "value", "mask") if kind in parts]
-        return "value" if is_quotient else found[0] if found else "index"
+        kinds = [kind for kind in ("pointer", "value", "mask") if kind in parts]
+        return "value" if is_quotient else kinds[0] if kinds else "index"
 
     def _of_call(self, call: ast.Call) -> str:
         if called(call) == "load":
@@ -176,7 +176,7 @@ def _rows(source: Source) -> list[str]:
     ids = [*_programs(source), *_positions(source)]
     plain = itertools.combinations(_plain(source), 2)
     sizes = [*source.numbers, *(f"{first} * {second}" for first, second in plain)]
-    products = [f"{one} * {size}" for one, size in itertools.product(ids, sizes)]
+    products = [f"{index} * {size}" for index, size in itertools.product(ids, sizes)]
     return [*products, *ids, *source.numbers]
 
 
@@ -661,7 +661,7 @@ def _carried(source: Source, node: ast.Assign, name: str) -> Iterator[_Change]:
 
 
 def _kept(source: Source, loop: ast.For | ast.While) -> Iterator[_Change]:
-    """Yield values that the loop reads and has to replace at its end by one of its own."""
+    """Yield values that the loop reads and has to replace at its end by a value that it computes."""
     last = loop.body[-1]
     stored = [each for each in ast.walk(loop) if isinstance(each, ast.Name)]
     written = {each.id for each in stored if isinstance(each.ctx, ast.Store)}

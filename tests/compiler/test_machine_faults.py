@@ -88,9 +88,9 @@ def test_an_assembler_that_is_none_blames_no_kernel(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, steered: dict[str, Any]
 ) -> None:
     monkeypatch.setenv("TRITON_PTXAS_PATH", failing_program(tmp_path))
-    with pytest.raises(MachineError, match="no license") as caught:
+    with pytest.raises(MachineError, match="no license") as refused:
         compiled(num_warps=1, **steered)
-    caught = caught.value
+    caught = refused.value
     assert caught.position is None
     assert "TRITON_PTXAS_PATH" in caught.advice
 
@@ -118,9 +118,9 @@ def test_no_room_for_temporary_files_is_this_machines_fault(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/proc/nothing")
-    with pytest.raises(MachineError, match="/proc/nothing") as caught:
+    with pytest.raises(MachineError, match="/proc/nothing") as refused:
         compiled(num_warps=2)
-    caught = caught.value
+    caught = refused.value
     assert blames_no_kernel(caught)
     with pytest.raises(MachineError, match="/proc/nothing"):
         kernellab.accesses(double, (1,), torch.ones(64), torch.zeros(64), 64, BLOCK=64, num_warps=1)

@@ -268,9 +268,9 @@ def test_type_strings(text, parsed):
     ],
 )
 def test_a_type_string_that_does_not_parse(text, suggestion, messages: SnapshotAssertion):
-    with pytest.raises(ArgumentError) as caught:
+    with pytest.raises(ArgumentError) as refused:
         parse_type(text)
-    caught = caught.value
+    caught = refused.value
     assert caught.problem == messages
     assert suggestion in caught.advice
 
@@ -313,9 +313,9 @@ def test_assumed_types_say_so_and_leave_known_parameters_alone():
 
 
 def test_a_descriptor_is_not_assumed(messages: SnapshotAssertion):
-    with pytest.raises(ArgumentError) as caught:
+    with pytest.raises(ArgumentError) as refused:
         assume(parameters.through_descriptor)
-    caught = caught.value
+    caught = refused.value
     assert caught.problem == messages
 
 

@@ -80,9 +80,9 @@ def test_a_gpu_is_a_target_by_its_name(written, name):
 
 
 def test_of_a_gpu_that_is_misspelled_the_nearest_is_named():
-    with pytest.raises(TargetError) as caught:
+    with pytest.raises(TargetError) as refused:
         parse_target("h10")
-    caught = caught.value
+    caught = refused.value
     assert "Did you mean 'h100'?" in str(caught)
 
 
@@ -94,9 +94,9 @@ def test_several_targets():
 
 
 def test_an_unknown_target_names_the_nearest_and_lists_all():
-    with pytest.raises(TargetError) as caught:
+    with pytest.raises(TargetError) as refused:
         parse_target("sm_91")
-    caught = caught.value
+    caught = refused.value
     assert str(caught) == (
         "'sm_91' is not a target that KernelLab knows.\n"
         f"Did you mean 'sm_90'? Targets: {', '.join(f'{name} ({GPUS[name]})' for name in NAMES)}."

@@ -325,7 +325,8 @@ def test_a_view_without_times_counts_nothing_that_a_launch_moves() -> None:
 @pytest.mark.parametrize("kind", ["times", "heatmap", "parallel"])
 def test_names_of_any_length_leave_a_picture_its_size(kind: str) -> None:
     long = "b c\n" * 3000 + "a" * 10_000
-    trials = [trial(n, 10.0 + n, None, **{long: n, "V": f"{n}{long}"}) for n in range(3)]
+    values: list[dict[str, Any]] = [{long: n, "V": f"{n}{long}"} for n in range(3)]
+    trials = [trial(n, 10.0 + n, None, **each) for n, each in enumerate(values)]
     found = sweep_of(*trials, kernel=long, baselines={long: timing(12.0)})
     picture = found.plot(kind).png()
     sizes = [int.from_bytes(picture[at : at + 4], "big") for at in (16, 20)]

@@ -642,15 +642,17 @@ def test_sizes_lead_to_their_sweeps(chromium: Browser, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_few_configs_no_times_and_foreign_text(chromium: Browser, tmp_path: Path) -> None:
     evil = "</script><img src=x onerror=alert(1)>"
+    first: dict[str, Any] = {evil: evil}
+    second: dict[str, Any] = {evil: "b"}
     odd = sweep(
         kernel=evil,
         key={evil: 1},
         baselines={evil: sweep().baselines["torch"]},
         notes=(evil,),
         trials=(
-            trial(0, 5.0, None, **{evil: evil}),
-            trial(1, 6.0, None, **{evil: "b"}),
-            trial(2, None, Dropped("fault", evil), **{evil: evil}),
+            trial(0, 5.0, None, **first),
+            trial(1, 6.0, None, **second),
+            trial(2, None, Dropped("fault", evil), **first),
         ),
     )
     cases = {
