@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -51,6 +52,12 @@ def raised(messages: SnapshotAssertion) -> Raised:
         return caught.value
 
     return raised
+
+
+@pytest.fixture
+def no_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell that another test made in this process is no prompt: what it sets says so."""
+    monkeypatch.delattr(sys, "ps1", raising=False)
 
 
 @pytest.fixture

@@ -661,7 +661,7 @@ def _carried(source: Source, node: ast.Assign, name: str) -> Iterator[_Change]:
 
 
 def _kept(source: Source, loop: ast.For | ast.While) -> Iterator[_Change]:
-    """Yield values that the loop reads and has to replace at its end by a value that it computes."""
+    """Yield values that the loop reads and replaces at its end by a value that it computes."""
     last = loop.body[-1]
     stored = [each for each in ast.walk(loop) if isinstance(each, ast.Name)]
     written = {each.id for each in stored if isinstance(each.ctx, ast.Store)}

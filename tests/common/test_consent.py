@@ -30,7 +30,7 @@ SWEEP = ROOT / "notebooks/recorded/tuning_h200_vector_add.json"
 
 
 @pytest.fixture(autouse=True)
-def nothing_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_trusted(monkeypatch: pytest.MonkeyPatch, no_prompt: None) -> None:
     monkeypatch.setattr(consent, "_trusted", set())
 
 

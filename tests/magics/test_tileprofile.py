@@ -59,7 +59,7 @@ def test_tab_offers_the_options_of_each(lab: NotebookSession) -> None:
 def test_why_a_launch_is_slow(lab: NotebookSession, messages: SnapshotAssertion) -> None:
     card = lab.run(f"%tilediagnose --target sm_90 {LAUNCH}").card
     assert "launch-bound" in card["text/plain"]
-    assert "What costs most" in card["text/html"]
+    assert "busy part" in card["text/html"]
     lab.run("import kernellab\nwith kernellab.profile() as measured:\n    " + LAUNCH)
     assert "1 kernel diagnosed" in lab.run("%tilediagnose --of measured").card["text/plain"]
     assert "--target" in lab.complete("%tilediagnose --ta")

@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
