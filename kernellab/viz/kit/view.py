@@ -21,7 +21,29 @@ from typing import Any
 from kernellab.common.saved_files import check_place, save_whole
 from kernellab.errors import ArgumentError
 from kernellab.records.display import described
-from kernellab.viz.kit.data import CardData, Handler, Link, TabGroup, TableData, ViewData, packed
+from kernellab.viz.kit.data import (
+    CardData,
+    Edit,
+    Handler,
+    Link,
+    Strip,
+    TabGroup,
+    TableData,
+    Tile,
+    Tone,
+    ViewData,
+    packed,
+)
+from kernellab.viz.kit.parts import (
+    MARKS,
+    band_html,
+    diff_style,
+    strip_html,
+    strip_text,
+    striped,
+    tiles_html,
+    tiles_text,
+)
 from kernellab.viz.kit.progress_bar import in_notebook
 
 # What cards are made of: tables of text, as HTML and as plain text of the same content.
@@ -44,11 +66,19 @@ class Table:
     """Columns of code, counted from 0; of a table without column names, rows whose fact is code."""
     is_wide: bool = False
     """Whether it has the whole width, though it could be beside another table."""
+    tone: Tone = ""
+    """How bad what it says is: the color of the stripe at its left."""
+    strip: Strip | None = None
+    """A picture of what it says, below its title."""
+    edits: Sequence[Edit] = ()
+    """The change that its last rows show line by line; a live view can write it into the cell."""
+    is_folded: bool = False
+    """Whether its rows are hidden until a click on its title."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """A few tables about one thing. `html` and `text` say the same. Words between backticks are
+    """Tiles and tables about one thing. `html` and `text` say the same. Words between backticks are
     code, which `text` does not distinguish.
     """
 
@@ -56,32 +86,49 @@ class Card:
     subtitle: str = ""
     tables: Sequence[Table] = ()
     notes: Sequence[str] = field(default=())
+    tone: Tone = ""
+    """Whether what it is about is in order: the title is then a band in that color."""
+    tiles: Sequence[Tile] = ()
+    """The answers, above all else."""
+    lead: str = ""
+    """One sentence below the tiles: what to do first."""
+    lead_links: Sequence[Link] = ()
+    """Where it leads in a live view."""
 
     def html(self) -> str:
         """Self-contained HTML: no script, no style sheet;
         readable where styles are stripped, in light and in dark.
         """
         tables = "\n".join(_table_html(table, is_wide) for table, is_wide in self._drawn())
-        notes = "\n".join(f'<div style="{_NOTE}">{_words(note)}</div>' for note in self.notes)
-        heading = f'<b style="font-size:1.1em">{escape(self.title)}</b>'
+        said = (*([self.lead] if self.lead else []), *self.notes)
+        notes = "\n".join(f'<div style="{_NOTE}">{_words(note)}</div>' for note in said)
+        heading = f'<b style="font-size:1.1em">{escape(self._heading)}</b>'
         subtitle = f'<span style="opacity:.75">{escape(self.subtitle)}</span>'
-        if not tables and not notes:
+        if not tables and not notes and not self.tiles:
             return f"<div>{heading} {subtitle}</div>"
         return (
-            f'<div style="{_BOX}">\n<div>{heading} {subtitle}</div>\n{notes}\n'
+            f'<div style="{_BOX}">\n{band_html(f"{heading} {subtitle}", self.tone)}\n'
+            f"{tiles_html(self.tiles)}{notes}\n"
             f'<div style="{_SIDE_BY_SIDE}">\n{tables}\n</div>\n</div>'
         )
 
+    @property
+    def _heading(self) -> str:
+        """The title, with the mark of its tone."""
+        return f"{MARKS[self.tone]} {self.title}".lstrip()
+
     def text(self) -> str:
         """The card for a terminal."""
-        lines = [f"{self.title}  {self.subtitle}".rstrip(), *(f"  {note}" for note in self.notes)]
+        said = (*([self.lead] if self.lead else []), *self.notes)
+        lines = [f"{self._heading}  {self.subtitle}".rstrip(), *tiles_text(self.tiles)]
+        lines += [f"  {note}" for note in said]
         for table in self.tables:
             if table.rows:
                 lines += _table_text(table)
         return _MARKED.sub(r"\1", "\n".join(lines))
 
-    def data(self) -> CardData:
-        """What the live card draws."""
+    def data(self, later: Sequence[str] = ()) -> CardData:
+        """What the live card draws; `later` is as in `CardData`."""
         tables = tuple(
             TableData(
                 table.title,
@@ -92,10 +139,25 @@ class Card:
                 tuple(table.links),
                 tuple(sorted(table.code)),
                 is_wide,
+                table.tone,
+                table.strip,
+                tuple(table.edits),
+                table.is_folded,
             )
             for table, is_wide in self._drawn()
         )
-        return CardData("card", self.title, self.subtitle, tuple(self.notes), tables)
+        return CardData(
+            "card",
+            self.title,
+            self.subtitle,
+            tuple(self.notes),
+            tables,
+            self.tone,
+            tuple(self.tiles),
+            self.lead,
+            tuple(self.lead_links),
+            tuple(later),
+        )
 
     def _drawn(self) -> Sequence[tuple[Table, bool]]:
         """The tables with rows, and whether each has the whole width, as one does that has no other
@@ -181,6 +243,9 @@ _CODE = f"{_CELL};{_MONO}"
 _FACT = f"{_CODE};white-space:pre-wrap;overflow-wrap:anywhere"
 
 
+_FOLD = "border:0;margin:4px 0 0;padding:0;background:none"
+
+
 _MARKED = re.compile(r"`([^`\n]+)`")
 
 
@@ -192,8 +257,10 @@ def _words(text: str) -> str:
 def _table_html(table: Table, across: bool) -> str:
     """A table as HTML; `across` says whether it has the whole width."""
     title = ""
-    if table.title:
+    if table.title and not table.is_folded:
         title = f'<div style="padding-top:8px;font-weight:600">{escape(table.title)}</div>\n'
+    if table.strip is not None:
+        title += strip_html(table.strip)
     head = ""
     if any(table.columns):
         heads = [
@@ -222,12 +289,12 @@ def _table_html(table: Table, across: bool) -> str:
     body = "\n".join(rows)
     if dense:
         head, body = (part.replace(_ROOM, _LITTLE_ROOM) for part in (head, body))
-    return (
-        f'<div style="{_ACROSS if across else _TOGETHER}">{title}<table style="{table_style}">\n'
-        f"{head}<tbody>\n"
-        f"{body}\n"
-        "</tbody></table></div>"
-    )
+    whole = f'{title}<table style="{table_style}">\n{head}<tbody>\n{body}\n</tbody></table>'
+    if table.is_folded:
+        whole = (
+            f'<details style="{_FOLD}"><summary>{escape(table.title)}</summary>{whole}</details>'
+        )
+    return f'<div style="{striped(_ACROSS if across else _TOGETHER, table.tone)}">{whole}</div>'
 
 
 def _style(table: Table, row: int, column: int) -> str:
@@ -236,7 +303,9 @@ def _style(table: Table, row: int, column: int) -> str:
         return _NUMBER
     if any(table.columns):
         return f"{_CODE};white-space:pre" if column in table.code else _CELL
-    return _FACT if row in table.code else _CELL
+    if row not in table.code:
+        return _CELL
+    return f"{_FACT}{diff_style(table.rows[row][column])}" if table.edits else _FACT
 
 
 def _is_broad(table: Table) -> bool:
@@ -252,6 +321,8 @@ def _table_text(table: Table) -> list[str]:
     shown = [*([table.columns] if any(table.columns) else []), *table.rows]
     widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
     lines = [f"  {table.title}"] if table.title else []
+    if table.strip is not None:
+        lines.append(strip_text(table.strip))
     for row in shown:
         cells = (
             cell.rjust(width) if n in table.numbers else cell.ljust(width)
