@@ -1,8 +1,8 @@
 // A card whose rows lead to other views of its launch.
-import type { CardData, Link, Strip, TableData } from "./data";
+import type { CardData, Link, Strip, TableData, Tile } from "./data";
 import { button, element } from "./dom";
 import type { KernelRequest } from "./kernel";
-import { applyEdits, isInNotebook } from "./notebook";
+import { applyEdits, insertBelow, isInNotebook } from "./notebook";
 import { band } from "./parts/band";
 import { tileRow } from "./parts/tile";
 import { marked, toneClass } from "./parts/tone";
@@ -35,11 +35,15 @@ export class CardView implements Seen {
   private async complete(parts: readonly string[]): Promise<void> {
     if (this.request === null) return;
     for (const part of parts) {
+      const words = `The notebook's kernel makes the ${part} of this launch …`;
+      const waiting = element("div", { class: "kl-card-note kl-soft", role: "status" }, words);
+      this.content.append(waiting);
       try {
         const { content } = await this.request("complete", { part });
         if (this.isGone) return;
         this.draw(content["card"] as CardData);
       } catch {
+        waiting.remove();
         return; // the kernel is busy or gone: the card says what is known
       }
     }
@@ -51,13 +55,24 @@ export class CardView implements Seen {
     );
     this.content.replaceChildren(
       band(data.title, data.subtitle, data.tone),
-      ...(data.tiles.length === 0 ? [] : [tileRow(data.tiles, (link) => this.wayTo(link))]),
+      ...(data.tiles.length === 0 ? [] : [this.tiles(data.tiles)]),
       ...(data.lead === "" ? [] : [this.lead(data)]),
       ...data.notes.map((note) => element("div", { class: "kl-card-note" }, ...worded(note))),
       element("div", { class: "kl-card-tables" }, ...data.tables.map((table) => this.table(table))),
     );
     for (const fold of this.content.querySelectorAll("details"))
       fold.open = open.includes(fold.querySelector("summary")!.textContent);
+  }
+
+  private tiles(tiles: readonly Tile[]): HTMLElement {
+    return tileRow(tiles, {
+      link: (to) => this.wayTo(to),
+      insert: (cell) => {
+        if (this.request !== null && isInNotebook(this.content))
+          void insertBelow(this.content, cell);
+        else void navigator.clipboard.writeText(cell);
+      },
+    });
   }
 
   private lead({ lead, lead_links }: CardData): HTMLElement {
@@ -75,7 +90,7 @@ export class CardView implements Seen {
     const of = (row: number): Link[] => links.filter((link) => link.row === row);
     const ways = of(-1).map((link) => this.way(link));
     const title = element("div", { class: "kl-card-title" }, data.title, ...ways);
-    const table = this.rows(data, of);
+    const table = data.tiles.length > 0 ? this.tiles(data.tiles) : this.rows(data, of);
     const box = {
       class: `${data.is_wide ? "kl-card-wide" : "kl-card-table"}${data.tone === "" ? "" : " kl-striped"}${toneClass(data.tone)}`,
     };

@@ -197,6 +197,7 @@ export interface Tile {
   readonly tone: "" | "pass" | "warn" | "fail";
   readonly share: number | null;
   readonly link: Link | null;
+  readonly cell: string;
 }
 
 /** One element, or several at once, of a strip. */
@@ -232,6 +233,7 @@ export interface TableData {
   readonly strip: Strip | null;
   readonly edits: readonly Edit[];
   readonly is_folded: boolean;
+  readonly tiles: readonly Tile[];
 }
 
 /** A card whose rows lead elsewhere. */

@@ -60,17 +60,20 @@ export function applyEdits(within: Element, edits: readonly Edit[], source: stri
   return false;
 }
 
-/** Insert a cell with a text below the element's own. */
+/** Insert a cell with a text below the element's own, and run it. */
 export async function insertBelow(within: Element, text: string): Promise<void> {
   const own = within.closest(".jp-CodeCell")!;
   const panel = own.closest(".jp-NotebookPanel")!;
   await enter(own);
-  panel.querySelector<HTMLElement>(`[data-command="notebook:insert-cell-below"]`)?.click();
+  // JupyterLab's buttons act when the mouse goes down.
+  panel
+    .querySelector('[data-command="notebook:insert-cell-below"]')
+    ?.dispatchEvent(new MouseEvent("mousedown", { button: 0, bubbles: true, cancelable: true }));
   await settled(() => own.nextElementSibling?.matches(".jp-mod-active") === true);
   const made = panel.querySelector(".jp-Cell.jp-mod-active");
   if (made === null || made === own) return;
   write(made, text);
-  await enter(made);
+  await run([made]);
 }
 
 function write(cell: Element, text: string): void {

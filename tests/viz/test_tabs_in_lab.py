@@ -64,7 +64,12 @@ def go(page: Page, cell: int, kind: str, tab: str) -> Locator:
 
 
 def test_a_stage_of_a_card_opens_the_explorer_there_and_nothing_is_compiled(page: Page) -> None:
-    view(page, CARD, "card").get_by_role("button", name="ptx").click()
+    card = view(page, CARD, "card")
+    expect(card.locator(".kl-tile", has_text="checks")).to_contain_text("✓ passed", timeout=60_000)
+    expect(card.locator(".kl-tile", has_text="registers")).to_contain_text("/ 255")
+    expect(card.locator(".kl-card-lead")).to_contain_text("of the time", timeout=60_000)
+    card.get_by_text("Stages", exact=True).click()
+    card.get_by_role("button", name="ptx").click()
     explorer = view(page, CARD, "ir")
     expect(explorer).to_be_visible(timeout=60_000)
     expect(explorer.locator(".kl-pane").nth(1)).to_contain_text(".version")

@@ -91,6 +91,8 @@ class Tile:
     """The length of a bar, from 0 to 1; None for no bar."""
     link: Link | None = None
     """The view that has the rest."""
+    cell: str = ""
+    """The text of a cell that a click on the tile inserts below the card, and runs."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,7 @@ class TableData:
     strip: Strip | None
     edits: tuple[Edit, ...]
     is_folded: bool
+    tiles: tuple[Tile, ...]
 
 
 @dataclass(frozen=True)

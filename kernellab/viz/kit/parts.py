@@ -38,7 +38,8 @@ def tiles_html(tiles: Iterable[Tile]) -> str:
     drawn = "\n".join(map(_tile_html, tiles))
     if not drawn:
         return ""
-    style = "display:flex;flex-wrap:wrap;gap:8px;margin:6px 0"
+    columns = "repeat(auto-fit,minmax(min(10em,100%),1fr))"
+    style = f"display:grid;grid-template-columns:{columns};gap:8px;margin:6px 0"
     return f'<div style="{style}">\n{drawn}\n</div>\n'
 
 
@@ -54,7 +55,7 @@ def _tile_html(tile: Tile) -> str:
         )
     value = f"{MARKS[tile.tone]} {tile.value}".lstrip()
     return (
-        f'<div style="flex:1 1 9em;min-width:0;{edge};border-radius:4px;padding:4px 9px">'
+        f'<div style="min-width:0;{edge};border-radius:4px;padding:4px 9px">'
         f'<div style="opacity:.75">{escape(tile.name)}</div>'
         f'<div style="font-size:1.25em;font-weight:600">{escape(value)}</div>{bar}'
         f'<div style="opacity:.75">{escape(tile.detail)}</div></div>'

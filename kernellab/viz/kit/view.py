@@ -74,6 +74,11 @@ class Table:
     """The change that its last rows show line by line; a live view can write it into the cell."""
     is_folded: bool = False
     """Whether its rows are hidden until a click on its title."""
+    in_text: str | None = None
+    """The line that `text` has in place of it, where its rows are not to be read at once; "" for
+    none."""
+    tiles: Sequence[Tile] = ()
+    """Tiles below its title, instead of rows."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +128,9 @@ class Card:
         lines = [f"{self._heading}  {self.subtitle}".rstrip(), *tiles_text(self.tiles)]
         lines += [f"  {note}" for note in said]
         for table in self.tables:
-            if table.rows:
+            if table.in_text is not None:
+                lines += [f"  {table.in_text}"] if table.in_text else []
+            elif table.rows or table.tiles:
                 lines += _table_text(table)
         return _MARKED.sub(r"\1", "\n".join(lines))
 
@@ -143,6 +150,7 @@ class Card:
                 table.strip,
                 tuple(table.edits),
                 table.is_folded,
+                tuple(table.tiles),
             )
             for table, is_wide in self._drawn()
         )
@@ -163,8 +171,11 @@ class Card:
         """The tables with rows, and whether each has the whole width, as one does that has no other
         beside it.
         """
-        tables = [table for table in self.tables if table.rows]
-        wide = [table.is_wide or table.is_listing or _is_broad(table) for table in tables]
+        tables = [table for table in self.tables if table.rows or table.tiles]
+        wide = [
+            table.is_wide or bool(table.tiles) or table.is_listing or _is_broad(table)
+            for table in tables
+        ]
         is_alone = wide.count(False) == 1
         return [(table, is_wide or is_alone) for table, is_wide in zip(tables, wide)]
 
@@ -261,6 +272,8 @@ def _table_html(table: Table, across: bool) -> str:
         title = f'<div style="padding-top:8px;font-weight:600">{escape(table.title)}</div>\n'
     if table.strip is not None:
         title += strip_html(table.strip)
+    if table.tiles:
+        return f'<div style="{_ACROSS}">{title}{tiles_html(table.tiles)}</div>'
     head = ""
     if any(table.columns):
         heads = [
@@ -318,6 +331,8 @@ def _is_broad(table: Table) -> bool:
 
 
 def _table_text(table: Table) -> list[str]:
+    if table.tiles:
+        return [f"  {table.title}", *tiles_text(table.tiles)]
     shown = [*([table.columns] if any(table.columns) else []), *table.rows]
     widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
     lines = [f"  {table.title}"] if table.title else []
