@@ -13,6 +13,7 @@ from kernellab.common.text import counted, element_text, joined_sizes
 from kernellab.compiler.records import Remark
 from kernellab.errors import (
     Change,
+    CompileError,
     Diagnostic,
     KernelFault,
     KernelLabError,
@@ -142,6 +143,8 @@ def fault_card(error: KernelLabError, launch: BoundLaunch | None) -> Card:
             Link(-1, "IR", "What became of the line", "ir", place),
             Link(-1, "check", "The launch with every detector on", "check", {}),
         ]
+    if isinstance(error, CompileError):
+        links = [Link(-1, "IR", "What the compiler made before it stopped", "ir", {})]
     ending = "stopped by a fault" if isinstance(error, KernelFault) else "does not compile"
     target = "" if launch is None or launch.target is None else str(launch.target)
     facts = facts_table(_title(error.diagnostic), _facts_of_error(error), links)

@@ -55,8 +55,8 @@ class LaunchTabs(TabGroup):
 
     Args:
         find: gives the launch, to be made again; None where there is none any more.
-        records: what is known already, by tab_id: a Compilation under "ir", a Trace, Findings,
-            Accesses, a Tuning.
+        records: what is known already, by tab_id: a Compilation under "ir", or the CompileError in
+            place of one; a Trace, Findings, Accesses, a Tuning.
         views: views of it that there are already, by tab_id.
     """
 
@@ -68,12 +68,13 @@ class LaunchTabs(TabGroup):
         for tab_id, view in views.items():
             self.add(tab_id, view)
         launched = find() is not None
+        compiled = ("ir",) if isinstance(records.get("ir"), CompileError) else _OF_COMPILATION
         self._tabs = tuple(
             self._tab(tab)
             for tab_id, tab in _TABS.items()
             if (launched and tab_id not in _OF_RECORD)
             or tab_id in records
-            or (tab_id in _OF_COMPILATION and "ir" in records)
+            or (tab_id in compiled and "ir" in records)
         )
 
     @property
@@ -204,6 +205,9 @@ class LaunchTabs(TabGroup):
         return CardView(_card(self._compilation))
 
     def _ir_view(self) -> View:
+        failed = self._records.get("ir")
+        if isinstance(failed, CompileError):
+            return _view(failed)
         compilation = self._compilation
         for evidence in (self._evidence(), ()):
             try:
@@ -299,13 +303,17 @@ def _touches(trace: Trace, step: Step, finding: Finding) -> bool:
 
 def stopped_card(error: Exception) -> CardView | Card | None:
     """The card of the error that a cell ended with: a fault of a launch, which leads on to its
-    steps, its IR and its check, or a kernel that does not compile; None for any other.
+    steps, its IR and its check, or a kernel that does not compile, which leads on to what the
+    compiler made of it; None for any other.
     """
     if not isinstance(error, KernelFault | CompileError) or error.position is None:
         return None
     launch = launch_stopped_by(error)
     card = fault_card(error, launch)
-    if launch is None or not isinstance(error, KernelFault):
+    if isinstance(error, CompileError):
+        made = LaunchTabs(lambda: None, {"stopped": error, "ir": error})
+        return made.add("stopped", CardView(card))
+    if launch is None:
         return card
     return LaunchTabs(lambda: launch, {"stopped": error}).add("stopped", CardView(card))
 
