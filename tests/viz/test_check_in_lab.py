@@ -10,8 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.viz.browser import Watched
-from tests.viz.jupyter import Jupyter, show_cell
-from tests.viz.test_tabs_in_lab import view
+from tests.viz.jupyter import Jupyter, show_cell, view
 
 pytestmark = pytest.mark.slow
 

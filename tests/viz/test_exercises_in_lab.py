@@ -7,11 +7,15 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.viz.jupyter import Jupyter, show_cell
-from tests.viz.test_tabs_in_lab import WRONG, view
+from tests.viz.jupyter import Jupyter, show_cell, view
 
 pytestmark = pytest.mark.slow
 
+WRONG = """@triton.jit
+def add_one(x_ptr, z_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    tl.store(z_ptr + lanes, tl.load(x_ptr + lanes) + 2)
+"""
 CELLS = [
     "%load_ext kernellab\nimport torch, triton, triton.language as tl, kernellab",
     f"%%tileexercise add_one\n{WRONG}",

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.support.notebook_session import ADD
 from tests.viz.browser import Watched
-from tests.viz.jupyter import Jupyter, show_cell
+from tests.viz.jupyter import Jupyter, show_cell, view
 
 pytestmark = pytest.mark.slow
 
@@ -47,10 +47,6 @@ def shown(chromium: Browser, server: Jupyter) -> Iterator[Watched]:
 def page(shown: Watched) -> Iterator[Page]:
     yield shown.page
     shown.check()
-
-
-def view(page: Page, cell: int, kind: str) -> Locator:
-    return show_cell(page, cell).locator(f".kl-{kind}[data-ready]:not([hidden])")
 
 
 def go(page: Page, cell: int, kind: str, tab: str) -> Locator:
